@@ -1,3 +1,5 @@
+//! The private folder with the changes of each call, its locks and its notes.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,50 +18,52 @@ use crate::known::Known;
 use crate::remove::{remove_all_but, remove_tree};
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
 
-/// The parts of the folder of a call: what the overlay wrote,
+/// Folder for the entries that the overlay writes, within the folder of a call.
 pub(crate) const UPPER: &str = "upper";
-/// its work folder,
+/// Work folder of the overlay.
 const WORK: &str = "work";
-/// and what a commit removed from the workspace.
+/// Folder for entries that a commit removes from the workspace.
 pub(crate) const TAKEN: &str = "taken";
 
-/// Held by the process whose call it is, for as long as it lives.
+/// Lock file of the process that owns the call, locked for the life of the process.
 const LOCK: &str = "lock";
-/// Held by the process that begins or claims a call.
+/// Lock file of a process that begins or claims a call.
 const AREA_LOCK: &str = "area.lock";
-/// Ends the name of the file that says that somebody applied the changes.
+/// Suffix of the note that records which changes somebody applied.
 const APPLIED: &str = ".applied";
-/// The file that says what is watched while a command writes to a workspace at once.
+/// File that describes a watch while a command writes to the workspace directly.
 const WATCHED: &str = "watched";
-/// The file whose change times are the clock of the changes.
+/// File whose change times are the clock of the changes.
 const CLOCK: &str = "clock";
 
-/// A folder of this program's own, with one folder for each call that changes something through an overlay.
+/// A private folder of this program, with one folder for each call that makes changes through an
+/// overlay.
 ///
-/// Several processes may share it. It must be private (mode 0700) to the user.
+/// Several processes may share the area. The folder must be private (mode 0700) to the user.
 #[derive(Debug)]
 pub struct Area {
     path: PathBuf,
     folder: OwnedFd,
 }
 
-/// The folder of one call: what its overlay writes to, and what a commit takes out of the workspace.
+/// The folder of one call: the target of its overlay's writes, and of the entries that a commit
+/// takes out of the workspace.
 ///
-/// Dropped, it stays on the disk until [`Area::recover`] finds it.
+/// A dropped call stays on the disk until [`Area::recover`] finds it.
 #[derive(Debug)]
 pub struct Call {
     pub(crate) id: String,
     pub(crate) path: PathBuf,
     pub(crate) area: OwnedFd,
     pub(crate) folder: OwnedFd,
-    /// What its drafts read and wrote.
+    /// Files that the call's drafts read and wrote.
     pub(crate) known: Arc<Known>,
-    /// A lock that ends with the process, however it ends.
+    /// Lock that ends with the process, however it ends.
     _alive: Locked,
 }
 
 impl Area {
-    /// Opens the folder at `path`, and makes it where it is missing. The folder around it must be there.
+    /// Opens the folder at `path`, and creates it if missing. Its parent folder must exist.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -74,14 +78,14 @@ impl Area {
         Ok(Self { path: path.to_owned(), folder })
     }
 
-    /// Makes the folders for one call.
+    /// Creates the folders for one call.
     ///
     /// # Errors
-    /// [`Error::System`], such as for want of space.
+    /// [`Error::System`], for example on a full disk.
     pub fn begin(&self) -> Result<Call> {
         let id = random_id()?;
         let failed = |errno: Errno| Error::system("make", &id, errno);
-        // Whoever recovers must not see the folder before it is locked.
+        // Recovery must not see the folder before it is locked.
         let _alone = self.alone()?;
         let private = Mode::from_raw_mode(0o700);
         mkdirat(&self.folder, &id, private).map_err(failed)?;
@@ -92,15 +96,15 @@ impl Area {
         Ok(call)
     }
 
-    /// Where the folder of the call of this id lies, if there is one.
+    /// Returns the path of the folder for the call with this id, whether or not it exists.
     pub fn folder_of(&self, id: &str) -> PathBuf {
         self.path.join(id)
     }
 
-    /// The changes that are kept, in no order.
+    /// Lists the kept changes, in no particular order.
     ///
     /// # Errors
-    /// [`Error::System`]; a damaged record is left out.
+    /// [`Error::System`]. A damaged record is left out.
     pub fn kept(&self) -> Result<Vec<Kept>> {
         let mut all = Vec::new();
         for id in self.ids()? {
@@ -113,10 +117,11 @@ impl Area {
         Ok(all)
     }
 
-    /// Takes kept changes up again: to look at them, to commit them with [`Kept::terms`], or to discard them.
+    /// Claims kept changes, to examine them, to commit them with [`Kept::terms`], or to discard
+    /// them.
     ///
     /// # Errors
-    /// [`Error::NoSuchChanges`] where there are none under this id or another live process has them.
+    /// [`Error::NoSuchChanges`] if the id has no changes, or another live process owns them.
     pub fn take_up(&self, id: &str) -> Result<(Call, Kept)> {
         let missing = || Error::NoSuchChanges { id: id.to_owned() };
         if !is_id(OsStr::new(id)) {
@@ -128,8 +133,8 @@ impl Area {
         Ok((call, kept))
     }
 
-    /// Notes that somebody has decided to put these changes into their workspace, at these absolute paths, for processes that
-    /// would take what comes there for somebody else's.
+    /// Records that somebody has decided to apply these changes at these absolute paths. Other
+    /// processes would otherwise attribute the new entries to somebody else.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -142,8 +147,9 @@ impl Area {
         file.write_all(&paths.join(&0)).map_err(|source| Error::system("write", &name, source))
     }
 
-    /// Whether [`Area::set_applied`] named this path or a folder above it, in whatever process, less than a minute before or
-    /// after `changed`, when what is there got its name.
+    /// Returns true if [`Area::set_applied`] named this path or a folder above it, in any process.
+    /// The record must be at most 60 seconds before or after `changed`, the time at which the entry
+    /// got its name.
     pub fn was_applied(&self, path: &Path, changed: Time) -> bool {
         let Ok(folder) = open(self.folder.as_fd(), Path::new(""), LIST) else { return false };
         let notes = names(&folder).unwrap_or_default().into_iter().filter(|name| is_note(name));
@@ -160,7 +166,7 @@ impl Area {
         })
     }
 
-    /// Removes what [`Area::set_applied`] noted before this time.
+    /// Removes the records of [`Area::set_applied`] that are older than `before`.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -180,7 +186,8 @@ impl Area {
         Ok(())
     }
 
-    /// Takes up what dead processes watched: the folder of the call, what it noted, and when it last said that it watches.
+    /// Claims the watches of dead processes. Returns the folder of each call, its record, and the
+    /// time of its last sign of life.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -204,7 +211,7 @@ impl Area {
         Ok(all)
     }
 
-    /// Whether a live process has the call of this id.
+    /// Returns true if a live process owns the call with this id.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -224,24 +231,25 @@ impl Area {
         Ok(names.filter(|name| is_id(name)).filter_map(|name| name.into_string().ok()).collect())
     }
 
-    /// Names the process that keeps calls from beginning now, and the lock that it holds; none where nobody does.
+    /// Returns a description of the process that prevents calls from beginning now, and of its lock,
+    /// if any.
     pub fn held_by(&self) -> Option<String> {
         let file = open_lock(&self.folder, AREA_LOCK).ok()?;
         let holder = locks::holder_of(&file)?;
         Some(format!("{holder} holds {}", self.path.join(AREA_LOCK).display()))
     }
 
-    /// Locks the area: while the lock is held, no call begins and none is claimed.
+    /// Locks the area: until the lock is released, no call begins and none is claimed.
     pub(crate) fn alone(&self) -> Result<Locked> {
         lock_area(&self.folder, &self.path)
     }
 
-    /// The folder of a call, unless a live process has it.
+    /// Claims the folder of a call. Returns `None` if a live process owns it.
     pub(crate) fn claim(&self, id: &str, new: bool) -> Result<Option<Call>> {
         let failed = |errno: Errno| Error::system("open", id, errno);
         let folder = match open(self.folder.as_fd(), Path::new(id), LIST) {
             Ok(folder) => folder,
-            // Its process removed it since the names were read.
+            // The owning process removed the folder after the names were read.
             Err(Errno::NOENT) if !new => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
@@ -254,7 +262,7 @@ impl Area {
     }
 }
 
-/// Waits for the lock of an area, which lies at this path.
+/// Waits for the lock of the area at this path.
 fn lock_area(folder: &OwnedFd, path: &Path) -> Result<Locked> {
     let file = open_lock(folder, AREA_LOCK).map_err(|errno| Error::system("lock", path, errno))?;
     let name = path.join(AREA_LOCK);
@@ -271,29 +279,31 @@ fn open_lock(folder: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 impl Call {
-    /// The name of the call in its area, 32 hexadecimal digits.
+    /// Returns the name of the call in its area, 32 hexadecimal digits.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The empty folder that is to receive the changes of the overlay.
+    /// Returns the path of the empty folder for the changes of the overlay.
     pub fn upper(&self) -> PathBuf {
         self.path.join(UPPER)
     }
 
-    /// The empty folder that the overlay needs for itself, on the same file system.
+    /// Returns the path of the empty folder that the overlay needs for its own work, on the same
+    /// file system.
     pub fn work(&self) -> PathBuf {
         self.path.join(WORK)
     }
 
-    /// The time by which changes made before this moment are told from those made after it: the baseline of
-    /// [`Terms`], to be taken right before the overlay is mounted.
+    /// Returns the time that separates earlier changes from later ones: the baseline of [`Terms`].
+    /// Call it right before the overlay is mounted.
     ///
-    /// The kernel stamps most changes with a clock that stands still between ticks, some milliseconds long and longer on a
-    /// loaded machine. Since Linux 6.13 a file that somebody looked at gets the exact time of its next change, and from then
-    /// on nothing anywhere gets an earlier one (multigrain timestamps). That is done here, so that the baseline is exact.
+    /// The kernel stamps most changes with a clock that advances in ticks, some milliseconds long
+    /// and longer on a loaded machine. Since Linux 6.13, a file whose times were read gets the exact
+    /// time of its next change. From then on no file gets an earlier time (multigrain timestamps).
+    /// This method uses that, so that the baseline is exact.
     ///
-    /// With an older kernel, a change made in the same tick just before this moment looks like a later one.
+    /// With an older kernel, a change in the same tick just before the call looks like a later one.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -302,7 +312,8 @@ impl Call {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let private = Mode::from_raw_mode(0o600);
         let file = openat(&self.folder, CLOCK, flags, private).map_err(failed)?;
-        // The first change may get the time that others got before; the second a later one, because the first was seen.
+        // The first change may get the same time as earlier changes. The second gets a later one,
+        // because the first was read.
         for _ in 0..2 {
             fstat(&file).map_err(failed)?;
             fchmod(&file, private).map_err(failed)?;
@@ -310,7 +321,7 @@ impl Call {
         Ok(Entry::of(&fstat(&file).map_err(failed)?).changed)
     }
 
-    /// Notes what is watched, for the start after this process where that ends before it says so.
+    /// Records what is watched, so that the next process can take over if this one ends early.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -321,7 +332,7 @@ impl Call {
         file.write_all(content).map_err(|source| Error::system("write", WATCHED, source))
     }
 
-    /// Says that what was noted is watched still.
+    /// Records that the watch continues.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -331,13 +342,15 @@ impl Call {
         fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|errno| Error::system("touch", WATCHED, errno))
     }
 
-    /// Removes the folder of the call with all that is in it: the changes, or after a commit the old entries.
+    /// Removes the folder of the call with its contents: the changes, or after a commit the old
+    /// entries.
     ///
     /// # Errors
-    /// [`Error::UnderWay`] where a commit has to be taken back first; [`Error::System`]: recovery removes what is left.
+    /// [`Error::UnderWay`] if a commit must be undone first. [`Error::System`]: recovery removes the
+    /// rest.
     pub fn discard(self) -> Result<()> {
         let journal = match Journal::read(self.folder.as_fd())? {
-            // The old entries that are to be put back lie in this folder.
+            // The old entries to be restored lie in this folder.
             Some((Stage::UnderWay, journal)) if !journal.changes.is_empty() => {
                 return Err(Error::UnderWay { id: self.id });
             }
@@ -348,20 +361,21 @@ impl Call {
         {
             match Workspace::again(&journal.workspace, journal.identity) {
                 Ok(workspace) => remove_staging(&workspace, staging, None)?,
-                // The workspace is gone, and the folder in it as well.
+                // The workspace is gone, and the staging folder with it.
                 Err(Error::OtherWorkspace { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        // INVARIANT: the lock goes last, while no call is claimed. Without it, another process would take the folder for that of a
-        // killed one, and both would remove it.
+        // INVARIANT: the lock file is removed last, while no call can be claimed. Without it,
+        // another process would take the folder for that of a killed one, and both would remove it.
         let failed = |errno: Errno| Error::system("remove", &self.path, errno);
         remove_all_but(&self.folder, LOCK).map_err(failed)?;
         let _alone = lock_area(&self.area, self.path.parent().unwrap_or(&self.path))?;
         remove_tree(self.area.as_fd(), OsStr::new(&self.id)).map_err(failed)
     }
 
-    /// The name of the folder in a workspace on another file system through which this call's changes go.
+    /// Returns the name of the staging folder in a workspace on another file system, through which
+    /// this call's changes go.
     pub(crate) fn staging_name(&self) -> PathBuf {
         PathBuf::from(format!(".handfast-commit-{}", self.id))
     }
@@ -372,9 +386,10 @@ impl Call {
     }
 }
 
-/// Removes the folder in the workspace through which a commit went.
+/// Removes the staging folder of a commit from the workspace.
 ///
-/// That changes the time of the workspace, which then gets the one given, or the one that it had.
+/// The removal changes the workspace's modification time. The workspace then gets the time
+/// `modified`, or the one it had.
 pub(crate) fn remove_staging(workspace: &Workspace, name: &Path, modified: Option<Time>) -> Result<()> {
     let failed = |errno: Errno| Error::system("remove", name, errno);
     let before = Entry::of(&fstat(&workspace.folder).map_err(failed)?).modified;
@@ -409,7 +424,7 @@ mod tests {
     fn a_call_that_is_being_discarded_is_never_taken_for_that_of_a_killed_process() {
         let folder = tempfile::tempdir().unwrap();
         let area = Area::open(folder.path()).unwrap();
-        // What a second process has.
+        // Another area on the same folder, as a second process has.
         let other = Area::open(folder.path()).unwrap();
         let (ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
@@ -441,7 +456,7 @@ mod tests {
         });
         assert!(rounds.load(Ordering::SeqCst) > 0);
         assert_eq!(area.ids().unwrap(), Vec::<String>::new());
-        // The control: what nobody holds is recovered.
+        // Control: a call without an owner is recovered.
         let left = area.begin().unwrap();
         drop(left);
         let recovered = other.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap();

@@ -1,4 +1,4 @@
-//! Extended attributes: the overlay's own marks, and those that belong to people and programs.
+//! Extended attributes: the overlay's own marks, and those of users and programs.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::BorrowedFd;
@@ -13,49 +13,53 @@ use rustix::io::Errno;
 use crate::beneath::path_in;
 use crate::{Error, Kind, Result};
 
-/// The namespace of the marks that an overlay mounted with `userxattr` makes.
+/// Namespace of the marks of an overlay mounted with `userxattr`.
 const OVERLAY: &[u8] = b"user.overlay.";
-/// In that namespace, a mark of this crate's own. No command can set it: the overlay stores such names escaped.
+/// Mark of this crate in the overlay's namespace. Commands cannot set it: the overlay escapes these
+/// names.
 const DRAFTED: &[u8] = b"handfast-drafted";
-/// In that namespace, the beginning of the marks of placeholders; a number follows.
+/// Prefix of the placeholder marks in the overlay's namespace; a number follows.
 const HIDDEN: &[u8] = b"handfast-hidden.";
-/// The mark of what was copied up.
+/// Mark of an entry that was copied up.
 const ORIGIN: &CStr = c"user.overlay.origin";
-/// The mark of a folder that hides what the lower one has.
+/// Mark of a folder that hides the contents of the lower one.
 const OPAQUE: &CStr = c"user.overlay.opaque";
-/// What gives a program privileges.
+/// Attribute that gives a program privileges.
 const CAPABILITY: &[u8] = b"security.capability";
-/// Of a list of names and of one value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`, limits.h).
+/// Maximum size in bytes of a list of names and of one value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`,
+/// limits.h).
 const LARGEST: usize = 65_536;
 
-/// What an overlay says about an entry of its upper folder.
+/// Marks of an overlay on an entry of its upper folder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Marks {
-    /// It was copied up from the lower folder.
+    /// True if the entry was copied up from the lower folder.
     pub(crate) copied_up: bool,
-    /// A folder that hides what the lower one has.
+    /// True for a folder that hides the contents of the lower one.
     pub(crate) opaque: bool,
-    /// An empty file that stands for a removal.
+    /// True for an empty file that stands for a removal.
     pub(crate) whiteout: bool,
-    /// Made by a [`crate::Draft`] for something that the workspace has: of a folder, only what lies in it counts.
+    /// True if a [`crate::Draft`] made the entry in place of an existing one. For a folder, only its
+    /// contents count.
     pub(crate) drafted: bool,
-    /// It stands, or stood, in the place of the hidden file of that number.
+    /// Number of the hidden file whose placeholder this entry is or was.
     pub(crate) placeholder: Option<usize>,
-    /// There is something to [`strip`].
+    /// True if there is anything for [`strip`] to remove.
     pub(crate) any: bool,
-    /// There is nothing to [`strip`] but what is said here. No journal tells this.
+    /// True if these fields list everything that [`strip`] must remove. Journals do not store this
+    /// field.
     pub(crate) all_told: bool,
 }
 
 /// Names and values, sorted by name.
 pub(crate) type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The mark of the placeholder of the hidden file of that number.
+/// Returns the mark of the placeholder with this number.
 pub(crate) fn placeholder_mark(number: usize) -> rustix::io::Result<CString> {
     text([OVERLAY, HIDDEN, number.to_string().as_bytes()].concat())
 }
 
-/// What the overlay marked. Only files and folders can carry marks.
+/// Reads the overlay's marks. Only files and folders can carry marks.
 pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Path) -> Result<Marks> {
     let mut marks = Marks::default();
     if !matches!(kind, Kind::File | Kind::Folder) {
@@ -94,9 +98,11 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
     Ok(marks)
 }
 
-/// The attributes that are part of what people keep: those of users and programs, and access control lists.
+/// Reads the attributes that belong to an entry's content: those of users and programs, and access
+/// control lists.
 ///
-/// Without the overlay's marks. Security labels and capabilities are not among them: the kernel gives each entry its own.
+/// The overlay's marks are left out, and so are security labels and capabilities: the kernel gives
+/// each entry its own.
 pub(crate) fn kept(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Attributes> {
     let path = path_in(folder, name);
     kept_among(list(&path)?, |attribute| value(&path, attribute))
@@ -120,19 +126,19 @@ fn kept_among(
     Ok(kept)
 }
 
-/// The same of what is open.
+/// Reads the attributes like [`kept`], for an open entry.
 pub(crate) fn kept_of(opened: BorrowedFd<'_>) -> rustix::io::Result<Attributes> {
     let named = list_by(|buffer| flistxattr(opened, buffer))?;
     kept_among(named, |attribute| value_by(|buffer| fgetxattr(opened, attribute, buffer)))
 }
 
-/// Whether a folder that is open gives what is made in it an access control list.
+/// Returns true if an open folder has a default access control list for new entries.
 pub(crate) fn passes_on(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     let named = list_by(|buffer| flistxattr(folder, buffer))?;
     Ok(named.iter().any(|attribute| attribute.to_bytes() == b"system.posix_acl_default"))
 }
 
-/// Gives an entry exactly these attributes, of those that [`kept`] is about.
+/// Sets exactly these attributes on an entry, among those that [`kept`] returns.
 pub(crate) fn set(folder: BorrowedFd<'_>, name: &OsStr, wanted: &Attributes) -> rustix::io::Result<()> {
     let path = path_in(folder, name);
     for (attribute, _) in kept(folder, name)? {
@@ -146,7 +152,7 @@ pub(crate) fn set(folder: BorrowedFd<'_>, name: &OsStr, wanted: &Attributes) -> 
     Ok(())
 }
 
-/// The same for what is open.
+/// Sets the attributes like [`set`], for an open entry.
 pub(crate) fn set_of(opened: BorrowedFd<'_>, wanted: &Attributes) -> rustix::io::Result<()> {
     for (attribute, _) in kept_of(opened)? {
         if !wanted.iter().any(|(name, _)| *name == attribute) {
@@ -162,10 +168,10 @@ pub(crate) fn set_of(opened: BorrowedFd<'_>, wanted: &Attributes) -> rustix::io:
     Ok(())
 }
 
-/// Takes the overlay's marks off an entry, and capabilities.
+/// Removes the overlay's marks and capabilities from an entry.
 ///
-/// Attributes that a program itself set in the overlay's namespace go, too (the kernel stores them there under an escaped
-/// name): in a workspace they could make a later overlay believe things.
+/// Attributes that a program set in the overlay's namespace are removed too (the kernel stores them
+/// there under an escaped name). In a workspace they could mislead a later overlay.
 pub(crate) fn strip(
     folder: BorrowedFd<'_>,
     name: &OsStr,
@@ -193,18 +199,18 @@ pub(crate) fn strip(
     Ok(())
 }
 
-/// Says that the workspace had something in this place when it was drafted.
+/// Marks that the workspace had an entry here when it was drafted.
 pub(crate) fn mark_drafted(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
     let attribute = text([OVERLAY, DRAFTED].concat())?;
     lsetxattr(path_in(folder, name), attribute.as_c_str(), b"", XattrFlags::empty())
 }
 
-/// The same for what is open.
+/// Marks an open entry like [`mark_drafted`].
 pub(crate) fn mark_drafted_of(opened: BorrowedFd<'_>) -> rustix::io::Result<()> {
     fsetxattr(opened, text([OVERLAY, DRAFTED].concat())?.as_c_str(), b"", XattrFlags::empty())
 }
 
-/// Marks a folder of an upper folder again as it was before [`strip`].
+/// Restores the marks that [`strip`] removed from a folder in an upper folder.
 pub(crate) fn mark_again(folder: BorrowedFd<'_>, name: &OsStr, marks: Marks) -> rustix::io::Result<()> {
     let path = path_in(folder, name);
     for (set, attribute, value) in [(marks.opaque, OPAQUE, &b"y"[..]), (marks.copied_up, ORIGIN, b"")] {
@@ -220,7 +226,7 @@ fn list(path: &PathBuf) -> rustix::io::Result<Vec<CString>> {
 }
 
 fn list_by(list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<CString>> {
-    // Nearly every entry has none or a few short ones.
+    // Nearly every entry has no attributes, or a few short ones.
     let mut small = [0_u8; 512];
     let mut large = Vec::new();
     let names: &[u8] = match list(&mut small[..]) {
@@ -237,7 +243,7 @@ fn list_by(list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io:
     Ok(names.filter_map(|name| CStr::from_bytes_with_nul(name).ok().map(CStr::to_owned)).collect())
 }
 
-/// None where it was removed meanwhile.
+/// Reads a value, or returns `None` if it was removed meanwhile.
 fn value(path: &PathBuf, attribute: &CStr) -> rustix::io::Result<Option<Vec<u8>>> {
     value_by(|buffer| lgetxattr(path, attribute, buffer))
 }

@@ -1,4 +1,5 @@
-//! The one place that resolves paths: beneath an open folder, through no link and no mount point.
+//! Resolution of paths beneath an open folder, through no link and no mount point; no other module
+//! resolves paths.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,18 +14,19 @@ use rustix::io::Errno;
 
 use crate::{Entry, Kind, Time};
 
-/// How often a resolution is tried again that a rename elsewhere disturbed (EAGAIN, `openat2(2)`).
+/// Maximum number of attempts at a resolution that a rename elsewhere disturbs (EAGAIN,
+/// `openat2(2)`).
 const TRIES: usize = 128;
 
-/// The longest relative path that is handed to the kernel at once, in bytes. `PATH_MAX` is 4,096.
+/// Maximum length in bytes of a relative path passed to the kernel in one call. `PATH_MAX` is 4,096.
 const LONGEST: usize = 3_500;
 
-/// A folder, open as a mere place.
+/// Flags to open a folder with `O_PATH`.
 pub(crate) const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// A folder, open for listing.
+/// Flags to open a folder for listing.
 pub(crate) const LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
-/// Opens what lies at `path`, however long that is. An empty path is the folder itself.
+/// Opens the entry at `path`, however long the path is. An empty path is the folder itself.
 pub(crate) fn open(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     if path.as_os_str().is_empty() {
         return open_once(folder, Path::new("."), flags);
@@ -59,7 +61,7 @@ fn open_once(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::
     Err(Errno::AGAIN)
 }
 
-/// Folders beneath one, opened one after the other; neighbours share theirs.
+/// Cache for opening folders beneath one folder in sequence; neighbouring paths share their parent.
 pub(crate) struct Holders<'a> {
     folder: BorrowedFd<'a>,
     flags: OFlags,
@@ -71,7 +73,7 @@ impl<'a> Holders<'a> {
         Self { folder, flags, last: None }
     }
 
-    /// The folder that holds `path`.
+    /// Opens the parent folder of `path`.
     pub(crate) fn of(&mut self, path: &Path) -> rustix::io::Result<&OwnedFd> {
         let holder = path.parent().unwrap_or(Path::new(""));
         let last = match self.last.take().filter(|(last, _)| last == holder) {
@@ -81,13 +83,13 @@ impl<'a> Holders<'a> {
         Ok(&self.last.insert(last).1)
     }
 
-    /// The folder that was asked for last.
+    /// Returns the folder that was opened last.
     pub(crate) fn into_last(self) -> Option<OwnedFd> {
         self.last.map(|(_, folder)| folder)
     }
 }
 
-/// What is called `name` in the folder, if anything is.
+/// Reads the metadata of the entry `name` in the folder, or returns `None` if it does not exist.
 pub(crate) fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<Entry>> {
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(Entry::of(&stat))),
@@ -96,7 +98,7 @@ pub(crate) fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option
     }
 }
 
-/// The names in a folder that is open for listing, in the order of the file system.
+/// Lists the names in a folder that is open for listing, in the order of the file system.
 pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -108,7 +110,7 @@ pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Whether a folder that is open for listing holds nothing.
+/// Returns true if a folder that is open for listing is empty.
 pub(crate) fn is_empty(folder: &OwnedFd) -> rustix::io::Result<bool> {
     for entry in Dir::read_from(folder)? {
         if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
@@ -118,12 +120,13 @@ pub(crate) fn is_empty(folder: &OwnedFd) -> rustix::io::Result<bool> {
     Ok(true)
 }
 
-/// The path through which the kernel reaches an open descriptor.
+/// Returns the path through which the kernel reaches an open descriptor.
 pub(crate) fn descriptor_path(descriptor: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }
 
-/// The path through which the kernel reaches a name in an open folder, for the calls that know no descriptors.
+/// Returns the path through which the kernel reaches a name in an open folder, for system calls
+/// without descriptors.
 ///
 /// Those calls must not follow the last name.
 pub(crate) fn path_in(folder: BorrowedFd<'_>, name: &OsStr) -> PathBuf {
@@ -132,9 +135,9 @@ pub(crate) fn path_in(folder: BorrowedFd<'_>, name: &OsStr) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// Opens a regular file or a folder that was looked at, and makes sure that it is still that one.
+/// Opens a regular file or a folder, and checks that it still is the entry `known`.
 ///
-/// ESTALE where it is not.
+/// The error is ESTALE if it is another entry.
 pub(crate) fn open_known(
     folder: impl AsFd,
     name: &OsStr,
@@ -144,30 +147,31 @@ pub(crate) fn open_known(
     let flags = match known.kind {
         Kind::Folder => flags | OFlags::DIRECTORY,
         Kind::File if flags == OFlags::PATH => flags,
-        // Where it is something else by now, opening does not block. A device could notice that it was opened, but only root
-        // of the host can have put one there.
+        // If the entry is another kind by now, opening does not block. A device could notice the
+        // open, but only root of the host can have put one there.
         Kind::File => flags | OFlags::NOCTTY | OFlags::NONBLOCK,
         _ => return Err(Errno::STALE),
     };
     let opened = match open(folder.as_fd(), Path::new(name), flags) {
-        // A folder no more, or a socket.
+        // The entry is no longer a folder, or is a socket.
         Err(Errno::NOTDIR | Errno::NXIO) => return Err(Errno::STALE),
         opened => opened?,
     };
     if Entry::of(&fstat(&opened)?).is_same_object(known) { Ok(opened) } else { Err(Errno::STALE) }
 }
 
-/// Sets the mode of what was opened, also where only as a place.
+/// Sets the mode of an open entry, even of one opened with `O_PATH`.
 pub(crate) fn set_mode(opened: BorrowedFd<'_>, mode: u32) -> rustix::io::Result<()> {
     rustix::fs::chmod(descriptor_path(opened), Mode::from_raw_mode(mode))
 }
 
-/// Sets the modification time of what was opened, also where only as a place. The access time stays.
+/// Sets the modification time of an open entry, even of one opened with `O_PATH`. The access time
+/// stays.
 pub(crate) fn set_modified(opened: BorrowedFd<'_>, modified: Time) -> rustix::io::Result<()> {
     utimensat(CWD, descriptor_path(opened), &times(modified), AtFlags::empty())
 }
 
-/// The modification time for `utimensat`, and no access time.
+/// Returns the modification time for `utimensat`, and no access time.
 pub(crate) fn times(modified: Time) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -175,17 +179,19 @@ pub(crate) fn times(modified: Time) -> Timestamps {
     }
 }
 
-/// Asks the file system to lay the folders that will be made in this one apart from each other (`T` of `chattr(1)`).
+/// Asks the file system to place folders that are created in this one apart from each other (`T` of
+/// `chattr(1)`).
 ///
-/// Each call removes as many files as it replaced. ext4 without a journal gives no inode again for a minute or more after its
-/// file went, and passes over those one by one for each file that is made in the same group of blocks: 5,000 files took up
-/// to ten times as long there. It is a hint, which most file systems do not know. To lay the folders within a call apart as well
-/// made that surer, and everything else slower by a fifth, because each group has to be read from the disk.
+/// Each call removes as many files as it replaced. ext4 without a journal does not reuse the inode
+/// of a removed file for a minute or more. For each new file in the same block group, it skips those
+/// inodes one by one: 5,000 files took up to ten times as long there. The flag is a hint, which most
+/// file systems ignore. Placing the folders within a call apart as well made the effect more
+/// certain, but slowed everything else by a fifth: each group must then be read from the disk.
 pub(crate) fn spread(folder: &OwnedFd) {
     if let Ok(flags) = ioctl_getflags(folder)
         && !flags.contains(IFlags::TOPDIR)
     {
-        // Refused, it was a hint.
+        // A refusal does no harm, because the flag is a hint.
         let _ = ioctl_setflags(folder, flags | IFlags::TOPDIR);
     }
 }

@@ -1,3 +1,5 @@
+//! The changes of a call, and the obstacles to their commit.
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -5,29 +7,30 @@ use crate::attributes::{Attributes, Marks};
 use crate::hidden::Copied;
 use crate::{Entry, Kind};
 
-/// What an overlay's upper folder says, compared with the workspace as it is now.
+/// Changes in an overlay's upper folder, compared with the current workspace.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// What would change. A folder that stays comes behind what lies in it.
+    /// Steps of the commit. A folder that stays comes after its entries.
     pub list: Vec<Change>,
-    /// What does not come out as the command left it.
+    /// Differences between the commit and the command's own result.
     pub notes: Vec<Note>,
-    /// What others did meanwhile to the same entries. While there is one, nothing is committed.
+    /// Concurrent changes of others to the same entries. Any conflict prevents the commit.
     pub conflicts: Vec<Conflict>,
-    /// What the judge did not allow. While there is one, nothing is committed.
+    /// Changes that the judge did not allow. Any entry here prevents the commit.
     pub held: Vec<Held>,
-    /// Folders that tools make again, and what else a commit took away without saving it, where it saved anything.
+    /// Regenerable folders, and other entries that a commit with saving removed without saving them.
     pub unsaved: Vec<PathBuf>,
-    /// Folders that tools make again, relative to the workspace.
+    /// Regenerable folders, relative to the workspace.
     pub(crate) regenerable: BTreeSet<PathBuf>,
-    /// What is left out, because it copies the placeholders of hidden files.
+    /// Files that are left out because they copy the placeholders of hidden files.
     pub(crate) copied: Vec<Copied>,
-    /// What carries marks of the overlay, in the folders that come as a whole: they are taken off after the swap.
+    /// Entries with overlay marks in folders that come as a whole; the marks are removed after the
+    /// swap.
     pub(crate) marked: Vec<(PathBuf, Kind, Marks)>,
 }
 
 impl Changes {
-    /// Where something new comes; of a folder, with all that is in it.
+    /// Iterates over the paths of new entries; a folder stands for all its contents.
     pub fn coming(&self) -> impl Iterator<Item = &Path> {
         let comes = |change: &&Change| matches!(change.what, What::Create | What::Replace);
         self.list.iter().filter(comes).map(|change| change.path.as_path())
@@ -37,78 +40,80 @@ impl Changes {
 /// One step of a commit.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Where, relative to the workspace; empty for the workspace itself.
+    /// Path relative to the workspace; empty for the workspace itself.
     pub path: PathBuf,
-    /// What happens there.
+    /// Kind of the step.
     pub what: What,
-    /// What is there now.
+    /// Entry before the step.
     pub old: Option<Entry>,
-    /// What will be there.
+    /// Entry after the step.
     pub new: Option<Entry>,
-    /// Set in a folder that tools make again: there the last writer wins, and nothing is saved.
+    /// True in a regenerable folder: there the last writer wins, and nothing is saved.
     pub regenerable: bool,
     pub(crate) marks: Marks,
-    /// Of a folder that stays: its attributes before and after, where they differ.
+    /// Attributes before and after, if they differ, for a folder that stays.
     pub(crate) attributes: Option<(Attributes, Attributes)>,
-    /// Of a folder that stays: whether it gets the modification time of `new`. Not where others changed it meanwhile.
+    /// True if a folder that stays gets the modification time of `new`. False if others changed the
+    /// folder meanwhile.
     pub(crate) sets_time: bool,
 }
 
-/// What a step of a commit does.
+/// Kind of step of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum What {
-    /// Something is put where nothing is; of a folder, all that is in it.
+    /// Creates an entry at a free path; a folder comes with all its contents.
     Create,
-    /// Something is put in the place of something else, which goes; of folders, with all that is in them.
+    /// Replaces an entry by another one; folders come and go with all their contents.
     Replace,
-    /// Something goes; of a folder, with all that is in it.
+    /// Removes an entry; a folder goes with all its contents.
     Remove,
-    /// A folder stays and gets another mode, owner, attributes or times.
+    /// Changes the mode, owner, attributes or times of a folder that stays.
     Attributes,
-    /// A folder stays, and gets the modification time that the changes in it gave it.
+    /// Sets a folder's modification time to that of the changes in it.
     Times,
 }
 
 impl What {
-    /// Whether something comes or goes, or both.
+    /// Returns true if an entry comes or goes, or both.
     pub(crate) fn moves(self) -> bool {
         matches!(self, Self::Create | Self::Replace | Self::Remove)
     }
 }
 
-/// Something that a commit cannot do as the command did it.
+/// A change that a commit cannot reproduce as the command made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// The file had other names (hard links). They keep its old content.
+    /// The file had other names (hard links), which keep the old content.
     LinkBroken {
-        /// The name under which it changed.
+        /// Name under which the file changed.
         path: PathBuf,
     },
-    /// A socket or device was left behind, and is dropped.
+    /// A socket or device is dropped.
     Dropped {
-        /// Where it lay.
+        /// Path of the entry.
         path: PathBuf,
-        /// Which of them.
+        /// Kind of the entry.
         kind: Kind,
     },
-    /// The bits that let a program run as its owner or group were taken off.
+    /// The bits that run a program as its owner or group were removed.
     SetIdRemoved {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The command refreshed nothing but stat data in git's index while others changed it: theirs stays.
+    /// The command only refreshed stat data in git's index while others changed the index: their
+    /// version stays.
     IndexKept {
-        /// The index.
+        /// Path of the index.
         path: PathBuf,
     },
     /// Files that were hidden from the command are removed.
     HiddenRemoved {
-        /// Which.
+        /// Paths of the hidden files.
         paths: Vec<PathBuf>,
     },
-    /// Copies of what the command saw in the place of hidden files, which are left out.
+    /// Copies of placeholders of hidden files are left out.
     HiddenCopied {
-        /// Where they lay.
+        /// Paths of the copies.
         paths: Vec<PathBuf>,
     },
 }
@@ -116,20 +121,20 @@ pub enum Note {
 /// An entry that both the command and somebody else changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// Where, relative to the workspace. It may lie below a folder that the command removed.
+    /// Path relative to the workspace, possibly below a folder that the command removed.
     pub path: PathBuf,
-    /// What somebody else did.
+    /// Change by somebody else.
     pub meanwhile: Meanwhile,
 }
 
-/// What somebody else did to an entry since the command started.
+/// Change to an entry by somebody else after the command started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Meanwhile {
-    /// It was changed, replaced or made.
+    /// The entry was changed, replaced or created.
     Changed,
-    /// It was removed or moved away.
+    /// The entry was removed or moved away.
     Removed,
-    /// It was changed while the commit was under way, and the commit was taken back.
+    /// The entry was changed during the commit, and the commit was undone.
     ChangedDuringCommit,
 }
 
@@ -144,18 +149,19 @@ impl std::fmt::Display for Conflict {
     }
 }
 
-/// Something that the judge did not allow.
+/// A change that the judge did not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Where, relative to the workspace.
+    /// Path relative to the workspace.
     pub path: PathBuf,
-    /// What would have happened.
+    /// Action that the judge did not allow.
     pub action: crate::Action,
-    /// Whether somebody may approve it. Otherwise it is denied.
+    /// True if somebody may approve the change. Otherwise it is denied.
     pub may_be_approved: bool,
-    /// The judge's reason.
+    /// Reason given by the judge.
     pub reason: String,
 }
 
-/// How many changes are handled at once; a folder that comes or goes as a whole is one. Each takes some 300 bytes.
+/// Maximum number of changes in one commit; a folder that comes or goes as a whole counts once. Each
+/// takes about 300 bytes.
 pub const MOST_CHANGES: usize = 1_000_000;

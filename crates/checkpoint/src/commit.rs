@@ -1,3 +1,5 @@
+//! Commits of a call's changes to the workspace: all of them, or none.
+
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,38 +26,44 @@ use crate::{
     What, Workspace,
 };
 
-/// On what terms changes are read and committed.
+/// Terms under which changes are read and committed.
 pub struct Terms<'a> {
-    /// What changed at this time or later, others changed. See [`Call::baseline`].
+    /// Time that separates changes of others: entries changed at this time or later count as theirs.
+    /// See [`Call::baseline`].
     ///
-    /// None overwrites what others did (`force`); even then nothing is overwritten that changes during the commit.
+    /// `None` overwrites changes of others (`force`). Even then, a change during the commit is never
+    /// overwritten.
     pub baseline: Option<Time>,
-    /// Git's index: where it lies in the workspace, and the open file from before the command started, if there was one.
+    /// Path of git's index in the workspace, and the file opened before the command started, if it
+    /// existed.
     pub index: Option<(PathBuf, Option<File>)>,
-    /// Is asked about everything that a commit would touch. If it does not allow one of them, nothing is committed.
+    /// Judge of every entry that a commit would touch. If the judge does not allow one of them,
+    /// nothing is committed.
     pub judge: Judge<'a>,
-    /// What a commit survives.
+    /// Events that the commit must survive.
     pub durability: Durability,
-    /// Saves what the commit replaces and removes, so that it can be undone.
+    /// Destination for the entries that the commit replaces and removes, so that it can be undone.
     pub save: Option<Save<'a>>,
-    /// Is asked before every system call that changes something. On [`ControlFlow::Break`] the commit ends at once with
-    /// [`Error::BrokenOff`] and leaves everything as a killed process would; for tests.
+    /// Callback before every system call that changes anything. On [`ControlFlow::Break`], the
+    /// commit ends at once with [`Error::BrokenOff`] and leaves everything as a killed process
+    /// would; for tests.
     pub on_step: OnStep<'a>,
 }
 
-/// What a commit survives as a whole.
+/// Events that a commit as a whole survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The death of this process at any point. Nothing is flushed; what a direct run of the command would have written
-    /// would not have been either.
+    /// The death of this process at any point. Nothing is flushed; a direct run of the command would
+    /// not flush its writes either.
     #[default]
     Process,
-    /// A loss of power, too: one flush of the file system before the swap and one behind it (`syncfs(2)`).
+    /// Additionally a power loss: one flush of the file system before the swap, and one after it
+    /// (`syncfs(2)`).
     Power,
 }
 
 impl Terms<'_> {
-    /// The terms of a call: everything allowed, nothing flushed.
+    /// Returns the default terms of a call: everything allowed, nothing flushed.
     pub fn since(baseline: Time) -> Self {
         Self {
             baseline: Some(baseline),
@@ -68,31 +76,33 @@ impl Terms<'_> {
     }
 }
 
-/// What came of a commit.
+/// Result of a commit.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Everything is in its place.
+    /// All changes were committed.
     Committed(Committed),
-    /// Somebody else changed the same entries: nothing was committed. [`Changes::conflicts`] says which.
+    /// Somebody else changed the same entries, and nothing was committed. [`Changes::conflicts`]
+    /// lists them.
     Conflict(Changes),
-    /// The judge did not allow everything: nothing was committed. [`Changes::held`] says what.
+    /// The judge did not allow everything, and nothing was committed. [`Changes::held`] lists the
+    /// entries.
     Held(Changes),
 }
 
-/// A commit that happened.
+/// A successful commit.
 #[derive(Debug)]
 pub struct Committed {
-    /// What changed.
+    /// Committed changes.
     pub changes: Changes,
-    /// Where the old entries lie until the call is discarded.
+    /// Path of the old entries until the call is discarded.
     old: PathBuf,
 }
 
 impl Committed {
-    /// Where the entry lies that the change of this number took out of the workspace, if it took one: with its content, its
-    /// attributes and its times, until the call is discarded.
+    /// Returns the path of the old entry that the change of this number took out of the workspace,
+    /// if any. The entry keeps its content, attributes and times until the call is discarded.
     ///
-    /// The content is as it was unless a program writes into it that had it open.
+    /// The content is unchanged, unless a program that had the file open writes into it.
     pub fn old_place(&self, number: usize) -> Option<PathBuf> {
         let change = self.changes.list.get(number)?;
         match change.what {
@@ -104,21 +114,22 @@ impl Committed {
 }
 
 impl Call {
-    /// Reads the changes and compares them with the workspace, without changing that.
+    /// Reads the changes and compares them with the workspace, without changing the workspace.
     ///
-    /// The overlay must be unmounted, and everything that wrote to it must have ended.
+    /// The overlay must be unmounted, and all processes that wrote to it must have ended.
     ///
     /// # Errors
-    /// Where something cannot be read, or lies in a form that cannot be committed.
+    /// Returns an error if an entry cannot be read, or has a form that cannot be committed.
     pub fn changes(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Changes> {
         let mut loosened = Loosened::open(self.folder.as_fd())?;
         self.read(workspace, terms, &mut loosened)
     }
 
-    /// The changes, path by path with what is there now and what would be there, without the bytes. Changes nothing.
+    /// Returns the changes with the states before and after of each path, without the bytes. Changes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`Call::changes`]; `ESTALE` where the workspace changes while it is read.
+    /// Same as [`Call::changes`]; `ESTALE` if the workspace changes during the read.
     pub fn preview(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<(Changes, Vec<SavedEntry>)> {
         let mut loosened = Loosened::open(self.folder.as_fd())?;
         let changes = self.read(workspace, terms, &mut loosened)?;
@@ -143,16 +154,16 @@ impl Call {
         reading.of_draft(self.is_draft()?).whole(upper.as_fd(), workspace.folder.as_fd())
     }
 
-    /// Puts all changes into the workspace, or none.
+    /// Commits all changes to the workspace, or none.
     ///
-    /// The overlay must be unmounted, and everything that wrote to it must have ended.
+    /// The overlay must be unmounted, and all processes that wrote to it must have ended.
     ///
     /// # Errors
-    /// Where something failed. The workspace is then as it was, except after [`Error::NotUndone`] and
-    /// [`Error::BrokenOff`], where [`crate::Area::recover`] takes back the rest.
+    /// After an error the workspace is unchanged, except after [`Error::NotUndone`] and
+    /// [`Error::BrokenOff`]. [`crate::Area::recover`] then undoes the rest.
     pub fn commit(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Outcome> {
         if self.has_no_changes()? {
-            // Most commands change nothing. There is nothing to compare then, and nobody to keep out.
+            // Most commands change nothing. There is nothing to compare then, and no lock is needed.
             let changes = Changes::default();
             return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
         }
@@ -200,7 +211,7 @@ impl Call {
             changes: changes.list.clone(),
         };
         if staging.is_some() {
-            // The journal names the folder before it is made, so that recovery knows of it.
+            // The journal names the folder before it is created, so that recovery knows about it.
             step(terms.on_step)?;
             Journal { changes: Vec::new(), ..journal(&Changes::default()) }
                 .write(self.folder.as_fd(), None)?;
@@ -250,8 +261,8 @@ impl Call {
         }
     }
 
-    /// Saves what the changes take out of the workspace, before anything is done. What stands against the commit is added to
-    /// them.
+    /// Saves the entries that the changes take out of the workspace, before any change. Obstacles to
+    /// the commit are added to `changes`.
     fn save(
         &self,
         workspace: &Workspace,
@@ -286,7 +297,7 @@ impl Call {
         step(on_step)
     }
 
-    /// Flushes the file system of the changes, and that of the journal where it is another.
+    /// Flushes the file system of the changes, and that of the journal if it is another.
     fn flush(&self, sides: &Sides) -> Result<()> {
         let device = |folder: &OwnedFd| fstat(folder).map(|found| found.st_dev);
         let failed = |errno: Errno| Error::system("flush", UPPER, errno);
@@ -297,7 +308,8 @@ impl Call {
         Ok(())
     }
 
-    /// Whether nothing was changed, and no commit was begun that has moved what was.
+    /// Returns true if the call changed nothing, and no earlier commit has begun to move the
+    /// changes.
     fn has_no_changes(&self) -> Result<bool> {
         if Journal::read(self.folder.as_fd())?.is_some() {
             return Ok(false);
@@ -306,7 +318,8 @@ impl Call {
         is_empty(&upper).map_err(Error::while_doing("list", Path::new(UPPER)))
     }
 
-    /// Whether placeholders of hidden files are all that is there, so that nobody need be kept out either.
+    /// Returns true if the only entries are placeholders of hidden files, so that no lock is needed
+    /// either.
     fn has_only_placeholders(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<bool> {
         if HiddenFiles::of(&self.folder)?.is_empty() || Journal::read(self.folder.as_fd())?.is_some() {
             return Ok(false);
@@ -320,7 +333,8 @@ impl Call {
             && copied.is_empty())
     }
 
-    /// Gives the entries that are not as they were, because somebody else changed them.
+    /// Undoes the commit. Returns the entries that could not be restored because somebody else
+    /// changed them.
     fn take_back(
         &self,
         workspace: &Workspace,
@@ -336,16 +350,16 @@ impl Call {
         Ok([undone.others, undone.left].concat())
     }
 
-    /// Nothing was swapped yet. Gives the error that led here.
+    /// Cleans up before any entry was swapped, and returns the original error.
     fn give_up(&self, workspace: &Workspace, journal: Journal, error: Error, on_step: OnStep<'_>) -> Error {
         if !matches!(error, Error::BrokenOff) {
-            // What is left of it, recovery removes; the first error is the one that counts.
+            // Recovery removes the rest; the first error is the one that counts.
             drop(self.clean_up(workspace, journal, on_step));
         }
         error
     }
 
-    /// Copies what is new into a folder of the workspace, so that it lies on its file system.
+    /// Copies the new entries into a folder of the workspace, so that they lie on its file system.
     fn stage(
         &self,
         workspace: &Workspace,
@@ -377,7 +391,7 @@ impl Call {
             let Some(new) = &mut change.new else { continue };
             let source = open(from.as_fd(), parent, LIST).map_err(&failed)?;
             let name = name_of(&path);
-            // As it lies there: its mode may have been loosened.
+            // Look at the actual entry, because its mode may have been loosened.
             let Some(found) = look(&source, name).map_err(&failed)? else {
                 return Err(failed(Errno::STALE));
             };
@@ -407,7 +421,7 @@ impl Call {
         Ok(Sides { stage: open_in(&around, UPPER)?, taken: open_in(&around, TAKEN)?, workspace })
     }
 
-    /// Waits until no other commit into this workspace is under way, in this process or another one.
+    /// Waits until no other commit to this workspace is under way, in this process or another one.
     pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<Locked> {
         let name = format!("workspace-{:x}-{:x}.lock", workspace.identity.0, workspace.identity.1);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -1,4 +1,4 @@
-//! Whether two entries are alike.
+//! Comparison of two entries.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,10 +11,10 @@ use crate::attributes;
 use crate::beneath::open_known;
 use crate::{Entry, Kind};
 
-/// Whether the upper entry is a copy of the lower one in which nothing was changed: a command that opens a file for
-/// writing and does not write leaves such copies.
+/// Returns true if the upper entry is an unchanged copy of the lower one. A command that opens a
+/// file for writing and does not write leaves copies of this kind.
 ///
-/// What cannot be read is taken for different.
+/// An entry that cannot be read counts as different.
 pub(crate) fn is_faithful_copy(
     upper: BorrowedFd<'_>,
     lower: BorrowedFd<'_>,
@@ -32,9 +32,9 @@ pub(crate) fn is_faithful_copy(
         && attributes().unwrap_or(false)
 }
 
-/// Whether both are of one kind and hold the same: of files the bytes, of links the target.
+/// Returns true if both have the same kind and content: the bytes of files, the target of links.
 ///
-/// What cannot be read is taken for different.
+/// An entry that cannot be read counts as different.
 pub(crate) fn has_same_content(
     upper: BorrowedFd<'_>,
     lower: BorrowedFd<'_>,

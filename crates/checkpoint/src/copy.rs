@@ -1,4 +1,4 @@
-//! Copying entries onto the file system of the workspace, where the changes lie on another one.
+//! Copies of entries on the file system of the workspace, for changes on another one.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -17,9 +17,9 @@ use crate::beneath::{LIST, look, names, open, open_known, set_mode, times};
 use crate::sides::{OnStep, step};
 use crate::{Entry, Error, Kind, Result, attributes};
 
-/// Copies entries, and remembers what had several names.
+/// A copier of entries that preserves hard links.
 pub(crate) struct Copier<'a> {
-    /// Where the first copy of an inode with several names lies: in which open folder, under which name.
+    /// First copy of each inode with several names: its open folder and its name.
     copied: HashMap<(u64, u64), (OwnedFd, OsString)>,
     on_step: OnStep<'a>,
 }
@@ -29,9 +29,9 @@ impl<'a> Copier<'a> {
         Self { copied: HashMap::new(), on_step }
     }
 
-    /// Copies what is called `name`, with all that is in it, its owner, mode, times and attributes.
+    /// Copies the entry `name` with all its contents, owner, mode, times and attributes.
     ///
-    /// Hard links between what is copied stay hard links. The overlay's marks are left behind.
+    /// Hard links among the copied entries stay hard links. The overlay's marks are left out.
     pub(crate) fn copy(
         &mut self,
         from: &OwnedFd,
@@ -103,7 +103,8 @@ impl From<Errno> for Failure {
     }
 }
 
-/// Owner first, because a change of owner clears bits of the mode; times last, because all else sets them.
+/// Copies owner, attributes, mode and times. The owner comes first, because changing it clears mode
+/// bits; the times come last, because every other step sets them.
 pub(crate) fn keep(from: &OwnedFd, to: &OwnedFd, name: &OsStr, entry: &Entry) -> rustix::io::Result<()> {
     let made = look(to, name)?.ok_or(Errno::STALE)?;
     if (made.owner, made.group) != (entry.owner, entry.group) {

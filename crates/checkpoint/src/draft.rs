@@ -1,7 +1,8 @@
-//! Changes that this program makes itself, laid out in the folder of a call as an overlay would lay out those of a command.
+//! Changes that this program makes itself, laid out in the folder of a call like the changes of a
+//! command in an overlay.
 //!
-//! So several files change together: one commit puts all of it into the workspace or nothing, sees what others did
-//! meanwhile, and is taken back where it was cut off.
+//! Several files therefore change together: one commit applies all of them or none, detects
+//! concurrent changes, and is undone if it is interrupted.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,23 +23,24 @@ use crate::known::Known;
 use crate::sides::name_of;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
 
-/// Says that the changes in the folder of a call were drafted.
+/// File that marks the changes in the folder of a call as drafted.
 const DRAFT: &str = "draft";
 
-/// What is to change in a workspace. [`Call::commit`] puts it in.
+/// Changes to a workspace, to be applied by [`Call::commit`].
 ///
-/// Paths are relative to the workspace and have no `.`, no `..` and no links in them. Each is drafted once.
+/// Paths are relative to the workspace and contain no `.`, no `..` and no links. Each path is
+/// drafted once.
 #[derive(Debug)]
 pub struct Draft {
     pub(crate) upper: OwnedFd,
     pub(crate) workspace: OwnedFd,
-    /// Where the workspace was opened.
+    /// Path at which the workspace was opened.
     pub(crate) path: PathBuf,
     begun: Time,
-    /// Shared with the call whose commit follows.
+    /// State shared with the call that commits the draft.
     pub(crate) known: Arc<Known>,
     pub(crate) is_tried: bool,
-    /// The folder that was drafted in last.
+    /// Folder of the last drafted path.
     last: Mutex<Option<Arc<Holder>>>,
 }
 
@@ -47,14 +49,14 @@ pub struct Draft {
 struct Holder {
     path: PathBuf,
     upper: OwnedFd,
-    /// None where the workspace has no such folder.
+    /// Folder in the workspace, if it exists.
     lower: Option<OwnedFd>,
-    /// Who owns what is made in it, if anybody but this process.
+    /// Owner and group of new entries in the folder, if other than this process's.
     owner: Option<(u32, u32)>,
 }
 
 impl Call {
-    /// Begins a draft in this call's empty folder. What others change from now on is a conflict.
+    /// Begins a draft in this call's empty folder. Later changes by others are conflicts.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -70,7 +72,7 @@ impl Call {
         Ok(Draft { upper, workspace: folder, path, begun, known, is_tried: false, last: Mutex::default() })
     }
 
-    /// Whether the changes of this call were drafted. That is kept with them.
+    /// Returns true if the changes of this call were drafted. The mark is stored with them.
     pub(crate) fn is_draft(&self) -> Result<bool> {
         let found = look(&self.folder, OsStr::new(DRAFT));
         found.map(|found| found.is_some()).map_err(|errno| Error::system("look at", DRAFT, errno))
@@ -78,18 +80,18 @@ impl Call {
 }
 
 impl Draft {
-    /// The same where no commit is to follow: nothing is kept for one.
+    /// Marks the draft as never to be committed, so that nothing is kept for a commit.
     #[must_use]
     pub fn tried(self) -> Self {
         Self { is_tried: true, ..self }
     }
 
-    /// When it was begun: the baseline of the commit.
+    /// Returns the time of its beginning: the baseline of the commit.
     pub(crate) fn since(&self) -> Time {
         self.begun
     }
 
-    /// When it was begun, as the file system stamps changes: the baseline of the commit.
+    /// Returns the time of its beginning by the file system's clock: the baseline of the commit.
     pub fn begun(&self) -> SystemTime {
         let rest = Duration::from_nanos(self.begun.nanoseconds.into());
         match u64::try_from(self.begun.seconds) {
@@ -98,13 +100,14 @@ impl Draft {
         }
     }
 
-    /// The file at `path` is to have this content.
+    /// Drafts a file with this content at `path`.
     ///
-    /// Its owner, mode, access control list and attributes are those of the regular file at `like`, or what any new file gets
-    /// there. `executable` sets or clears the execution bits, as far as the file may be read.
+    /// The file gets the owner, mode, access control list and attributes of the regular file at
+    /// `like`, or the defaults of a new file. `executable` sets the execution bits for everybody who
+    /// may read the file, or clears them.
     ///
     /// # Errors
-    /// [`Error::System`], such as for want of space, or where the owner cannot be kept.
+    /// [`Error::System`], for example on a full disk, or if the owner cannot be kept.
     pub fn write(
         &self,
         path: &Path,
@@ -131,7 +134,8 @@ impl Draft {
             attributes::kept(from.as_fd(), name_of(like))
                 .and_then(|kept| attributes::set(folder.as_fd(), name, &kept))
                 .map_err(Error::while_doing("keep the attributes of", path))?;
-            // Not the bits that let a program run as its owner: the new content was not what somebody gave them to.
+            // The set-user-ID and set-group-ID bits are dropped: nobody granted these rights to the
+            // new content.
             mode = old.mode & 0o1777;
         } else {
             give(folder, name, &entry, holder.owner).map_err(&failed)?;
@@ -155,7 +159,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A symbolic link that says `target` is to be at `path`.
+    /// Drafts a symbolic link to `target` at `path`.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -168,7 +172,7 @@ impl Draft {
         give(folder, name, &made, holder.owner).map_err(&failed)
     }
 
-    /// What is at `path` is to go; of a folder, all that is in it.
+    /// Drafts the removal of the entry at `path`; a folder goes with all its contents.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -178,7 +182,7 @@ impl Draft {
             .map_err(Error::while_doing("mark as removed", path))
     }
 
-    /// The names in a folder of the workspace, all of them, in no order.
+    /// Lists all names in a folder of the workspace, in no particular order.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -187,7 +191,7 @@ impl Draft {
         names(&open(self.workspace.as_fd(), folder, LIST).map_err(&failed)?).map_err(&failed)
     }
 
-    /// The folder that is to hold `path`. Neighbours share theirs.
+    /// Returns the parent folder for `path`. Neighbouring paths share theirs.
     fn holder_of(&self, path: &Path) -> Result<Arc<Holder>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,13 +240,14 @@ impl Draft {
 }
 
 impl Holder {
-    /// Whether the workspace has something there already.
+    /// Returns true if the workspace already has an entry with this name.
     fn has(&self, name: &OsStr) -> bool {
         self.lower.as_ref().is_some_and(|lower| matches!(look(lower, name), Ok(Some(_))))
     }
 }
 
-/// Where this process is root, what it makes belongs to the owner of the folder: a workspace stays its owner's.
+/// Returns the owner for new entries if this process is root: the owner of the folder, so that a
+/// workspace stays its owner's.
 fn owner_of(folder: &OwnedFd) -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -253,7 +258,8 @@ fn owner_of(folder: &OwnedFd) -> Option<(u32, u32)> {
 
 fn give(folder: &OwnedFd, name: &OsStr, made: &Entry, to: Option<(u32, u32)>) -> rustix::io::Result<()> {
     match to.map_or(Ok(()), |to| own(folder, name, made, to)) {
-        // The root of a user namespace cannot give files to an owner from outside of it: they stay its own.
+        // Root of a user namespace cannot give files to an owner outside of it: the files stay
+        // root's own.
         Err(Errno::PERM | Errno::INVAL) => Ok(()),
         done => done,
     }

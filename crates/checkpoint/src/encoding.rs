@@ -1,4 +1,4 @@
-//! The form in which this crate writes down what it is about to do. Numbers are little-endian.
+//! Binary encoding of this crate's records. Numbers are little-endian.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Entry, Kind, Time};
 
-/// Appends values.
+/// An encoder that appends values.
 #[derive(Default)]
 pub(crate) struct Encoder(pub(crate) Vec<u8>);
 
@@ -38,7 +38,7 @@ impl Encoder {
         self.small(value.nanoseconds);
     }
 
-    /// One that may be missing.
+    /// Appends an entry that may be missing.
     pub(crate) fn entry(&mut self, value: Option<&Entry>) {
         let Some(entry) = value else { return self.byte(0) };
         self.byte(match entry.kind {
@@ -62,7 +62,8 @@ impl Encoder {
     }
 }
 
-/// Takes values off the front; none where there is no such value.
+/// A decoder that takes values off the front. Its methods return `None` if the value is incomplete
+/// or invalid.
 pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Decoder<'a> {
@@ -106,7 +107,8 @@ impl<'a> Decoder<'a> {
         Some(Time { seconds, nanoseconds: self.small()? })
     }
 
-    /// The outer option says whether there is such a value, the inner one is the value.
+    /// Takes an entry. The outer option is `None` for an invalid record, the inner one for a missing
+    /// entry.
     #[expect(clippy::option_option, reason = "a missing entry is a value, a cut record is not")]
     pub(crate) fn entry(&mut self) -> Option<Option<Entry>> {
         let kind = match self.byte()? {

@@ -1,15 +1,17 @@
+//! Metadata of entries.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
 use crate::Kind;
 
-/// A time as file systems keep it: since the Unix epoch.
+/// Time of a file system, since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Whole seconds; negative before the epoch.
     pub seconds: i64,
-    /// The rest, below 1,000,000,000.
+    /// Nanoseconds, below 1,000,000,000.
     pub nanoseconds: u32,
 }
 
@@ -35,28 +37,28 @@ impl From<SystemTime> for Time {
     }
 }
 
-/// What is known about an entry of a folder. Links are not followed.
+/// Metadata of an entry in a folder. Links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// The permission bits, with set-user-id, set-group-id and sticky (octal 7777).
+    /// Permission bits, with set-user-id, set-group-id and sticky (octal 7777).
     pub mode: u32,
-    /// The user id of its owner on this machine.
+    /// User id of the owner on this machine.
     pub owner: u32,
-    /// The group id on this machine.
+    /// Group id on this machine.
     pub group: u32,
-    /// Its size in bytes; of a link, the length of its target.
+    /// Size in bytes; for a link, the length of its target.
     pub size_bytes: u64,
-    /// When its content last changed (`mtime`).
+    /// Time of the last change of the content (`mtime`).
     pub modified: Time,
-    /// When anything about it last changed (`ctime`). No program can set this.
+    /// Time of the last change of content or metadata (`ctime`). Programs cannot set it.
     pub changed: Time,
-    /// Whether it has more names than one (hard links). Not meant for folders.
+    /// True if the entry has several names (hard links). Always false for folders.
     pub has_other_names: bool,
-    /// The file system that it lies on.
+    /// Device of the file system.
     pub device: u64,
-    /// Its number there.
+    /// Inode number on the device.
     pub inode: u64,
 }
 
@@ -77,32 +79,33 @@ impl Entry {
         }
     }
 
-    /// Whether both are the same inode.
+    /// Returns true if both are the same inode.
     pub(crate) fn is_same_object(&self, other: &Self) -> bool {
         (self.device, self.inode, self.kind) == (other.device, other.inode, other.kind)
     }
 
-    /// Whether both are the same inode with the same content and rights, as far as this shows.
+    /// Returns true if both are the same inode with the same content and rights, as far as the
+    /// metadata shows.
     ///
-    /// The change time is left out, because a rename sets it. A folder's times change with what is in it, and its rights
-    /// are loosened while things are moved: of a folder only the inode counts.
+    /// The change time is ignored, because a rename sets it. For a folder only the inode counts: its
+    /// times change with its entries, and its rights are loosened while entries are moved.
     pub(crate) fn is_unchanged(&self, other: &Self) -> bool {
         self.is_unchanged_content(other) && (self.kind == Kind::Folder || self.has_same_rights(other))
     }
 
-    /// Whether both are the same inode with the same content, as far as its size and time show.
+    /// Returns true if both are the same inode with the same content, as far as size and time show.
     pub(crate) fn is_unchanged_content(&self, other: &Self) -> bool {
         let content = |entry: &Self| (entry.size_bytes, entry.modified);
         self.is_same_object(other) && (self.kind == Kind::Folder || content(self) == content(other))
     }
 
-    /// Whether both are files that are taken for the same where the bytes of one were not read: not the same inode, because what
-    /// was undone and done again has another.
+    /// Returns true if two files count as equal without a comparison of their bytes. The inode is
+    /// ignored, because an undone and repeated change has another one.
     pub(crate) fn has_same_size_and_time(&self, other: &Self) -> bool {
         (self.size_bytes, self.modified) == (other.size_bytes, other.modified)
     }
 
-    /// Whether both have the same owner, group and mode.
+    /// Returns true if both have the same owner, group and mode.
     pub(crate) fn has_same_rights(&self, other: &Self) -> bool {
         (self.mode, self.owner, self.group) == (other.mode, other.owner, other.group)
     }

@@ -1,99 +1,106 @@
+//! Errors of this crate.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// What an operation of this crate gives.
+/// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why changes could not be read, committed, kept or removed.
+/// Reason why changes could not be read, committed, kept or removed.
 ///
-/// Of a commit, unless it is [`Error::NotUndone`], the workspace is as it was.
+/// After a failed commit the workspace is unchanged, except for [`Error::NotUndone`] and
+/// [`Error::BrokenOff`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system failed.
+    /// A system call failed.
     #[error("could not {doing} {path}")]
     System {
-        /// What was tried, to stand before the path.
+        /// Operation that failed, as a verb before the path.
         doing: &'static str,
-        /// With what; relative to the workspace where it lies in one.
+        /// Path of the operation, relative to the workspace if it lies in one.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// Folders lie too deep to be looked through.
+    /// Folders are nested too deeply.
     #[error("{path} is more than {limit} folders deep")]
     TooDeep {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// How many levels are looked at.
+        /// Maximum number of levels.
         limit: usize,
     },
-    /// There are more changes than are handled at once.
+    /// There are too many changes for one commit.
     #[error("there are more than {limit} changes")]
     TooMany {
-        /// How many are handled.
+        /// Maximum number of changes.
         limit: usize,
     },
-    /// The overlay stored a change in a form that this crate does not know, such as data left in the lower layer.
+    /// The overlay stored a change in a form unknown to this crate, for example with the data in the
+    /// lower layer.
     #[error("the overlay stored {path} in a form that cannot be committed ({attribute})")]
     Form {
-        /// The entry.
+        /// Path of the entry.
         path: PathBuf,
-        /// The attribute that says so.
+        /// Attribute that marks the form.
         attribute: &'static str,
     },
-    /// Something is mounted in the workspace at the path; the overlay did not show it.
+    /// A file system is mounted in the workspace at the path; the overlay did not show it.
     #[error("another file system is mounted at {path}, and the changes lie beneath it")]
     Mounted {
-        /// The mount point.
+        /// Path of the mount point.
         path: PathBuf,
     },
-    /// There is no workspace where the changes belong, or another one.
+    /// The workspace of the changes is gone, or another folder has its path.
     #[error("{path} is not the folder any more that it was when the changes were made")]
     OtherWorkspace {
-        /// Where the workspace was.
+        /// Original path of the workspace.
         path: PathBuf,
     },
-    /// There are no changes under this id, or a live process holds them.
+    /// The id has no changes, or a live process owns them.
     #[error("no changes are kept under the id {id}")]
     NoSuchChanges {
-        /// The id that was asked for.
+        /// Requested id.
         id: String,
     },
-    /// A commit of these changes was cut off, or was made already: they can be neither committed nor discarded like this.
+    /// A commit of these changes was interrupted or completed: they can be neither committed nor
+    /// discarded without recovery.
     #[error("the changes {id} were being committed; recovery comes first")]
     UnderWay {
-        /// The id of the changes.
+        /// Id of the changes.
         id: String,
     },
-    /// A file of this crate's own is damaged.
+    /// A file of this crate is damaged.
     #[error("{path} is damaged")]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The journal of a commit that was cut off cannot be read. Unless it has happened, it can be neither finished nor taken
-    /// back: the workspace may hold a part of it, and the folder of the call what was in the workspace before. If it has, the
-    /// workspace holds all of it, and only the folder of the call is left.
+    /// The journal of an interrupted commit cannot be read. An unfinished commit can then be neither
+    /// completed nor undone: the workspace may contain a part of it, and the folder of the call the
+    /// old entries. For a finished commit, the workspace contains all of it, and only the folder of
+    /// the call remains.
     #[error("the journal of the commit is {}", if *.is_of_other_version { "of another version" } else { "damaged" })]
     Unreadable {
-        /// The file, in the folder of the call.
+        /// Name of the file in the folder of the call.
         name: &'static str,
-        /// What the name says: the commit was done.
+        /// True if the file's name shows that the commit was completed.
         has_happened: bool,
-        /// Another version of this program wrote it, and could read it.
+        /// True if another version of this program wrote the journal, and could read it.
         is_of_other_version: bool,
     },
-    /// The commit failed half-way, and what was done could not all be taken back: recovery will try again.
+    /// The commit failed half-way, and not all of it could be undone: recovery will try again.
     #[error("the commit failed, and {path} could not be put back")]
     NotUndone {
-        /// The first entry that could not be put back.
+        /// First entry that could not be restored.
         path: PathBuf,
-        /// Why not.
+        /// Error of the restoration.
         source: io::Error,
     },
-    /// The commit was broken off by the `on_step` of its terms, and left just as a killed process would leave it.
+    /// The `on_step` of the terms interrupted the commit, which left everything as a killed process
+    /// would.
     #[error("the commit was broken off")]
     BrokenOff,
 }
@@ -103,7 +110,7 @@ impl Error {
         Self::System { doing, path: path.as_ref().to_owned(), source: source.into() }
     }
 
-    /// For `map_err`. A mount point has its own variant.
+    /// Returns a closure for `map_err`. A mount point has its own variant.
     pub(crate) fn while_doing(doing: &'static str, path: &Path) -> impl Fn(Errno) -> Self {
         move |errno| match errno {
             Errno::XDEV => Self::Mounted { path: path.to_owned() },

@@ -1,10 +1,11 @@
-//! Git's index, compared without stat data.
+//! Comparison of git indexes without stat data.
 //!
-//! `git status` and most other commands of git refresh the index: they write down the times and inode numbers that files
-//! have now, and nothing else. Two such refreshes are no conflict, and neither is one beside a real change.
+//! `git status` and most other git commands refresh the index: they update the times and inode
+//! numbers of files, and nothing else. Two refreshes are no conflict, and neither is a refresh next
+//! to a real change.
 //!
-//! Versions 2, 3 and 4 are read, with hashes of 20 and of 32 bytes. The reader is strict, and any doubt is a conflict.
-//! The format is that of `gitformat-index(5)`.
+//! The parser reads versions 2, 3 and 4, with hashes of 20 and of 32 bytes. The parser is strict,
+//! and any doubt is a conflict. The format is that of `gitformat-index(5)`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,19 +14,19 @@ use std::io::{Read, Seek, SeekFrom};
 
 use crate::{ContentHash, Contents};
 
-/// The largest index that is read, in bytes: some two million files.
+/// Size in bytes of the largest index that is read: about two million files.
 pub(crate) const LARGEST: u64 = 256 << 20;
 
-/// Whose index stays.
+/// Side whose index stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Winner {
-    /// Others only refreshed it: what the command wrote is as new as theirs.
+    /// Others only refreshed the index, so the command's version stays.
     Command,
-    /// The command only refreshed it: what others wrote stays.
+    /// The command only refreshed the index, so the version of others stays.
     Others,
 }
 
-/// Whose index stays where both the command and others wrote it. None is a conflict.
+/// Decides whose index stays after both the command and others wrote it. `None` is a conflict.
 pub(crate) fn winner(before: Option<&File>, others: &File, command: &File) -> Option<Winner> {
     let (others, command) = (read(others)?, read(command)?);
     let (others, command) = (Index::parse(&others)?, Index::parse(&command)?);
@@ -40,23 +41,25 @@ pub(crate) fn winner(before: Option<&File>, others: &File, command: &File) -> Op
     (command == before).then_some(Winner::Others)
 }
 
-/// Tells whether a file of this name may be an index: that of a repository, a worktree or a submodule.
+/// Returns true if a file with this name may be an index: of a repository, a worktree or a
+/// submodule.
 pub(crate) fn may_be(name: &OsStr) -> bool {
     name == "index"
 }
 
-/// Tells whether both files are indexes that differ in stat data and caches at the most.
+/// Returns true if both files are indexes that differ at most in stat data and caches.
 pub(crate) fn is_refreshed(one: &File, other: &File) -> bool {
     read(one).zip(read(other)).is_some_and(|(one, other)| have_same_entries(&one, &other))
 }
 
-/// Tells whether both contents are indexes that differ in stat data and caches at the most. What is not kept differs.
+/// Returns true if both contents are indexes that differ at most in stat data and caches. A missing
+/// content counts as different.
 pub(crate) fn are_alike(contents: &dyn Contents, one: &ContentHash, other: &ContentHash) -> bool {
     let kept = |hash| read_all(&mut *contents.open(hash).ok()?);
     kept(one).zip(kept(other)).is_some_and(|(one, other)| have_same_entries(&one, &other))
 }
 
-/// Tells whether the file is an index like a content that is kept.
+/// Returns true if the file is an index that matches a stored content.
 pub(crate) fn is_like(file: &File, contents: &dyn Contents, kept: &ContentHash) -> bool {
     let kept = || read_all(&mut *contents.open(kept).ok()?);
     read(file).zip(kept()).is_some_and(|(file, kept)| have_same_entries(&file, &kept))
@@ -72,19 +75,20 @@ fn read_all(content: &mut dyn Read) -> Option<Vec<u8>> {
     u64::try_from(bytes.len()).is_ok_and(|length| length <= LARGEST).then_some(bytes)
 }
 
-/// Lists the names of an index, sorted; none where it cannot be understood.
+/// Lists the names of an index, sorted. Returns `None` if the index cannot be parsed.
 pub(crate) fn names(index: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut names: Vec<Vec<u8>> = Index::parse(index)?.entries.into_iter().map(|entry| entry.name).collect();
     names.sort_unstable();
     Some(names)
 }
 
-/// Calls back with the name of each regular file that git compares with the working tree, its size and whether it can be
-/// executed. None where the index cannot be understood.
+/// Calls `call` for each regular file that git compares with the working tree, with its name, size
+/// and executable bit. Returns `None` if the index cannot be parsed.
 pub(crate) fn each_file(index: &[u8], mut call: impl FnMut(&[u8], u64, bool)) -> Option<()> {
     let (index, sizes) = Index::parse_with_sizes(index)?;
     for (entry, size) in index.entries.iter().zip(sizes) {
-        // Without flags it is no side of a conflict, and neither assumed unchanged nor left out of the working tree.
+        // Without flags the entry is no side of a conflict, is not assumed unchanged, and belongs to
+        // the working tree.
         if matches!(entry.mode, 0o100_644 | 0o100_755) && entry.flags == 0 {
             call(&entry.name, size.into(), entry.mode == 0o100_755);
         }
@@ -92,7 +96,8 @@ pub(crate) fn each_file(index: &[u8], mut call: impl FnMut(&[u8], u64, bool)) ->
     Some(())
 }
 
-/// Whether an index has one of these objects. One that cannot be understood has none.
+/// Returns true if an index contains one of these objects. An index that cannot be parsed contains
+/// none.
 pub(crate) fn has_any_of(file: &File, objects: &BTreeSet<Vec<u8>>) -> bool {
     let Some(bytes) = read(file) else { return false };
     Index::parse(&bytes).is_some_and(|index| index.entries.iter().any(|entry| objects.contains(entry.hash)))
@@ -108,12 +113,12 @@ fn read(mut file: &File) -> Option<Vec<u8>> {
     (u64::try_from(bytes.len()).ok()? == length).then_some(bytes)
 }
 
-/// What counts of an index.
+/// The part of an index that is compared.
 #[derive(Debug, PartialEq, Eq)]
 struct Index<'a> {
     version: u32,
     entries: Vec<IndexEntry<'a>>,
-    /// The extensions that are not merely a cache, such as resolved conflicts.
+    /// Extensions that are more than a cache, for example resolved conflicts.
     extensions: Vec<([u8; 4], &'a [u8])>,
 }
 
@@ -121,32 +126,36 @@ struct Index<'a> {
 struct IndexEntry<'a> {
     mode: u32,
     hash: &'a [u8],
-    /// Stage, assume-valid, skip-worktree, intent-to-add; without the length of the name and the bit for more flags.
+    /// Stage, assume-valid, skip-worktree, intent-to-add; without the name length and the bit for
+    /// extended flags.
     flags: u32,
     name: Vec<u8>,
 }
 
-/// Extensions that git makes again from the rest: cached trees, untracked files, the file system monitor, offsets.
+/// Extensions that git rebuilds from the rest: cached trees, untracked files, the file system
+/// monitor, offsets.
 const CACHES: [&[u8; 4]; 5] = [b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT"];
 
-/// The bit that says that there are two more bytes of flags.
+/// Flag for two more bytes of flags.
 const EXTENDED: u16 = 0x4000;
-/// The part of the flags that is the length of the name, or all ones where it is longer.
+/// Mask for the name length, which is all ones for longer names.
 const NAME_LENGTH: u16 = 0x0fff;
 
 impl<'a> Index<'a> {
-    /// The length of the hashes is written nowhere; only one of the two makes sense of a whole file.
+    /// Parses an index. The format does not contain the hash length; only one of the two fits a
+    /// whole file.
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         Self::parse_with_sizes(bytes).map(|(index, _)| index)
     }
 
-    /// Parses the same with the size of each file, which is no more than stat data.
+    /// Parses an index, together with the size of each file, which is only stat data.
     fn parse_with_sizes(bytes: &'a [u8]) -> Option<(Self, Vec<u32>)> {
         Self::parse_with(bytes, 20).or_else(|| Self::parse_with(bytes, 32))
     }
 
     fn parse_with(bytes: &'a [u8], hash_length: usize) -> Option<(Self, Vec<u32>)> {
-        // Behind everything stands a hash over it, which is zeros where `index.skipHash` is set. It is not looked at.
+        // The file ends with a hash of its content, which is zero with `index.skipHash`. The parser
+        // ignores it.
         let (body, _) = bytes.split_at_checked(bytes.len().checked_sub(hash_length)?)?;
         let mut rest = Bytes(body);
         if rest.take(4)? != b"DIRC" {
@@ -154,7 +163,7 @@ impl<'a> Index<'a> {
         }
         let version = rest.number()?;
         let count = usize::try_from(rest.number()?).ok()?;
-        // No entry is shorter than this, so a made-up count cannot take memory.
+        // No entry is shorter than this, so a forged count cannot allocate much memory.
         if !(2..=4).contains(&version) || count > body.len() / 60 {
             return None;
         }
@@ -171,7 +180,8 @@ impl<'a> Index<'a> {
             let signature: [u8; 4] = rest.take(4)?.try_into().ok()?;
             let length = usize::try_from(rest.number()?).ok()?;
             let content = rest.take(length)?;
-            // One with a small first letter changes the meaning of all else (split and sparse indexes).
+            // A lower-case first letter marks an extension that changes the meaning of the rest
+            // (split and sparse indexes).
             if !signature[0].is_ascii_uppercase() {
                 return None;
             }
@@ -200,7 +210,7 @@ impl<'a> Bytes<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// An entry, and the size of its file.
+    /// Parses an entry, and the size of its file.
     fn entry(&mut self, version: u32, hash_length: usize, previous: &[u8]) -> Option<(IndexEntry<'a>, u32)> {
         let before = self.0.len();
         // Change time, modification time, device, inode.
@@ -223,7 +233,8 @@ impl<'a> Bytes<'a> {
             name
         } else {
             let name = self.until_nul()?.to_vec();
-            // Entries are filled up to a multiple of eight with one to eight NULs, the first of which is taken.
+            // Entries are padded to a multiple of eight with one to eight NULs; the first one is
+            // already consumed.
             let length = before - self.0.len();
             let fill = self.take(length.next_multiple_of(8) - length)?;
             if fill.iter().any(|byte| *byte != 0) {
@@ -246,7 +257,7 @@ impl<'a> Bytes<'a> {
         Some(taken)
     }
 
-    /// The variable-width number of version 4 (`varint.c` of git).
+    /// Parses the variable-width number of version 4 (`varint.c` of git).
     fn offset(&mut self) -> Option<usize> {
         let mut value = 0_usize;
         for position in 0..5 {

@@ -1,8 +1,9 @@
-//! Files of the workspace that a command sees a placeholder of.
+//! Files of the workspace for which a command sees a placeholder.
 //!
-//! A placeholder lies in the upper folder before the command starts. An untouched one is no change. A removed one is the
-//! removal of the file. One that was changed, or has another name, is never committed: its content is not that of the file.
-//! Neither is a copy of one, which is known by its content.
+//! A placeholder lies in the upper folder before the command starts. An untouched placeholder is no
+//! change, and its removal is the removal of the file. A changed or renamed placeholder is never
+//! committed, because its content is not that of the file. A copy of a placeholder, recognized by
+//! its content, is not committed either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, OsStr};
@@ -22,43 +23,44 @@ use crate::encoding::{Decoder, Encoder};
 use crate::sides::name_of;
 use crate::{Entry, Error, Kind, Result, attributes, git_index};
 
-/// The name of the list in the folder of a call.
+/// Name of the list in the folder of a call.
 const LIST_NAME: &str = "hidden";
 
-/// The first words of a notice.
+/// First words of a notice.
 pub const NOTICE: &str = "[Handfast hides ";
 
-/// A file that is hidden from a command, relative to the workspace, and what the command sees in its place.
+/// A file that is hidden from a command, and the form of its placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hidden {
-    /// Where it lies.
+    /// Path relative to the workspace.
     pub path: PathBuf,
-    /// What is seen there.
+    /// Form of the placeholder.
     pub seen_as: SeenAs,
 }
 
-/// The look that a hidden file has for a command.
+/// Form in which a command sees a hidden file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeenAs {
-    /// An empty file that nobody may read.
+    /// An empty file without read permission.
     Closed,
-    /// A text that says so, of the size of the file: git takes a file of another size for changed without asking a filter.
+    /// A notice text with the size of the file: git takes a file of another size for changed without
+    /// asking a filter.
     Notice {
-        /// The size.
+        /// Size of the text in bytes.
         size_bytes: u64,
-        /// Whether the file can be executed.
+        /// True if the file is executable.
         executable: bool,
     },
 }
 
 impl Hidden {
-    /// Names the extended attribute that its placeholder has in the upper folder, where it has this number in the list for
-    /// [`Call::hide`].
+    /// Returns the extended attribute that marks the placeholder with this number in the upper
+    /// folder. The number is the position in the list for [`Call::hide`].
     pub fn mark(number: usize) -> CString {
         attributes::placeholder_mark(number).unwrap_or_default()
     }
 
-    /// Gives the content of its placeholder.
+    /// Returns the content of the placeholder.
     pub fn content(&self) -> Vec<u8> {
         let SeenAs::Notice { size_bytes, .. } = self.seen_as else { return Vec::new() };
         let path = self.path.as_os_str().as_bytes();
@@ -67,7 +69,7 @@ impl Hidden {
         text
     }
 
-    /// Gives the permission bits of its placeholder.
+    /// Returns the permission bits of the placeholder.
     pub fn mode(&self) -> u32 {
         match self.seen_as {
             SeenAs::Closed => 0o000,
@@ -78,7 +80,7 @@ impl Hidden {
 }
 
 impl Call {
-    /// Notes what is hidden from the command, before it starts.
+    /// Records the files that are hidden from the command, before it starts.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -105,9 +107,9 @@ impl Call {
 #[derive(Debug, Default)]
 pub(crate) struct HiddenFiles {
     all: Vec<Hidden>,
-    /// Places in `all`.
+    /// Positions in `all`, by path.
     by_path: BTreeMap<PathBuf, usize>,
-    /// The sizes of notices.
+    /// Sizes of the notices.
     sizes: BTreeSet<u64>,
 }
 
@@ -143,23 +145,23 @@ impl HiddenFiles {
         self.all.is_empty()
     }
 
-    /// Finds the hidden file of this path.
+    /// Finds the hidden file with this path.
     pub(crate) fn at(&self, path: &Path) -> Option<&Hidden> {
         self.numbered(*self.by_path.get(path)?)
     }
 
-    /// Finds the hidden file of this number.
+    /// Finds the hidden file with this number.
     pub(crate) fn numbered(&self, number: usize) -> Option<&Hidden> {
         self.all.get(number)
     }
 
-    /// Lists the hidden files that lie in these places, or in folders there.
+    /// Lists the hidden files at these paths, or in folders there.
     pub(crate) fn within<'a>(&'a self, places: &'a BTreeSet<PathBuf>) -> impl Iterator<Item = &'a Path> {
         let is_there = |path: &&Path| path.ancestors().any(|above| places.contains(above));
         self.by_path.keys().map(PathBuf::as_path).filter(is_there)
     }
 
-    /// Tells whether what lies there is the placeholder of this number as it was made, in its own place.
+    /// Returns true if the entry is the unchanged placeholder of this number at its own path.
     pub(crate) fn is_untouched(
         &self,
         (folder, path): (&OwnedFd, &Path),
@@ -174,8 +176,9 @@ impl HiddenFiles {
         })
     }
 
-    /// Tells whether this is an index by which git has a notice as the content of a file, because a program did not ask git's
-    /// filter or the command has turned it off. What is committed so would be lost.
+    /// Returns true if the file is a git index that records a notice as the content of a file. That
+    /// happens if a program did not call git's filter, or the command disabled it. Such a git commit
+    /// would lose the file's content.
     pub(crate) fn are_staged_in(&self, folder: &OwnedFd, name: &OsStr, new: &Entry) -> bool {
         if self.sizes.is_empty() || new.kind != Kind::File || !git_index::may_be(name) {
             return false;
@@ -200,7 +203,8 @@ impl HiddenFiles {
     }
 }
 
-/// Gives the names that an object of this content has in git: by the one and the other hash. An empty one is nobody's notice.
+/// Returns the git object ids of this content, by both hash algorithms. An empty content has no
+/// notice.
 fn names_in_git(content: &[u8]) -> Vec<Vec<u8>> {
     if content.is_empty() {
         return Vec::new();
@@ -209,7 +213,7 @@ fn names_in_git(content: &[u8]) -> Vec<Vec<u8>> {
     vec![sha1::Sha1::digest(&object).to_vec(), sha2::Sha256::digest(&object).to_vec()]
 }
 
-/// Reads a file of the upper folder; an empty one need not be readable.
+/// Reads a file of the upper folder; an empty file need not be readable.
 fn content(folder: &OwnedFd, name: &OsStr, entry: &Entry) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     if entry.size_bytes > 0 {
@@ -219,17 +223,18 @@ fn content(folder: &OwnedFd, name: &OsStr, entry: &Entry) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A file that is left out of a commit, because its content is that of placeholders.
+/// A file that is left out of a commit, because its content is that of a placeholder.
 #[derive(Debug)]
 pub(crate) struct Copied {
     pub(crate) path: PathBuf,
-    /// The files in whose place they stand. Empty for a placeholder that the folder around it brought along.
+    /// Hidden files with this placeholder content. Empty for a placeholder that came with its
+    /// folder.
     pub(crate) of: Vec<PathBuf>,
-    /// Whether it lies in a folder that comes as a whole.
+    /// True if the file lies in a folder that comes as a whole.
     pub(crate) comes_along: bool,
 }
 
-/// Removes what is left out from the folders that come as a whole.
+/// Removes the omitted files from the folders that come as a whole.
 pub(crate) fn leave_out(upper: BorrowedFd<'_>, copies: &[Copied]) -> Result<()> {
     for Copied { path, .. } in copies.iter().filter(|copied| copied.comes_along) {
         let failed = Error::while_doing("leave out", path);

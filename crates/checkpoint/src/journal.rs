@@ -1,4 +1,4 @@
-//! What a commit is about to do, written down before it does any of it.
+//! Journal of a commit: all its steps, written before the first one.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,38 +12,40 @@ use crate::attributes::{Attributes, Marks};
 use crate::encoding::{Decoder, Encoder};
 use crate::{Change, Error, Result, Time, What};
 
-/// The journal of a commit that is under way. While it has this name, what was done is taken back.
+/// Journal of a commit that is under way. While the journal has this name, recovery undoes the
+/// commit.
 const UNDER_WAY: &str = "journal";
-/// The name that it gets in one step when everything is in place. From then on the commit has happened.
+/// Name of the journal after a single rename, when all changes are in place. The rename completes
+/// the commit.
 const COMMITTED: &str = "journal.committed";
-/// Before it is complete. Nothing was done yet.
+/// Name of an incomplete journal. No step was taken yet.
 const INCOMPLETE: &str = "journal.new";
 
-/// How the journal of any version begins.
+/// Prefix of a journal of any version.
 const ANY: &[u8] = b"handfast commit ";
 const MAGIC: &[u8] = b"handfast commit 2\n";
-/// The version before: it does not say of a change whether it was drafted.
+/// Header of the previous version, which does not record whether a change was drafted.
 const FIRST: &[u8] = b"handfast commit 1\n";
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
-/// Everything that is needed to take a commit back, or to clean up behind it.
+/// Information needed to undo a commit, or to clean up after it.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// Where the workspace was.
+    /// Original path of the workspace.
     pub(crate) workspace: PathBuf,
-    /// Which folder that is: device and inode.
+    /// Device and inode of the workspace.
     pub(crate) identity: (u64, u64),
-    /// The name of the folder in the workspace through which the changes go, where it lies on another file system.
+    /// Name of the staging folder in the workspace, if the workspace lies on another file system.
     pub(crate) staging: Option<PathBuf>,
-    /// The modification time of the workspace before that folder was made.
+    /// Modification time of the workspace before the staging folder was created.
     pub(crate) root_modified: Option<Time>,
-    /// The terms of the commit, to keep its changes under the same ones.
+    /// Baseline of the commit's terms, to keep the changes under the same terms.
     pub(crate) baseline: Option<Time>,
     pub(crate) index: Option<PathBuf>,
     pub(crate) changes: Vec<Change>,
 }
 
-/// How far the commit got.
+/// Progress of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     UnderWay,
@@ -51,10 +53,10 @@ pub(crate) enum Stage {
 }
 
 impl Journal {
-    /// Writes the journal into the folder of the call. It is there as a whole or not at all.
+    /// Writes the journal into the folder of the call, atomically.
     ///
-    /// `flush`, if anything has to outlive a loss of power, flushes the file system before the journal gets its name; that name
-    /// is on the disk when this ends.
+    /// `flush`, for commits that must survive a power loss, flushes the file system before the
+    /// journal gets its name. The name is then on the disk when this method returns.
     pub(crate) fn write(&self, call: BorrowedFd<'_>, flush: Option<&dyn Fn() -> Result<()>>) -> Result<()> {
         let failed = |source: std::io::Error| Error::system("write", UNDER_WAY, source);
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -73,7 +75,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads what is there, if anything is.
+    /// Reads the journal, if one exists.
     pub(crate) fn read(call: BorrowedFd<'_>) -> Result<Option<(Stage, Self)>> {
         for (name, stage) in [(UNDER_WAY, Stage::UnderWay), (COMMITTED, Stage::Committed)] {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -94,13 +96,13 @@ impl Journal {
         Ok(None)
     }
 
-    /// The moment at which the commit has happened.
+    /// Renames the journal, which completes the commit.
     pub(crate) fn mark_committed(call: BorrowedFd<'_>) -> Result<()> {
         renameat_with(call, UNDER_WAY, call, COMMITTED, RenameFlags::empty())
             .map_err(|errno| Error::system("rename", UNDER_WAY, errno))
     }
 
-    /// After everything was taken back.
+    /// Removes the journal after everything was undone.
     pub(crate) fn remove(call: BorrowedFd<'_>) -> Result<()> {
         match rustix::fs::unlinkat(call, UNDER_WAY, rustix::fs::AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -132,7 +134,7 @@ impl Journal {
         to.0
     }
 
-    /// None where it is not what [`Journal::encode`] made.
+    /// Decodes a journal. Returns `None` for anything but the output of [`Journal::encode`].
     fn decode(bytes: &[u8]) -> Option<Self> {
         let body = body(bytes)?;
         let first = body.strip_prefix(FIRST);
@@ -165,13 +167,13 @@ impl Journal {
     }
 }
 
-/// What was hashed, where the hash is right.
+/// Returns the hashed part if the hash matches.
 fn body(bytes: &[u8]) -> Option<&[u8]> {
     let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
     (blake3::hash(body).as_bytes() == hash).then_some(body)
 }
 
-/// Whether it is as some version wrote it.
+/// Returns true if the journal is intact, whatever version wrote it.
 fn is_whole(bytes: &[u8]) -> bool {
     body(bytes).is_some_and(|body| body.starts_with(ANY))
 }
@@ -222,7 +224,7 @@ fn decode_change(from: &mut Decoder<'_>, is_first: bool) -> Option<Change> {
     let (copied_up, opaque) = (from.flag()?, from.flag()?);
     let told = if is_first { None } else { Some(from.flag()?) };
     let any = from.flag()?;
-    // A mark that is no overlay's is that of a draft.
+    // A mark that is not the overlay's is that of a draft.
     let drafted = told.unwrap_or(any && !copied_up && !opaque && old.is_some());
     let marks = Marks { copied_up, opaque, drafted, any, ..Marks::default() };
     let attributes =
@@ -285,12 +287,13 @@ mod tests {
         assert_eq!(format!("{read:?}"), format!("{journal:?}"));
     }
 
-    /// The same with another version, and without the flag that the first one lacks.
+    /// Encodes a journal of another version, without the flag that the first one lacks.
     fn of_version(version: u8, journal: &Journal) -> Vec<u8> {
         let mut body = body(&journal.encode()).unwrap().to_vec();
         body[ANY.len()] = version;
         if version == b'1' {
-            // Of the only change, three bytes follow: drafted, any, and that it has no attributes.
+            // After the flag of the only change come two more bytes: `any`, and the absence of
+            // attributes.
             body.remove(body.len() - 3);
         }
         let hash = blake3::hash(&body);

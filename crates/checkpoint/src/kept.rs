@@ -1,4 +1,4 @@
-//! Changes that were not committed, kept to be applied later.
+//! Changes that were not committed, and are kept to be applied later.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,36 +13,36 @@ use crate::beneath::open;
 use crate::encoding::{Decoder, Encoder};
 use crate::{Error, Result, Terms, Time, Workspace};
 
-/// Says that the changes are kept, and what is needed to apply them later.
+/// File that marks changes as kept, with the data needed to apply them later.
 const KEPT: &str = "kept";
-/// The copy of git's index that goes with kept changes.
+/// Copy of git's index for kept changes.
 const INDEX: &str = "index";
 const MAGIC: &[u8] = b"handfast changes 1\n";
 
-/// Changes that were not committed.
+/// A record of changes that were not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Under which they are found.
+    /// Id of the changes.
     pub id: String,
-    /// Where they belong.
+    /// Path of the workspace.
     pub workspace: PathBuf,
     pub(crate) identity: (u64, u64),
-    /// The baseline of their terms.
+    /// Baseline of the commit's terms.
     pub baseline: Option<Time>,
-    /// When they were kept.
+    /// Time at which the changes were kept.
     pub since: Time,
-    /// Why, for people.
+    /// Reason, for people.
     pub reason: String,
-    /// Where git's index lies in the workspace.
+    /// Path of git's index in the workspace.
     pub(crate) index: Option<PathBuf>,
     pub(crate) has_index: bool,
 }
 
 impl Call {
-    /// Keeps the changes, which were not committed, to be applied or discarded later. Gives their id.
+    /// Keeps the uncommitted changes, to be applied or discarded later. Returns their id.
     ///
     /// # Errors
-    /// [`Error::System`], such as for want of space.
+    /// [`Error::System`], for example on a full disk.
     pub fn keep(self, workspace: &Workspace, terms: &Terms<'_>, reason: &str) -> Result<String> {
         let mut has_index = false;
         if let Some((_, Some(before))) = &terms.index {
@@ -69,7 +69,7 @@ impl Call {
         Ok(self.id)
     }
 
-    /// Git's index as it was when the command started, for changes that were kept.
+    /// Opens the copy of git's index from before the command started.
     fn index(&self) -> Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = openat(&self.folder, INDEX, flags, Mode::empty());
@@ -78,10 +78,10 @@ impl Call {
 }
 
 impl Kept {
-    /// The terms under which they were to be committed.
+    /// Returns the terms under which the changes were to be committed.
     ///
     /// # Errors
-    /// [`Error::System`] where the copy of git's index is gone.
+    /// [`Error::System`] if the copy of git's index is gone.
     pub fn terms(&self, call: &Call) -> Result<Terms<'static>> {
         let mut terms = Terms::since(self.since);
         terms.baseline = self.baseline;
@@ -91,10 +91,10 @@ impl Kept {
         Ok(terms)
     }
 
-    /// Opens the workspace where they belong.
+    /// Opens the workspace of the changes.
     ///
     /// # Errors
-    /// [`Error::OtherWorkspace`] where it is not there any more, or another folder is.
+    /// [`Error::OtherWorkspace`] if the folder is gone, or another folder has its path.
     pub fn workspace(&self) -> Result<Workspace> {
         Workspace::again(&self.workspace, self.identity)
     }

@@ -1,6 +1,8 @@
+//! Kinds of entries.
+
 use rustix::fs::{FileType, Stat};
 
-/// What a name in a folder stands for.
+/// Kind of an entry in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file.
@@ -11,11 +13,11 @@ pub enum Kind {
     Link,
     /// A named pipe.
     Fifo,
-    /// A socket. It is never put into a workspace: nobody listens on it any more.
+    /// A socket. Sockets are never committed: no process listens on them any more.
     Socket,
-    /// A device, or something that this program does not know. It is never put into a workspace.
+    /// A device, or a kind unknown to this program. Devices are never committed.
     Device,
-    /// The mark by which an overlay says that something was removed: a character device of number 0.
+    /// An overlay's mark for a removal: a character device of number 0.
     Whiteout,
 }
 

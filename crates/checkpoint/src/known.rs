@@ -1,4 +1,4 @@
-//! What was read or written on the way to a commit, so that the commit does not read it once more.
+//! Files that were read or written before a commit, so that the commit need not read them again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,49 +6,52 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::attributes::Marks;
 use crate::{Entry, State};
 
-/// How many entries are remembered on each side; each takes some 300 bytes. What is beyond is read again.
+/// Maximum number of remembered entries on each side, each about 300 bytes. Further ones are read
+/// again.
 const MOST: usize = 100_000;
 
 /// States of files, by inode.
 ///
-/// INVARIANT: one is given for an entry only where that is what it was in everything, the change time included, which no
-/// program can set. A commit relies on no more than that itself when it swaps.
+/// INVARIANT: a state is returned only for an entry that equals it in every field, including the
+/// change time, which no program can set. A commit relies on no more than that when it swaps.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Of the workspace: what was kept, byte for byte, by the contents of the commit to come.
+    /// Files of the workspace whose bytes are stored in the contents of the coming commit.
     kept: Mutex<HashMap<(u64, u64), State>>,
-    /// Of the folder of the call: what this program wrote there, and whether it marked it as drafted.
+    /// Files that this program wrote in the folder of the call, and whether they carry the drafted
+    /// mark.
     written: Mutex<HashMap<(u64, u64), (State, bool)>>,
 }
 
 impl Known {
-    /// Says that the bytes of a file of the workspace are kept.
+    /// Records that the bytes of a file of the workspace are stored.
     pub(crate) fn note_kept(&self, state: State) {
         note(&self.kept, state.entry, state);
     }
 
-    /// Says what was written into the folder of the call. `drafted` says that it carries that mark, and no other.
+    /// Records a file written into the folder of the call. `drafted` means that the file carries
+    /// that mark and no other.
     pub(crate) fn note_written(&self, state: State, drafted: bool) {
         note(&self.written, state.entry, (state, drafted));
     }
 
-    /// A file of the workspace whose bytes are kept already.
+    /// Returns the state of a workspace file whose bytes are stored already.
     pub(crate) fn kept(&self, entry: &Entry) -> Option<State> {
         lock(&self.kept).get(&place(entry)).filter(|state| state.entry == *entry).cloned()
     }
 
-    /// A file in the folder of the call.
+    /// Returns the state of a file in the folder of the call.
     pub(crate) fn written(&self, entry: &Entry) -> Option<State> {
         let written = lock(&self.written);
         written.get(&place(entry)).filter(|(state, _)| state.entry == *entry).map(|(state, _)| state.clone())
     }
 
-    /// Whether a file in the folder of the call is what this program wrote there.
+    /// Returns true if a file in the folder of the call is unchanged since this program wrote it.
     pub(crate) fn wrote(&self, entry: &Entry) -> bool {
         lock(&self.written).get(&place(entry)).is_some_and(|(state, _)| state.entry == *entry)
     }
 
-    /// The marks of a file in the folder of the call.
+    /// Returns the marks of a file in the folder of the call.
     pub(crate) fn marks(&self, entry: &Entry) -> Option<Marks> {
         let written = lock(&self.written);
         let (_, drafted) = written.get(&place(entry)).filter(|(state, _)| state.entry == *entry)?;

@@ -1,4 +1,4 @@
-//! What is to be put back, laid out in the folder of a call.
+//! Layout of the entries to be restored, in the folder of a call.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -29,16 +29,16 @@ use crate::{
 pub(crate) struct Layout<'a> {
     draft: &'a Draft,
     acts: &'a Acts<'a>,
-    /// Where bytes lie that were not saved.
+    /// Paths of contents that were not saved, but still exist elsewhere.
     there: &'a HashMap<&'a Path, There<'a>>,
     wanted: &'a Restoration<'a>,
-    /// The folders of the layout, outer ones first, with the rights and the time that they get at last.
+    /// Folders of the layout, outer ones first, with their final permission bits and times.
     folders: Vec<(PathBuf, u32, Time)>,
-    /// The folder that something was laid into last. Neighbours share theirs.
+    /// Folder of the last laid-out entry. Neighbouring entries share theirs.
     last: Option<(PathBuf, Rc<OwnedFd>)>,
-    /// Where the first name of a file with several was laid.
+    /// Path of the first name of each inode with several names.
     linked: HashMap<(u64, u64), PathBuf>,
-    /// Files with one name, whose folders are there.
+    /// Files with one name, whose folders are already laid out.
     files: Vec<(&'a Path, &'a State, Option<There<'a>>)>,
     restored: Restored,
     regenerable: Regenerable,
@@ -91,7 +91,7 @@ impl<'a> Layout<'a> {
                         self.folder(path, state, state.entry.modified)?;
                     } else {
                         self.put(path, state)?;
-                        // What lay in the folder in its place goes with it.
+                        // The contents of a replaced folder go with it.
                         gone = is_folder.then_some(path);
                     }
                     self.restored.paths += 1;
@@ -110,7 +110,8 @@ impl<'a> Layout<'a> {
         Ok(self.restored)
     }
 
-    /// Tells whether everything in a folder goes, so that the folder can go as well. What tools make again goes with it.
+    /// Returns true if everything in a folder goes, so that the folder can go as well. Regenerable
+    /// folders go with it.
     fn goes(&mut self, path: &Path) -> Result<bool> {
         let mut left = vec![path.to_owned()];
         while let Some(path) = left.pop() {
@@ -137,7 +138,8 @@ impl<'a> Layout<'a> {
         Ok(true)
     }
 
-    /// The folder of the layout that holds a path. Folders on the way that are not to be restored look as they are.
+    /// Opens the layout's parent folder of a path. Parent folders that are not restored look as they
+    /// do in the workspace.
     fn parent(&mut self, path: &Path) -> Result<Rc<OwnedFd>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if let Some((_, last)) = self.last.as_ref().filter(|(last, _)| last == parent) {
@@ -174,7 +176,7 @@ impl<'a> Layout<'a> {
 
     fn folder(&mut self, path: &Path, state: &State, modified: Time) -> Result<()> {
         if path.as_os_str().is_empty() {
-            // The workspace itself is there. Its rights stay as they are.
+            // The workspace itself exists. Its rights stay as they are.
             self.folders.push((PathBuf::new(), 0o700, modified));
             return Ok(());
         }
@@ -195,7 +197,7 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// A folder that is gone, and that nothing is known of: one like the folder in which it lies.
+    /// Creates a missing folder of unknown state, like the nearest existing folder above it.
     fn make_gone_folder(&mut self, path: &Path) -> Result<()> {
         let failed = Error::while_doing("lay out", path);
         let parent =
@@ -218,7 +220,7 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// Anything but a folder.
+    /// Lays out any entry but a folder.
     fn put(&mut self, path: &'a Path, state: &'a State) -> Result<()> {
         let (parent, name) = (self.parent(path)?, name_of(path));
         let there = self.there.get(path).copied();
@@ -281,7 +283,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Folders get their rights and times when all is in them, inner ones first.
+    /// Sets the rights and times of folders when their contents are complete, inner ones first.
     fn finish(&mut self) -> Result<()> {
         let mut root = None;
         for (path, mode, modified) in self.folders.iter().rev() {
@@ -296,7 +298,7 @@ impl<'a> Layout<'a> {
             utimensat(&holder, name, &times(*modified), AtFlags::SYMLINK_NOFOLLOW).map_err(&failed)?;
             set_mode(folder.as_fd(), *mode).map_err(failed)?;
         }
-        // The time of the workspace itself stays as it is, unless it is to be restored.
+        // The time of the workspace itself stays, unless it is to be restored.
         let failed = Error::while_doing("lay out", Path::new(""));
         let modified = match root {
             Some(modified) => modified,
@@ -306,7 +308,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Gives an entry its owner and its attributes.
+/// Sets the owner and the attributes of an entry.
 fn own(parent: &OwnedFd, name: &OsStr, state: &State) -> rustix::io::Result<()> {
     let made = look(parent, name)?.ok_or(Errno::STALE)?;
     if (made.owner, made.group) != (state.entry.owner, state.entry.group) {

@@ -1,7 +1,9 @@
-//! Takes the changes of a command out of an overlay's upper folder, and puts all of them into the workspace or none.
+//! Takes the changes of a command out of an overlay's upper folder, and commits all of them to the
+//! workspace or none.
 //!
-//! An [`Area`] holds a folder for each call. A [`Call`] has the empty folders over which the overlay is mounted; when the
-//! command has ended and the overlay is unmounted, [`Call::commit`] swaps the changes in.
+//! An [`Area`] contains a folder for each call. A [`Call`] has the empty folders over which the
+//! overlay is mounted. When the command has ended and the overlay is unmounted, [`Call::commit`]
+//! swaps the changes in.
 //!
 //! ```
 //! use checkpoint::{Area, Outcome, Terms, Workspace};
@@ -13,37 +15,38 @@
 //!
 //! let call = area.begin()?;
 //! let terms = Terms::since(call.baseline()?);
-//! // In real life a command writes this through an overlay.
-//! std::fs::write(call.upper().join("new"), "content")?;
-//! assert!(matches!(call.commit(&workspace, &terms)?, Outcome::Committed(_)));
-//! call.discard()?;
-//! assert_eq!(std::fs::read_to_string(workspace.path().join("new"))?, "content");
+//! In production, a command writes this file through an overlay.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What this program changes itself goes through a [`Draft`], which lays it out in the same form.
+//! Changes made by this program itself go through a [`Draft`], which lays them out in the same form.
 //!
 //! # A commit
 //!
-//! 1. The upper folder is read and compared with the workspace as it is now: what changed, what conflicts with what others
-//!    did meanwhile, and what the judge says to each entry. A held entry or a conflict ends it here.
-//! 2. A journal is written with every step and the identity of every entry in it.
-//! 3. Entry by entry, the new is exchanged with the old in one system call, so that the old ends in the folder of the call.
-//!    What comes out is looked at: if it is not what was checked, everything is taken back.
-//! 4. Folders that stay get their rights and times, the overlay's marks are taken off, and the journal is renamed. That is
-//!    the moment at which the commit has happened.
+//! 1. The upper folder is read and compared with the current workspace: changes, conflicts with
+//!    concurrent changes of others, and the judge's verdict on each entry. A refused entry or a
+//!    conflict ends the commit here.
+//! 2. A journal is written that contains every step and the identity of every entry.
+//! 3. Each new entry is exchanged with the old one in one system call, so that the old one lands in
+//!    the folder of the call. The old entry is then examined: if it is not the entry that was checked,
+//!    everything is undone.
+//! 4. Folders that stay get their rights and times, the overlay's marks are removed, and the journal
+//!    is renamed. The rename completes the commit.
 //!
-//! Whatever kills the process, [`Area::recover`] takes back what was done before that moment, and cleans up after it.
+//! If the process is killed, [`Area::recover`] undoes all steps before that moment, or cleans up
+//! after it.
 //!
-//! Set-user-id and set-group-id bits of files are taken off, sockets and devices are dropped, attributes in the overlay's
-//! own namespace (`user.overlay.`) are not kept. A file that has other names (hard links) in the workspace gets its new
-//! content under the changed name alone, as the command saw it: the others may lie where the call must not write.
-//! The rights of the workspace folder itself stay as they are.
+//! Set-user-id and set-group-id bits of files are removed, sockets and devices are dropped, and
+//! attributes in the overlay's own namespace (`user.overlay.`) are not kept. A file with other names
+//! (hard links) in the workspace gets its new content only under the changed name, as the command
+//! saw it. The other names may lie where the call must not write. The rights of the workspace folder
+//! itself stay unchanged.
 //!
 //! # Reach
 //!
-//! Everything is resolved beneath open folders, through no link and no mount point, and looked at before it is used.
-//! This crate knows no tools, no policy and no database, mounts nothing, and reads no configuration and no environment.
+//! Every path is resolved beneath open folders, through no link and no mount point, and checked
+//! before use. This crate knows no tools, no policy and no database, mounts nothing, and reads no
+//! configuration and no environment.
 
 mod area;
 mod attributes;

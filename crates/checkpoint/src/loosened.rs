@@ -1,8 +1,10 @@
-//! Folders and files whose rights were loosened so that an ordinary user can look into them and move them.
+//! Folders and files whose permission bits were loosened so that an ordinary user can read and move
+//! them.
 //!
-//! A command may leave a folder of mode 000 behind. Its owner has to change the mode to read it, and to move it elsewhere
-//! (a folder that moves is written to, because its `..` changes). The true mode is written down first, beside the
-//! changes, so that whoever reads them later, in this process or another one, still knows it.
+//! A command may leave a folder of mode 000 behind. Its owner must change the mode to read the
+//! folder, and to move it elsewhere (a move writes to the folder, because its `..` changes). The
+//! true mode is written down first, with the changes, so that a later reader in any process still
+//! knows it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,17 +21,17 @@ use rustix::io::Errno;
 use crate::beneath::{LIST, open_known, set_mode};
 use crate::{Entry, Error, Kind, Result};
 
-/// The name of the list in the folder of a call.
+/// Name of the list in the folder of a call.
 const LIST_NAME: &str = "loosened";
 
-/// What an owner needs of a folder.
+/// Permission bits that an owner needs on a folder.
 const FOLDER_RIGHTS: u32 = 0o700;
 
-/// The true modes of what was loosened, by path.
+/// True modes of the loosened entries, by path.
 pub(crate) struct Loosened {
     list: File,
     modes: BTreeMap<PathBuf, u32>,
-    /// Root needs none of this.
+    /// False for root, which needs no loosening.
     needed: bool,
 }
 
@@ -43,7 +45,8 @@ impl Loosened {
         let mut text = Vec::new();
         list.read_to_end(&mut text).map_err(|source| Error::system("read", LIST_NAME, source))?;
         let mut modes = BTreeMap::new();
-        // The first of several is the true one: later ones saw what was loosened before.
+        // The first of several records is the true one: later ones saw a mode that was loosened
+        // before.
         for record in text.split(|byte| *byte == 0) {
             let Some((mode, path)) = record.split_at_checked(4) else { continue };
             let Some(mode) =
@@ -56,12 +59,12 @@ impl Loosened {
         Ok(Self { list, modes, needed: !rustix::process::geteuid().is_root() })
     }
 
-    /// Whether this process is no root, which may do everything anyway.
+    /// Returns true if this process is not root, which may do everything anyway.
     pub(crate) fn needed(&self) -> bool {
         self.needed
     }
 
-    /// The entry with its true mode.
+    /// Returns the entry with its true mode.
     pub(crate) fn truly(&self, path: &Path, mut entry: Entry) -> Entry {
         if let Some(mode) = self.modes.get(path) {
             entry.mode = *mode;
@@ -69,7 +72,7 @@ impl Loosened {
         entry
     }
 
-    /// Opens a folder of the changes for listing. `entry` is what was found there.
+    /// Opens a folder of the changes for listing. `entry` is the metadata of the folder.
     pub(crate) fn open_folder(
         &mut self,
         parent: impl AsFd,
@@ -83,7 +86,7 @@ impl Loosened {
         open_known(parent, name, entry, LIST).map_err(Error::while_doing("open", path))
     }
 
-    /// Gives the owner all rights to an entry of the changes, after its true mode was written down.
+    /// Gives the owner all rights to an entry of the changes, after recording its true mode.
     pub(crate) fn loosen(
         &mut self,
         parent: BorrowedFd<'_>,
@@ -105,7 +108,8 @@ impl Loosened {
         set_mode(place.as_fd(), true_mode | rights).map_err(failed)
     }
 
-    /// What was loosened at a path and below it, with the true modes; what lies deeper comes first.
+    /// Iterates over the loosened entries at a path and below it, with their true modes; deeper ones
+    /// come first.
     pub(crate) fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = (&'a Path, u32)> {
         let from_here = self.modes.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         let mut found: Vec<_> = from_here

@@ -1,4 +1,4 @@
-//! What lies at a path of the workspace now, read no further and no more often than is asked.
+//! Current state of a path in the workspace, read only as far as needed, and only once.
 
 use std::fs::File;
 use std::io;
@@ -15,18 +15,18 @@ use crate::sides::name_of;
 use crate::state::hash;
 use crate::{Contents, Entry, Kind, Result, State};
 
-/// Where the bytes go that are read, and where that is noted.
+/// Destination of the bytes that are read, and the record of them.
 #[derive(Clone, Copy)]
 pub(crate) struct Keeping<'a> {
     pub(crate) contents: &'a dyn Contents,
     pub(crate) known: &'a Known,
 }
 
-/// An entry with the bytes of its file.
+/// State of an entry with the bytes of its file.
 enum Read {
     NotYet,
     As(State),
-    /// It cannot be read, or changed while it was.
+    /// The file cannot be read, or changed during the read.
     Failed,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Now<'a> {
     path: &'a Path,
     pub(crate) entry: Entry,
     keeping: Option<Keeping<'a>>,
-    /// Without the bytes of a file.
+    /// State without the bytes of a file.
     looked_at: Option<State>,
     read: Read,
 }
@@ -51,8 +51,8 @@ impl<'a> Now<'a> {
         Self { folder, path, entry, keeping, looked_at: None, read: Read::NotYet }
     }
 
-    /// Whether this is what `state` was: the same kind, rights, attributes and bytes. Times do not count, and neither does
-    /// what a folder holds.
+    /// Returns true if the entry matches `state`: the same kind, rights, attributes and bytes. Times
+    /// do not count, and neither do the contents of a folder.
     pub(crate) fn is(&mut self, state: &State) -> Result<bool> {
         let now = self.entry;
         if state.entry.kind != now.kind {
@@ -66,7 +66,7 @@ impl<'a> Now<'a> {
         }
         let by_bytes = now.kind == Kind::File && state.content.is_some();
         let found = if by_bytes { self.read()? } else { Some(self.looked_at()?) };
-        // What cannot be read is not known to be the same.
+        // An entry that cannot be read counts as different.
         let Some(found) = found else { return Ok(false) };
         if found.attributes != state.attributes || !found.has_same_target(state) {
             return Ok(false);
@@ -78,7 +78,8 @@ impl<'a> Now<'a> {
         })
     }
 
-    /// Tells whether this is an index of git that says the same about every file as the one that `state` was.
+    /// Returns true if the entry is a git index with the same data about every file as the index in
+    /// `state`.
     pub(crate) fn is_same_index(&self, state: &State, contents: &dyn Contents) -> bool {
         let name = name_of(self.path);
         let Some(kept) = &state.content else { return false };

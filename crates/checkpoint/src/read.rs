@@ -1,30 +1,32 @@
-//! Reading the changes out of an upper folder, and comparing them with the workspace as it is now.
+//! Reading of changes from an upper folder, and their comparison with the current workspace.
 //!
-//! # What is a conflict
+//! # Conflicts
 //!
-//! `baseline` is the time from before the overlay was mounted. *Since* means that the change time of what is in the
-//! workspace is not before it. Below, *new* is what the upper folder has, *old* what the workspace has now.
+//! `baseline` is the time before the overlay was mounted. *Since* means that an entry of the
+//! workspace has a change time at or after the baseline. Below, *new* is the entry in the upper
+//! folder, and *old* is the current entry in the workspace.
 //!
 //! | new | old: nothing | old: same kind | old: another kind |
-//! |---|---|---|---|
-//! | nothing (whiteout, socket, device) | nothing to do | removed; conflict where it, or anything below it, changed since | same |
-//! | file, link, FIFO, made by the command | made | replaced; changed since: conflict, unless content and mode are the same, then the old stays | replaced; conflict where it, or anything below it, changed since |
-//! | the same, copied up | conflict: somebody removed it, unless the command may have moved it here | the same; nothing to do where it is still a faithful copy | as above |
+//! | nothing (whiteout, socket, device) | nothing to do | removed; conflict if it, or anything below it, changed since | as for the same kind |
+//! | file, link, FIFO, made by the command | created | replaced; changed since: conflict, unless content and mode are equal, then the old stays | replaced; conflict if it, or anything below it, changed since |
+//! | file, link, FIFO, copied up | conflict: somebody removed it, unless the command may have moved it here | as above; nothing to do if it is still a faithful copy | as above |
 //! | folder, copied up | conflict: somebody removed it | merged | conflict: somebody replaced it |
-//! | folder, made by the command | made, with all in it | merged | as a file |
-//! | folder that hides the old one (opaque) | made, with all in it | replaced whole; conflict where the old one, or anything below it, changed since | as a file |
+//! | folder, made by the command | created, with all in it | merged | as a file |
+//! | folder that hides the old one (opaque) | created, with all in it | replaced whole; conflict if the old one, or anything below it, changed since | as a file |
 //!
-//! A folder that is merged is no conflict through entries that others make or remove in it. Where its mode, owner or
-//! attributes are not what the upper folder says, the command changed them, or somebody else did: changed since, that is a
-//! conflict, because nothing tells the two apart.
+//! Entries that others create or remove in a merged folder are no conflict. If the folder's mode,
+//! owner or attributes differ from those in the upper folder, the command or somebody else changed
+//! them. A change since the baseline is then a conflict, because the two cases cannot be told apart.
 //!
-//! In a regenerable folder nothing that a command changed is a conflict; who drafts a change there means exactly that file.
-//! `.git/index` has a rule of its own, see [`crate::git_index`].
+//! In a regenerable folder, changes of a command never conflict; a draft of a change there means
+//! exactly that file. `.git/index` has its own rule, see [`crate::git_index`].
 //!
-//! Two things cannot be seen. A changed file that somebody removed meanwhile looks like one that the command moved there,
-//! where the command moved or removed any file at all, or where it had several names (the overlay marks no such copies): it
-//! is made again. And where somebody replaces a *parent*
-//! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
+//! Two cases cannot be detected. The first is a changed file that somebody removed meanwhile. It
+//! looks like a file that the command moved there, if the command moved or removed any file at all.
+//! The same holds if the file had several names, because the overlay does not mark these copies. The
+//! commit then creates the file again. The second is a *parent* folder that somebody replaced by
+//! another one. If the new folder has an entry of the same name, older than the baseline, that entry
+//! is taken for the old one.
 
 mod folders;
 mod placeholders;
@@ -54,45 +56,47 @@ use crate::{
 };
 use folders::Coming;
 
-/// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
+/// Maximum depth of changes, in folders. Each level takes two descriptors, of which a process
+/// usually has 1,024.
 pub const DEEPEST: usize = 256;
 
-/// How many conflicts are told of; one is enough to stop a commit.
+/// Maximum number of reported conflicts; one is enough to stop a commit.
 const MOST_CONFLICTS: usize = 1_000;
 
-/// What a reading needs besides the two folders.
+/// State of a reading, apart from the two folders.
 pub(crate) struct Reading<'a> {
-    /// None to overwrite whatever others did.
+    /// Baseline of the terms; `None` overwrites all changes of others.
     pub(crate) baseline: Option<Time>,
-    /// Git's index from before the command started, and where it lies.
+    /// Path of git's index, and the file from before the command started.
     pub(crate) index: Option<&'a (PathBuf, Option<File>)>,
     pub(crate) judge: Judge<'a>,
     pub(crate) loosened: &'a mut Loosened,
-    /// What the drafts of the call wrote.
+    /// Files that the drafts of the call wrote.
     known: &'a Known,
     regenerable: Regenerable,
-    /// Whether this program drafted the changes, and no command made them.
+    /// True if this program drafted the changes, and no command made them.
     is_draft: bool,
     changes: Changes,
-    /// What the judge is to be asked about.
+    /// Entries that the judge must be asked about.
     touched: Vec<Touched>,
-    /// Whether there is any sign that the command moved files: something that is gone or was made anew.
+    /// True if there is any sign that the command moved files: a removed or replaced entry.
     moves: bool,
-    /// Folders in which an index of git was only refreshed, so that their time says nothing.
+    /// Folders in which a git index was only refreshed, so that their time proves nothing.
     refreshed: HashSet<PathBuf>,
-    /// What the command saw placeholders of.
+    /// Files for which the command saw placeholders.
     hidden: HiddenFiles,
-    /// What goes or is replaced, and is not made again by tools.
+    /// Entries outside regenerable folders that are removed or replaced.
     gone: BTreeSet<PathBuf>,
-    /// What came in the place of a hidden file, with the folder around it.
+    /// Entries that came in place of a hidden file, together with their folder.
     made_again: Vec<PathBuf>,
-    /// What of it is as it was.
+    /// Entries of `made_again` that are equal to the hidden file.
     came_back: BTreeSet<PathBuf>,
-    /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
+    /// Copied-up files without a lower entry: the command moved them here, or somebody removed the
+    /// lower one.
     moved_or_removed: Vec<PathBuf>,
 }
 
-/// The two open folders that are compared, and where they lie.
+/// The two open folders that are compared, and their depth.
 struct Pair<'a> {
     upper: &'a OwnedFd,
     lower: &'a OwnedFd,
@@ -100,7 +104,7 @@ struct Pair<'a> {
     regenerable: bool,
 }
 
-/// One name in both.
+/// One name in both folders.
 struct Both<'a> {
     name: &'a OsStr,
     path: &'a Path,
@@ -139,17 +143,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The same for a command that saw placeholders.
+    /// Adds the hidden files, for a command that saw placeholders.
     pub(crate) fn hiding(self, hidden: HiddenFiles) -> Self {
         Self { hidden, ..self }
     }
 
-    /// The same for changes that this program may have drafted.
+    /// Records whether this program drafted the changes.
     pub(crate) fn of_draft(self, is_draft: bool) -> Self {
         Self { is_draft, ..self }
     }
 
-    /// Reads everything.
+    /// Reads all changes.
     pub(crate) fn whole(mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<Changes> {
         let here = Path::new("");
         let failed = Error::while_doing("open", here);
@@ -164,7 +168,7 @@ impl<'a> Reading<'a> {
                 self.conflict(&path, Meanwhile::Removed);
             }
         }
-        // Its rights are the overlay's own, so only its time counts.
+        // The rights of the root are the overlay's own, so only its time counts.
         let sets_time = direct && !self.since(old.modified);
         if sets_time || direct && self.must_loosen(&old) {
             self.stays(here, (new, old), false, sets_time)?;
@@ -176,7 +180,7 @@ impl<'a> Reading<'a> {
         Ok(self.changes)
     }
 
-    /// Says whether anything directly in this folder comes or goes.
+    /// Reads one folder. Returns true if any entry directly in it comes or goes.
     fn level(&mut self, pair: &Pair<'_>, path: &Path) -> Result<bool> {
         if pair.depth >= DEEPEST {
             return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
@@ -229,7 +233,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether this happened since the baseline.
+    /// Returns true if this time is at or after the baseline.
     fn since(&self, time: Time) -> bool {
         self.baseline.is_some_and(|baseline| time >= baseline)
     }
@@ -246,7 +250,7 @@ impl<'a> Reading<'a> {
         self.touched.push(Touched { path: path.to_owned(), action, old, new });
     }
 
-    /// Asks the judge about everything.
+    /// Asks the judge about all touched entries.
     fn ask(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
         let touched = std::mem::take(&mut self.touched);
         let judge = self.judge;
@@ -273,7 +277,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// The command removed it.
+    /// Handles an entry that the command removed.
     fn gone(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> Result<bool> {
         self.moves = true;
         let Some(old) = both.old else { return Ok(false) };
@@ -288,14 +292,14 @@ impl<'a> Reading<'a> {
         Ok(true)
     }
 
-    /// Something made or changed by the command, that is no merged folder.
+    /// Handles an entry that the command created or changed, other than a merged folder.
     fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
         let &Both { name, path, new, marks, old } = both;
         let hides = !self.hidden.is_empty();
         if let Some(folder) = folder.filter(|_| hides && marks.copied_up && !marks.opaque)
             && self.has_only_placeholders(folder, path, pair.depth + 1)?
         {
-            // Somebody has removed or replaced it, and the command did nothing in it.
+            // Somebody has removed or replaced the folder, and the command changed nothing in it.
             return Ok(false);
         }
         if hides && self.is_left_out(pair, both) {
@@ -326,7 +330,8 @@ impl<'a> Reading<'a> {
         if let Some(old) = old {
             if old.kind == new.kind && folder.is_none() {
                 let (upper, lower) = (pair.upper.as_fd(), pair.lower.as_fd());
-                // A copy that was given another name is put in place under both, so that they stay one file.
+                // A copy that also got another name is committed under both names, so that they stay
+                // one file.
                 if !new.has_other_names && is_faithful_copy(upper, lower, name, &new, &old) {
                     return Ok(false);
                 }
@@ -371,7 +376,7 @@ impl<'a> Reading<'a> {
         Ok(true)
     }
 
-    /// A folder in both.
+    /// Merges a folder that exists on both sides.
     fn merge(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
         let &Both { name, path, new, marks, .. } = both;
         let regenerable =
@@ -402,7 +407,8 @@ impl<'a> Reading<'a> {
         self.push(change)
     }
 
-    /// Whether the mode of a folder has to be loosened before anything in it is swapped. The journal must know it then.
+    /// Returns true if the mode of a folder must be loosened before its entries are swapped. The
+    /// journal must then contain the folder.
     fn must_loosen(&self, folder: &Entry) -> bool {
         self.loosened.needed() && folder.mode & 0o300 != 0o300
     }
@@ -421,7 +427,7 @@ impl<'a> Reading<'a> {
         self.push(change)
     }
 
-    /// Takes the bits off a file that let a program run as its owner or group.
+    /// Removes the bits that run a program as its owner or group from a file.
     fn without_set_id(&mut self, folder: &OwnedFd, name: &OsStr, path: &Path, new: Entry) -> Result<Entry> {
         if new.mode & 0o6000 == 0 {
             return Ok(new);
@@ -450,7 +456,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Tells whether an index of git was replaced by one that says the same about every file.
+/// Returns true if a git index was replaced by one with the same data about every file.
 fn is_refreshed_index(pair: &Pair<'_>, name: &OsStr, new: &Entry, old: &Entry) -> bool {
     if !git_index::may_be(name) || new.kind != Kind::File || !new.has_same_rights(old) {
         return false;

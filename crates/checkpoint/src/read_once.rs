@@ -1,4 +1,5 @@
-//! Reading a file that was looked at: once, and with as few system calls as tell that it is still that one.
+//! Reading of an examined file: once, and with as few system calls as prove that it still is the
+//! same file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,28 +15,28 @@ use crate::beneath::open;
 use crate::sparse::{self, Sparse};
 use crate::{ContentHash, Entry, Error, Result, State};
 
-/// Up to which size a file is read in one piece, in bytes. It is handed on only when it was found to be the one that was
-/// looked at, and takes so much memory for each thread.
+/// Maximum size in bytes of a file that is read in one piece. Its bytes are passed on only after the
+/// file is verified, and each thread needs that much memory.
 const IN_ONE_PIECE: u64 = 1 << 20;
 
-/// Takes the bytes of a file.
+/// A callback that takes the bytes of a file.
 pub(crate) type Take<'a> = &'a dyn Fn(&mut dyn Read) -> io::Result<ContentHash>;
 
-/// What came of reading a file.
+/// Result of reading a file.
 pub(crate) enum ReadOnce {
-    /// It is this, with its bytes.
+    /// State of the file, with its bytes.
     As(State),
-    /// It is not what was looked at any more, or changed while it was read.
+    /// The file was replaced, or changed during the read.
     Changed,
-    /// This process may not read it.
+    /// The file is closed to this process.
     Closed,
 }
 
-/// Reads the regular file `name` of an open folder, which was found to be `entry`, and hands its bytes to `take`. The buffer
-/// is for use from one file to the next.
+/// Reads the regular file `name` of an open folder, whose metadata is `entry`, and passes its bytes
+/// to `take`. The buffer is reused from one file to the next.
 ///
 /// # Errors
-/// Where the system fails, or `take` does: `doing` says with what.
+/// Returns an error if the system or `take` fails; `doing` names the operation.
 pub(crate) fn read_once(
     folder: BorrowedFd<'_>,
     (name, path): (&OsStr, &Path),
@@ -43,8 +44,8 @@ pub(crate) fn read_once(
     buffer: &mut Vec<u8>,
     (doing, take): (&'static str, Take<'_>),
 ) -> Result<ReadOnce> {
-    // Where it is something else by now, opening does not block. A device could notice that it was opened, but only root of
-    // the host can have put one there.
+    // If the entry is another kind by now, opening does not block. A device could notice the open,
+    // but only root of the host can have put one there.
     let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK;
     let mut file = match open(folder, Path::new(name), flags) {
         Ok(file) => File::from(file),
@@ -61,14 +62,14 @@ pub(crate) fn read_once(
     let (content, attributes) = if entry.size_bytes <= IN_ONE_PIECE {
         let read = read_whole(&mut file, entry.size_bytes, buffer);
         let attributes = attributes::kept_of(file.as_fd());
-        // What it says counts only of the file that was meant.
+        // The results count only if the file is still the expected one.
         if !is_still(&file)? {
             return Ok(ReadOnce::Changed);
         }
         read.map_err(failed)?;
         (take(&mut buffer.as_slice()).map_err(failed)?, attributes)
     } else {
-        // Not a byte of another one is handed on.
+        // No byte of another file is passed on.
         if !is_still(&file)? {
             return Ok(ReadOnce::Changed);
         }
@@ -86,7 +87,7 @@ pub(crate) fn read_once(
     Ok(ReadOnce::As(State { entry: *entry, attributes, target: None, content: Some(content), is_sparse }))
 }
 
-/// Reads so many bytes into the buffer, and nothing else. Whether there are more behind them shows in the size of the file.
+/// Reads exactly `size` bytes into the buffer. The size of the file shows whether more follow.
 fn read_whole(file: &mut File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     buffer.resize(usize::try_from(size).map_err(io::Error::other)?, 0);
     file.read_exact(buffer)

@@ -1,4 +1,4 @@
-//! Calls whose process is gone.
+//! Recovery of calls whose process is gone.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -16,48 +16,49 @@ use crate::sides::{OnStep, Sides, name_of, step, taken_name};
 use crate::undo::{Undone, undo};
 use crate::{Change, Error, Kept, Result, What, Workspace};
 
-/// Where in the folder of a call the entries lie that could not be put back, by their last names.
+/// Folder, in the folder of a call, for entries that could not be restored, by their last names.
 const LEFT: &str = "left";
 
-/// What recovery did with one call whose process is gone.
+/// Result of the recovery of one call.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Its id.
+    /// Id of the call.
     pub id: String,
-    /// What was done.
+    /// Action that the recovery took.
     pub action: Recovery,
 }
 
-/// What recovery does with a call whose process is gone.
+/// Action of a recovery on a call whose process is gone.
 #[derive(Debug)]
 pub enum Recovery {
-    /// It had not begun to commit: its changes were dropped.
+    /// The call had not begun to commit: its changes were dropped.
     Dropped,
-    /// It was committing: what it had done was taken back, and the changes are kept under its id.
+    /// The call was committing: the commit was undone, and the changes are kept under its id.
     TakenBack {
-        /// Entries that somebody else changed meanwhile; they stay so, and nothing is lost.
+        /// Entries that somebody else changed meanwhile; they stay unchanged, and nothing is lost.
         others: Vec<PathBuf>,
-        /// Entries that somebody else changed since they were swapped; they stay so, and what was there before the commit
-        /// stays in the folder of the call.
+        /// Entries that somebody else changed after they were swapped; they stay unchanged. The
+        /// entries from before the commit stay in the folder of the call.
         left: Vec<PathBuf>,
     },
-    /// It had committed: what was left of it was removed.
+    /// The call had committed: its leftovers were removed.
     Cleaned,
-    /// It could not be recovered now. The next recovery tries again.
+    /// The call could not be recovered. The next recovery tries again.
     Failed(Error),
 }
 
-/// Is told the id of a call that had committed.
+/// Callback with the id of a call that had committed.
 pub type OnCommitted<'a> = &'a dyn Fn(&str) -> std::io::Result<()>;
 
 impl Area {
-    /// Brings every call whose process is gone to an end: see [`Recovery`]. Kept changes stay.
+    /// Recovers every call whose process is gone: see [`Recovery`]. Kept changes stay.
     ///
-    /// It may be killed at any point and begun again. `on_step` is asked before everything that it changes, `on_committed`
-    /// before a call is cleaned up that had committed: where it fails, the next recovery comes to that call again.
+    /// The recovery may be killed at any point and started again. `on_step` is called before each
+    /// change. `on_committed` is called before a committed call is cleaned up: if it fails, the next
+    /// recovery handles that call again.
     ///
     /// # Errors
-    /// Where not even the list of calls can be had, or `on_step` broke it off.
+    /// Returns an error if the calls cannot be listed, or if `on_step` interrupted the recovery.
     pub fn recover(&self, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -> Result<Vec<Recovered>> {
         let mut all = Vec::new();
         for id in self.ids()? {
@@ -67,7 +68,7 @@ impl Area {
             };
             let action = match call {
                 Ok(Some(call)) => recover_one(call, on_step, on_committed),
-                // Its process lives.
+                // The process of the call lives.
                 Ok(None) => continue,
                 Err(error) => Err(error),
             };
@@ -120,15 +121,16 @@ fn recover_one(call: Call, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -
     }
 }
 
-/// Keeps the changes of a commit that was taken back.
+/// Keeps the changes of a commit that was undone.
 fn keep(call: &Call, journal: &Journal, undone: &Undone) -> Result<()> {
     let already = Kept::read(&call.area, &call.id)?;
     if already.is_some() && journal.changes.is_empty() {
-        // An earlier recovery has done this, and was cut off.
+        // An earlier recovery did this, and was interrupted.
         return Ok(());
     }
-    // What was put back has a change time of just now. Where all is as it was when the commit checked it, what counts from
-    // here on is what changes after that; otherwise everything since the command started.
+    // Restored entries have a change time of this moment. If everything is as it was when the commit
+    // checked it, only later changes by others count. Otherwise all changes since the command
+    // started count.
     let clean = !journal.changes.is_empty() && undone.left.is_empty() && undone.others.is_empty();
     let now = call.baseline()?;
     let baseline = if clean { Some(now) } else { journal.baseline };
@@ -149,9 +151,11 @@ fn keep(call: &Call, journal: &Journal, undone: &Undone) -> Result<()> {
 }
 
 impl Call {
-    /// Ends a commit that was taken back: removes the folder in the workspace and then the journal.
+    /// Ends a commit that was undone: removes the staging folder in the workspace, and then the
+    /// journal.
     ///
-    /// INVARIANT: a journal that has changes has the folders to undo them in. So it loses them before the folder goes.
+    /// INVARIANT: a journal with changes has the folders needed to undo them, so it loses its
+    /// changes before the folder goes.
     pub(crate) fn clean_up(
         &self,
         workspace: &Workspace,
@@ -169,7 +173,8 @@ impl Call {
         Journal::remove(self.folder.as_fd())
     }
 
-    /// Copies what was there before a commit, and could not be put back, into the folder of the call.
+    /// Copies the entries from before a commit that could not be restored into the folder of the
+    /// call.
     pub(crate) fn rescue(
         &self,
         sides: &Sides,

@@ -1,15 +1,16 @@
-//! Folders whose content a tool makes again from what lies beside them.
+//! Regenerable folders: a tool can make their contents again from the files next to them.
 //!
-//! In them the last writer wins without a look at what others did meanwhile, and old content is not saved. A name alone never
-//! says so: people keep work of their own in folders called `dist` or `target`. A folder counts where its name is in
-//! [`FOLDERS`], no repository of git around it tracks anything in it, and one of these holds:
+//! In these folders the last writer wins without a check for concurrent changes, and old content is
+//! not saved. A name alone never suffices: people keep their own work in folders called `dist` or
+//! `target`. A folder counts if its name is in [`FOLDERS`], no git repository around it tracks
+//! anything in it, and one of these conditions holds:
 //!
-//! - git ignores it there;
-//! - it has a tag that says that it is a cache (<https://bford.info/cachedir/>);
-//! - what makes it lies beside it, or left its mark in it.
+//! - git ignores the folder;
+//! - the folder has the tag of a cache (<https://bford.info/cachedir/>);
+//! - a manifest of its tool lies next to the folder, or the tool left its mark in it.
 //!
-//! All of that is asked of the workspace as it is before a change: what a change itself writes counts only for folders that were
-//! not there before.
+//! All conditions are checked in the workspace before a change: files written by the change itself
+//! count only for new folders.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,28 +24,28 @@ use rustix::fs::OFlags;
 use crate::beneath::{LIST, look, names, open};
 use crate::repositories::Repositories;
 
-/// How a folder of some name is known to be made again.
+/// Evidence that a folder of some name is regenerable.
 struct Maker {
-    /// The folder's name.
+    /// Name of the folder.
     folder: &'static str,
-    /// Files that the maker reads, one of which lies beside the folder.
+    /// Files that the tool reads; one of them must lie next to the folder.
     manifests: &'static [&'static str],
-    /// The trace that the maker leaves in the folder.
+    /// Trace that the tool leaves in the folder.
     mark: Mark,
 }
 
 enum Mark {
     None,
-    /// One of these files.
+    /// Any of these files.
     Files(&'static [&'static str]),
-    /// Nothing but files of this ending.
+    /// A folder with files of this suffix and no others.
     Only(&'static str),
 }
 
-/// The folders that can be made again, sorted by name.
+/// Names of regenerable folders, sorted.
 ///
-/// Names that people also give to folders with work of their own (`build`, `out`, `vendor`, `bin`) are left off. Of `dist` no
-/// manifest says who fills it: git has to ignore it, or a tag to lie in it.
+/// Names that people also use for their own work (`build`, `out`, `vendor`, `bin`) are left out. No
+/// manifest proves who fills `dist`: git must ignore it, or it must contain a tag.
 const FOLDERS: [Maker; 19] = {
     const NODE: &[&str] = &["package.json"];
     const ZIG: &[&str] = &["build.zig"];
@@ -79,25 +80,26 @@ const FOLDERS: [Maker; 19] = {
     ]
 };
 
-/// The file that says that a folder is a cache, and what it begins with.
+/// File that marks a folder as a cache, and its first bytes.
 const TAG: (&str, &[u8]) = ("CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55");
 
-/// Finds out which folders of a workspace can be made again, each once.
+/// Checks which folders of a workspace are regenerable, each once.
 pub(crate) struct Regenerable {
     repositories: Repositories,
     answers: BTreeMap<PathBuf, bool>,
 }
 
 impl Regenerable {
-    /// Takes the path of the workspace.
+    /// Creates a checker for the workspace at this path.
     pub(crate) fn of(workspace: &Path) -> Self {
         Self { repositories: Repositories::of(workspace), answers: BTreeMap::new() }
     }
 
-    /// Tells whether the folder called `name` can be made again.
+    /// Returns true if the folder called `name` is regenerable.
     ///
-    /// `holders` are the open folders that hold it, or that hold what lies beside it: where it was there before the change, only
-    /// that of the workspace. What cannot be read says no.
+    /// `holders` are the open folders that contain it, or that contain the files next to it. If the
+    /// folder existed before the change, pass only that of the workspace. An unreadable file counts
+    /// as a no.
     pub(crate) fn is(&mut self, holders: &[&OwnedFd], name: &OsStr, path: &Path) -> bool {
         let Some(maker) = maker(name) else { return false };
         if let Some(known) = self.answers.get(path) {
@@ -110,7 +112,7 @@ impl Regenerable {
         answer
     }
 
-    /// Gives the folders for which the answer was yes.
+    /// Iterates over the folders found to be regenerable.
     pub(crate) fn found(self) -> impl Iterator<Item = PathBuf> {
         self.answers.into_iter().filter_map(|(path, answer)| answer.then_some(path))
     }

@@ -1,4 +1,4 @@
-//! Removing trees of any shape, out of folders that are Handfast's own.
+//! Removal of trees of any shape from folders of this program.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use crate::beneath::{LIST, look, names, open, set_mode};
 use crate::{Entry, Kind};
 
-/// How many levels are gone down with a descriptor for each. What lies deeper is moved up first.
+/// Number of levels that are descended with a descriptor each. Deeper folders are moved up first.
 const LEVELS: usize = 64;
 
-/// Removes what is called `name` with all that is in it. It is no failure where nothing is.
+/// Removes the entry `name` with all its contents. A missing entry is not an error.
 ///
-/// The folder must be this program's own: while this runs, nobody else may change it.
+/// The folder must belong to this program: meanwhile no other process may change it.
 pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
     let Some(entry) = look(parent, name)? else { return Ok(()) };
     if entry.kind != Kind::Folder {
@@ -33,9 +33,9 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr) -> rustix::io::R
     unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
-/// Removes everything in an open folder but what is called `name`.
+/// Removes everything in an open folder except the entry `name`.
 ///
-/// The folder must be this program's own: while this runs, nobody else may change it.
+/// The folder must belong to this program: meanwhile no other process may change it.
 pub(crate) fn remove_all_but(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     for found in names(folder)? {
         if found != name {
@@ -75,7 +75,7 @@ fn empty(
     Ok(())
 }
 
-/// Moves a folder up to where the next round finds it.
+/// Moves a folder up to a place where the next round finds it.
 fn lift(top: &OwnedFd, folder: &OwnedFd, name: &OsStr, moved: &mut u64) -> rustix::io::Result<()> {
     loop {
         *moved += 1;
@@ -87,7 +87,7 @@ fn lift(top: &OwnedFd, folder: &OwnedFd, name: &OsStr, moved: &mut u64) -> rusti
     }
 }
 
-/// Opens a folder whatever its mode: its owner may change that.
+/// Opens a folder whatever its mode, which its owner may change.
 pub(crate) fn open_freely(
     parent: BorrowedFd<'_>,
     name: &OsStr,
@@ -151,7 +151,7 @@ mod tests {
         fs::write(&first, "").unwrap();
         let top = File::open(parent.path().join("top")).unwrap();
         for number in 0..100_000 {
-            // Hard links are cheaper to make than files; ext4 allows 65,000 to one.
+            // Hard links are cheaper to create than files; ext4 allows 65,000 per file.
             let from = if number % 50_000 == 0 {
                 fs::write(parent.path().join(format!("top/f{number}")), "").unwrap();
                 continue;

@@ -1,4 +1,5 @@
-//! Bytes that were not saved, because a change only gave their file another name: they lie there.
+//! Bytes that were not saved because a change only renamed their file: the renamed file still has
+//! them.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -9,10 +10,10 @@ use crate::now::Now;
 use crate::restore::{Act, Acts, find_in};
 use crate::{Conflict, Draft, Entry, Kind, Meanwhile, Restoration, Result, SavedEntry, State, Time};
 
-/// A file that lies in the workspace, and what was found there.
+/// A file in the workspace, with its metadata.
 pub(crate) type There<'a> = (&'a Path, Entry);
 
-/// What tells one content of a file from another where its bytes were not read.
+/// Identity of a file's content without reading its bytes.
 type Identity = (u64, u64, u64, Time);
 
 fn identity(entry: &Entry) -> Identity {
@@ -23,8 +24,8 @@ fn is_without_bytes(state: &State) -> bool {
     state.entry.kind == Kind::File && state.content.is_none()
 }
 
-/// Where the bytes lie of the files that are put back and whose bytes were not saved, by their paths. Where others changed what
-/// has that name now, that is a conflict.
+/// Finds the bytes of restored files whose bytes were not saved, by path. If others changed the
+/// renamed file since, that is a conflict.
 pub(crate) fn find_bytes<'a>(
     draft: &Draft,
     acts: &Acts<'a>,
@@ -44,7 +45,7 @@ pub(crate) fn find_bytes<'a>(
     let mut holders = Holders::new(draft.workspace.as_fd(), PLACE);
     let mut there = HashMap::new();
     for (path, state) in needed {
-        // Whoever lays it out says that it was not saved.
+        // The layout reports that the bytes were not saved.
         let Some(SavedEntry { path: name, after: Some(after), .. }) = names.get(&identity(&state.entry))
         else {
             continue;
@@ -70,14 +71,14 @@ pub(crate) fn find_bytes<'a>(
 }
 
 impl SavedEntry {
-    /// Whether the bytes of the file that was there were not saved: they lie where the change put the file, or were saved by a
-    /// later change of that.
+    /// Returns true if the bytes of the old file were not saved. The renamed file has them, or a
+    /// later change of that file saved them.
     pub fn lacks_bytes(&self) -> bool {
         self.before.as_ref().is_some_and(is_without_bytes)
     }
 }
 
-/// Adds the bytes that later changes saved to entries that lack theirs.
+/// Adds the bytes that later changes saved to the entries that lack them.
 pub fn add_saved_later<'a>(entries: &mut [SavedEntry], later: impl IntoIterator<Item = &'a [SavedEntry]>) {
     let mut saved_later = SavedLater::default();
     for entry in later.into_iter().flatten() {
@@ -88,7 +89,7 @@ pub fn add_saved_later<'a>(entries: &mut [SavedEntry], later: impl IntoIterator<
     }
 }
 
-/// The bytes that later changes saved of files that earlier ones only gave another name.
+/// Bytes, saved by later changes, of files that earlier changes only renamed.
 #[derive(Default)]
 pub(crate) struct SavedLater(HashMap<Identity, (crate::ContentHash, bool)>);
 
@@ -100,7 +101,7 @@ impl SavedLater {
         }
     }
 
-    /// Adds them to a state without them.
+    /// Adds the bytes to a state without them.
     pub(crate) fn add_to(&self, before: Option<&mut State>) {
         if let Some(state) = before.filter(|state| is_without_bytes(state))
             && let Some((content, is_sparse)) = self.0.get(&identity(&state.entry))

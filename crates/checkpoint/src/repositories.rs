@@ -1,9 +1,10 @@
-//! Git's repositories around a folder: what they track, and what they ignore.
+//! Git repositories around a folder: their tracked and ignored files.
 //!
-//! Read is what git itself reads, at the places where git reads it, links included: `.git` of each folder from the one that is
-//! asked about up to the file system's root, the index there, `info/exclude`, and the `.gitignore` files. Nothing of git is run,
-//! because a repository's configuration can make git run programs. `core.excludesFile` is not looked at, so what only that
-//! names does not count as ignored. Any doubt says that something may be tracked.
+//! This module reads the files that git itself reads, at the same paths, including links. It reads
+//! `.git` of each folder from the given one up to the file system's root, the index there,
+//! `info/exclude`, and the `.gitignore` files. No git program runs, because a repository's
+//! configuration can make git run programs. `core.excludesFile` is not read, so a file ignored only
+//! there does not count as ignored. In any doubt, a folder counts as possibly tracked.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,25 +20,25 @@ use rustix::io::Errno;
 use crate::Kind;
 use crate::git_index;
 
-/// The bytes of an ignore file that are looked at. The rest of a longer one is not.
+/// Maximum number of bytes read of an ignore file. The rest of a longer file is not read.
 pub(crate) const LONGEST_IGNORE_FILE: u64 = 1 << 20;
 
-/// The longest `.git` file, in bytes: one path.
+/// Maximum size in bytes of a `.git` file: one path.
 const LONGEST_LINK: u64 = 8192;
 
-/// The repositories around the folders of a workspace, each read once, when it is first needed.
+/// The repositories around the folders of a workspace, each read once, at its first use.
 pub(crate) struct Repositories {
     workspace: PathBuf,
-    /// By the folder that has the `.git`; none where it has none.
+    /// Repositories by the folder that contains `.git`; `None` for a folder without `.git`.
     known: HashMap<PathBuf, Option<Rc<Repository>>>,
     ignore_files: HashMap<PathBuf, Rc<Gitignore>>,
 }
 
-/// A repository with what it tracks.
+/// A repository with its tracked files.
 struct Repository {
-    /// Its git directory.
+    /// Git directory of the repository.
     directory: PathBuf,
-    /// The names of its index, sorted; none where that cannot be read.
+    /// Names in the index, sorted; `None` if the index cannot be read.
     tracked: Option<Vec<Vec<u8>>>,
 }
 
@@ -47,7 +48,8 @@ impl Repositories {
         Self { workspace: workspace.to_owned(), known, ignore_files }
     }
 
-    /// Tells whether a repository around the folder tracks it or anything in it, or may do so.
+    /// Returns true if a repository around the folder tracks, or may track, the folder or anything
+    /// in it.
     pub(crate) fn may_track(&mut self, folder: &Path) -> bool {
         let folder = self.workspace.join(folder);
         self.around(&folder).iter().any(|(top, repository)| {
@@ -56,14 +58,14 @@ impl Repositories {
         })
     }
 
-    /// Tells whether the innermost repository around the folder ignores it, or a folder around it.
+    /// Returns true if the innermost repository around the folder ignores it, or a folder around it.
     pub(crate) fn ignore(&mut self, folder: &Path) -> bool {
         let folder = self.workspace.join(folder);
         let Some((top, repository)) = self.around(&folder).into_iter().next() else { return false };
         let exclude = self.rules(&repository.directory.join("info/exclude"), &top);
         let mut outwards: Vec<&Path> = folder.ancestors().take_while(|path| *path != top).collect();
         outwards.reverse();
-        // Git looks into no folder that is ignored, so the outermost one decides.
+        // Git never enters an ignored folder, so the outermost one decides.
         outwards.into_iter().any(|path| {
             let holders = path.ancestors().skip(1).take_while(|holder| holder.starts_with(&top));
             for holder in holders {
@@ -77,7 +79,7 @@ impl Repositories {
         })
     }
 
-    /// Lists the repositories around a folder with their tops, the innermost first.
+    /// Lists the repositories around a folder with their top folders, innermost first.
     fn around(&mut self, folder: &Path) -> Vec<(PathBuf, Rc<Repository>)> {
         let mut found = Vec::new();
         for top in folder.ancestors().skip(1) {
@@ -91,11 +93,12 @@ impl Repositories {
 
     fn rules(&mut self, file: &Path, root: &Path) -> Rc<Gitignore> {
         let read = || {
-            // A missing file has no rules, and neither has one that is unreadable or no regular file.
+            // A missing or unreadable file has no rules, and neither has an entry that is not a
+            // regular file.
             let Ok(Some(text)) = read(file, LONGEST_IGNORE_FILE) else { return Gitignore::empty() };
             let mut builder = GitignoreBuilder::new(root);
             for line in String::from_utf8_lossy(&text).lines() {
-                // Git passes over a line that is no pattern, too.
+                // Git ignores an invalid pattern too.
                 drop(builder.add_line(None, line));
             }
             builder.build().unwrap_or_else(|_| Gitignore::empty())
@@ -104,7 +107,7 @@ impl Repositories {
     }
 }
 
-/// Reads the repository whose `.git` lies in this folder; none where there is no `.git`.
+/// Reads the repository whose `.git` lies in this folder, or returns `None` if there is no `.git`.
 fn repository(top: &Path) -> Option<Repository> {
     let directory = git_directory(top)?;
     let tracked = match read(&directory.join("index"), git_index::LARGEST) {
@@ -126,16 +129,16 @@ pub(crate) fn git_directory(top: &Path) -> Option<PathBuf> {
             let target = target.strip_suffix(b"\n").unwrap_or(target);
             Some(top.join(Path::new(std::ffi::OsStr::from_bytes(target))))
         }
-        // It is a folder, or cannot be read.
+        // The entry is a folder, or cannot be read.
         Err(_) => Some(dot_git),
     }
 }
 
-/// Tells whether one of the sorted names is the folder, or lies in it.
+/// Returns true if one of the sorted names is the folder, or lies in it.
 fn names_any_of(tracked: &[Vec<u8>], folder: &Path) -> bool {
     let folder = folder.as_os_str().as_bytes();
     let first = tracked.partition_point(|name| name.as_slice() < folder);
-    // Between the folder and what lies in it stand names that go on with a character before the slash.
+    // Names with a character below the slash sort between the folder and its entries.
     let mut inside = folder.to_vec();
     inside.push(b'/');
     let first_inside = tracked.partition_point(|name| name.as_slice() < inside.as_slice());
@@ -143,7 +146,7 @@ fn names_any_of(tracked: &[Vec<u8>], folder: &Path) -> bool {
         || tracked.get(first_inside).is_some_and(|name| name.starts_with(&inside))
 }
 
-/// Reads a regular file of at most so many bytes; none where there is none.
+/// Reads a regular file of at most `most` bytes, or returns `None` if it does not exist.
 pub(crate) fn read(path: &Path, most: u64) -> rustix::io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(CWD, path, flags, Mode::empty()) {

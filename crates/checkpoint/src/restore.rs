@@ -1,11 +1,13 @@
-//! Putting back what was saved.
+//! Restoration of saved entries.
 //!
-//! What is to be restored is laid into the folder of a call, in the form in which an overlay would have left it, and then
-//! committed like the changes of a command: all or nothing, judged, journaled, and saved in its turn.
+//! The entries to be restored are laid out in the folder of a call, in the form that an overlay
+//! would leave. A commit then treats them like the changes of a command: all or nothing, judged,
+//! journaled, and saved in turn.
 //!
-//! What lies there is read once: to tell whether it is as the change left it, and to keep it for the commit. Only paths that
-//! were saved are touched. One that is not as the change left it is a conflict, unless it is as it was
-//! before already, or is forced. A folder that the change made stays where others have put something into it.
+//! Each current entry is read once, both to compare it with the state after the change, and to save
+//! it for the commit. Only saved paths are touched. An entry that differs from the state after the
+//! change is a conflict, unless it already equals the old state, or is forced. A folder created by
+//! the change stays if others have put anything into it.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,43 +25,44 @@ use crate::several;
 use crate::sides::name_of;
 use crate::{Conflict, Contents, Draft, Entry, Error, Kind, Meanwhile, Result, SavedEntry, State, Time};
 
-/// What is to be put back.
+/// Entries to be restored, and the options of the restoration.
 pub struct Restoration<'a> {
-    /// What was saved, sorted by path.
+    /// Saved entries, sorted by path.
     pub entries: &'a [SavedEntry],
-    /// Restores these paths and what lies below them; everything where it is empty.
+    /// Paths to restore, with everything below them; if empty, everything is restored.
     pub only: &'a [PathBuf],
-    /// Whether a path is restored although somebody changed it since.
+    /// Callback that decides whether a path is restored although somebody changed it since.
     pub force: &'a (dyn Fn(&Path) -> bool + Sync),
-    /// Where the bytes are, and where those that are replaced are kept as they are read: the same as those of the commit,
-    /// before which they must have become lasting.
+    /// Storage for the saved bytes, and for the bytes of replaced files as they are read. The commit
+    /// must use the same storage, and the bytes must be durable before it.
     pub contents: &'a dyn Contents,
 }
 
-/// What was laid out to be committed.
+/// Result of laying out a restoration for the commit.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// How many paths will change; the times of folders do not count.
+    /// Number of paths that will change, without the times of folders.
     pub paths: u64,
-    /// What others changed since. While there is one, nothing was laid out.
+    /// Paths that others changed since. With any conflict, nothing was laid out.
     pub conflicts: Vec<Conflict>,
-    /// Folders that stay, because others have put something into them.
+    /// Folders that stay, because others have put entries into them.
     pub left: Vec<PathBuf>,
-    /// Files that get their bytes back, but not the bits that let them run as their owner or group.
+    /// Files that get their bytes back, but not their set-user-id and set-group-id bits.
     pub without_set_id: Vec<PathBuf>,
 }
 
-/// What several changes came to, from the first to the last. The second value names the paths that were changed by others
-/// between two of them.
+/// Composes several changes into one, from the first to the last. The second value lists the paths
+/// that others changed between two of them.
 ///
-/// `contents` is where the bytes are: an index of git that others only refreshed between two changes is not changed.
+/// `contents` contains the bytes: a git index that others only refreshed between two changes counts
+/// as unchanged.
 pub fn compose(
     changes: impl IntoIterator<Item = Vec<SavedEntry>>,
     contents: &dyn Contents,
 ) -> (Vec<SavedEntry>, Vec<PathBuf>) {
     let mut changes = changes.into_iter().peekable();
     let mut first = changes.next().unwrap_or_default();
-    // Nearly always it is the only one, and in order.
+    // Usually there is only one change, and it is sorted.
     if changes.peek().is_none() && first.is_sorted_by(|one, next| one.path < next.path) {
         first.retain(|entry| entry.before.is_some() || entry.after.is_some());
         return (first, Vec::new());
@@ -92,7 +95,7 @@ pub fn compose(
     (entries.collect(), disturbed)
 }
 
-/// Tells whether both states are indexes of git that say the same about every file.
+/// Returns true if both states are git indexes with the same data about every file.
 fn is_same_index(path: &Path, (one, other): (&State, &State), contents: &dyn Contents) -> bool {
     let hashes = one.content.as_ref().zip(other.content.as_ref());
     path.file_name().is_some_and(git_index::may_be)
@@ -100,33 +103,34 @@ fn is_same_index(path: &Path, (one, other): (&State, &State), contents: &dyn Con
         && hashes.is_some_and(|(one, other)| git_index::are_alike(contents, one, other))
 }
 
-/// What happens to one path.
+/// Action on one path.
 pub(crate) enum Act<'a> {
-    /// It gets this, whatever is there.
+    /// Put this state in place of the current entry.
     Put(&'a State),
-    /// The folder that is there gets these rights, and this time.
+    /// Give the existing folder these rights, and this time.
     Settle(&'a State, Option<Time>),
-    /// It goes.
+    /// Remove the entry.
     Remove,
 }
 
-/// What comes of one path.
+/// Decision about one path.
 enum Decided<'a> {
-    /// This, and what is there now.
+    /// An action, with the current entry.
     Act(Act<'a>, Option<Entry>),
-    /// It is as it is to be.
+    /// Absence of an action: the path already has the wanted state.
     Nothing,
     Conflict(Meanwhile),
 }
 
-/// What happens, and what is there now.
+/// Actions by path, with the current entries.
 pub(crate) type Acts<'a> = BTreeMap<&'a Path, (Act<'a>, Option<Entry>)>;
 
 impl Draft {
-    /// Lays out what is to be restored in this empty draft, to be committed. Changes nothing in the workspace.
+    /// Lays out the entries to be restored in this empty draft, to be committed. Changes nothing in
+    /// the workspace.
     ///
     /// # Errors
-    /// Where something cannot be read or kept, or its saved bytes are gone.
+    /// Returns an error if an entry cannot be read or saved, or if its saved bytes are gone.
     pub fn restore(&self, wanted: &Restoration<'_>) -> Result<Restored> {
         let mut restored = Restored::default();
         let mut acts = Vec::with_capacity(wanted.entries.len());
@@ -148,9 +152,9 @@ impl Draft {
                 }
             }
         }
-        // They are in order, so that a map is made of them at once.
+        // The actions are sorted, so the map is built in one pass.
         let acts: Acts<'_> = acts.into_iter().collect();
-        // Neighbours lie in the same folders.
+        // Neighbouring paths share their parent folders.
         let mut free: Option<&Path> = None;
         for (path, (act, _)) in &acts {
             if !matches!(act, Act::Put(_)) || path.parent().is_some_and(|parent| free == Some(parent)) {
@@ -180,7 +184,7 @@ impl Draft {
         let path = &entry.path;
         let found = find_in(holders, path)?;
         let now = found.as_ref().map(|(_, now)| *now);
-        // Whoever changed it since the draft was begun is in conflict with it.
+        // A later change than the draft's beginning is a conflict of the commit.
         let is_kept = !self.is_tried && now.is_some_and(|now| now.changed < self.since());
         let keeping = is_kept.then_some(Keeping { contents: wanted.contents, known: &self.known });
         let mut there = found.map(|(folder, now)| Now::new(folder, path, now, keeping));
@@ -197,7 +201,7 @@ impl Draft {
             _ => None,
         };
         let act = if let Some((before, now)) = both_folders {
-            // The time comes back where nobody has touched the folder since.
+            // The time is restored if nobody has touched the folder since.
             let left = entry.after.as_ref().is_some_and(|after| after.entry.modified == now.modified);
             let time = left.then_some(before.entry.modified);
             if is_as_before {
@@ -208,7 +212,8 @@ impl Draft {
                 None
             }
         } else if is_as_before {
-            // It is there, but for its time: that comes back, too, unless somebody gave it another one since.
+            // At most the time of the entry differs. The time is restored too, unless somebody
+            // changed it since.
             let time = |state: &Option<State>| state.as_ref().map(|state| state.entry.modified);
             let modified = now.map(|now| now.modified);
             let is_left = modified == time(&entry.after) && modified != time(&entry.before);
@@ -227,7 +232,7 @@ impl Draft {
     }
 }
 
-/// Whether an entry was asked for, or is a folder that is needed to put one there.
+/// Returns true if an entry was requested, or is a folder needed to restore a requested one.
 fn is_wanted(entry: &SavedEntry, only: &[PathBuf], workspace: &OwnedFd) -> bool {
     let is_needed = |wanted: &PathBuf| {
         wanted.starts_with(&entry.path)
@@ -237,8 +242,8 @@ fn is_wanted(entry: &SavedEntry, only: &[PathBuf], workspace: &OwnedFd) -> bool 
     only.is_empty() || only.iter().any(|wanted| entry.path.starts_with(wanted) || is_needed(wanted))
 }
 
-/// What is no folder now, where there has to be one above a path that is put back, and nothing puts one there. It is not
-/// ours to replace, forced or not.
+/// Finds an entry in place of a required parent folder that no action replaces. Even a forced
+/// restoration must not replace it.
 fn in_the_way(workspace: &OwnedFd, path: &Path, acts: &Acts<'_>) -> Result<Option<PathBuf>> {
     for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
         let comes = matches!(acts.get(above), Some((Act::Put(state), _)) if state.entry.kind == Kind::Folder);
@@ -252,14 +257,14 @@ fn in_the_way(workspace: &OwnedFd, path: &Path, acts: &Acts<'_>) -> Result<Optio
     Ok(None)
 }
 
-/// What is at a path of the workspace now, with the open folder that holds it.
+/// Finds the current entry at a path of the workspace, with its open parent folder.
 pub(crate) fn find(workspace: &OwnedFd, path: &Path) -> Result<Option<(OwnedFd, Entry)>> {
     let mut holders = Holders::new(workspace.as_fd(), PLACE);
     let found = find_in(&mut holders, path)?.map(|(_, entry)| entry);
     Ok(holders.into_last().zip(found))
 }
 
-/// The same where neighbours share their folders.
+/// Finds an entry like [`find`], with parent folders shared between neighbouring paths.
 pub(crate) fn find_in<'a>(holders: &'a mut Holders<'_>, path: &Path) -> Result<Option<(&'a OwnedFd, Entry)>> {
     let failed = Error::while_doing("look at", path);
     let folder = match holders.of(path) {

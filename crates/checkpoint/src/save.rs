@@ -1,7 +1,7 @@
-//! Saving what a change takes out of the workspace, and noting what it puts there.
+//! Saving of the entries that a change takes out of the workspace, and records of the new ones.
 //!
-//! Everything is read before anything is changed. That nobody changes it in between is seen by the commit itself, which
-//! looks at inode and change time once more when it swaps.
+//! Everything is read before any change. The commit itself detects changes by others in between, because it
+//! checks inode and change time again at the swap.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,44 +24,44 @@ use crate::state::{hash, is_hashed};
 use crate::swap::Stopped;
 use crate::{Changes, ContentHash, Contents, DEEPEST, Entry, Error, Kind, State, What, Workspace};
 
-/// Saves what a commit replaces and removes. Without it, that is lost.
+/// Options for saving the entries that a commit replaces and removes. Without them, those entries are lost.
 pub struct Save<'a> {
-    /// Where the bytes go.
+    /// Storage for the bytes.
     pub contents: &'a dyn Contents,
-    /// Is handed everything before anything is changed. Where it fails, nothing is committed.
+    /// Callback with all saved entries, before any change. If it fails, nothing is committed.
     pub keep: &'a dyn Fn(&Saved) -> io::Result<()>,
-    /// Whether somebody agreed that what cannot be read is lost.
+    /// True if somebody agreed to lose the entries that cannot be read.
     pub loss_is_agreed: bool,
 }
 
-/// What a change takes and puts.
+/// Entries that a change takes and puts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// Every path with what was there and what is there afterwards, sorted by path.
+    /// All paths with their states before and after, sorted by path.
     pub entries: Vec<SavedEntry>,
-    /// Folders that tools make again, and sockets and devices: they cannot be brought back.
+    /// Regenerable folders, sockets and devices, which cannot be restored.
     pub unsaved: Vec<PathBuf>,
     /// Files that could not be read.
     pub unreadable: Vec<PathBuf>,
-    /// Bytes of the files that were saved.
+    /// Number of bytes of the saved files.
     pub bytes: u64,
-    /// Contents that are kept although they are not what was there before: the new indexes of git, which others refresh.
+    /// Stored contents that are not old states: the new git indexes, which others refresh.
     pub needed: Vec<ContentHash>,
 }
 
 /// One path of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedEntry {
-    /// Where, relative to the workspace; empty for the workspace itself.
+    /// Path relative to the workspace; empty for the workspace itself.
     pub path: PathBuf,
-    /// What was there.
+    /// State before the change.
     pub before: Option<State>,
-    /// What is there afterwards.
+    /// State after the change.
     pub after: Option<State>,
 }
 
 impl SavedEntry {
-    /// Whether anything but the time of a folder changed.
+    /// Returns true if more than the time of a folder changed.
     pub fn is_telling(&self) -> bool {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => !before.is_same_as(after) || before.entry.kind != Kind::Folder,
@@ -69,45 +69,45 @@ impl SavedEntry {
         }
     }
 
-    /// Tells whether undoing has anything to do here: also where nothing but the time of a folder changed.
+    /// Returns true if undo has anything to do here, even if only the time of a folder changed.
     pub fn can_be_undone(&self) -> bool {
         let modified = |state: &Option<State>| state.as_ref().map(|state| state.entry.modified);
         self.is_telling() || modified(&self.before) != modified(&self.after)
     }
 }
 
-/// What was there, and what is there afterwards.
+/// States before and after a change.
 type Sides = (Option<State>, Option<State>);
 
-/// Tells whether tools make a folder again, from the open folder that holds it, its name and its path.
+/// Callback that checks whether a folder is regenerable, from its open parent folder, its name and its path.
 type IsRegenerable<'a> = Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>;
 
-/// A walk through what changes.
+/// A walk through the changing entries.
 struct Walk<'a> {
     contents: &'a dyn Contents,
-    /// The true modes of what lies in the folder of the call.
+    /// True modes of the entries in the folder of the call.
     loosened: Option<&'a Loosened>,
-    /// What the drafts of the call read and wrote.
+    /// Files that the drafts of the call read and wrote.
     known: Option<&'a Known>,
-    /// What the paths on each side are relative to.
+    /// Root folders of the paths on each side.
     roots: (BorrowedFd<'a>, BorrowedFd<'a>),
-    /// What only gets another name: in a folder of it, files are known by their inodes and times, and not read.
+    /// Paths that are only renamed: files below them are identified by inode and times, and not read.
     renamed: &'a [PathBuf],
     is_regenerable: IsRegenerable<'a>,
-    /// Files whose bytes are still to be read.
+    /// Files whose bytes must still be read.
     unread: Vec<(PathBuf, Entry, Side)>,
     found: Vec<(PathBuf, Side, State)>,
     saved: Saved,
 }
 
-/// Which of its sides a path is looked at on.
+/// Side of the change on which a path is examined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
     After,
 }
 
-/// Keeps no bytes, and only says what they are.
+/// A storage that keeps no bytes, and only hashes them.
 pub(crate) struct NotKept;
 
 impl Contents for NotKept {
@@ -120,7 +120,7 @@ impl Contents for NotKept {
     }
 }
 
-/// Saves what the changes of a call replace and remove.
+/// Saves the entries that the changes of a call replace and remove.
 pub(crate) fn save_changes(
     contents: &dyn Contents,
     workspace: &OwnedFd,
@@ -178,16 +178,17 @@ pub(crate) fn save_changes(
 }
 
 impl Workspace {
-    /// Saves what lies at these paths, with all below it, before it is changed directly. Gives the paths from which on
-    /// anything may change, too: where not even the folder is there, the first one that will be made.
+    /// Saves the entries at these paths, with everything below them, before they are changed directly.
+    /// Additionally returns the paths below which anything may change: if a parent folder is missing, its first
+    /// missing ancestor.
     ///
-    /// The folder around each path is noted, for its time.
+    /// The parent folder of each path is recorded for its time.
     ///
-    /// `renamed` names what will only get another name, by the old and the new one. Its bytes stay, so that [`Draft::restore`]
-    /// finds them there, and those of a folder or of a large file are not read.
+    /// `renamed` lists entries that will only be renamed, by their old and new paths. Their bytes stay in place
+    /// for [`Draft::restore`], and those of a folder or a large file are not read.
     ///
     /// # Errors
-    /// Where something cannot be read or kept, or changes while it is read.
+    /// Returns an error if an entry cannot be read or stored, or changes during the read.
     ///
     /// [`Draft::restore`]: crate::Draft::restore
     pub fn save(
@@ -203,11 +204,11 @@ impl Workspace {
         Ok((saved, roots))
     }
 
-    /// Notes what lies at the same paths after a direct change, and leaves out what is as it was. `renamed` as in
-    /// [`Workspace::save`].
+    /// Records the entries at the same paths after a direct change, and leaves out unchanged ones. `renamed`
+    /// has the same meaning as in [`Workspace::save`].
     ///
     /// # Errors
-    /// Where something cannot be looked at.
+    /// Returns an error if an entry cannot be examined.
     pub fn note_after(
         &self,
         before: Saved,
@@ -270,7 +271,7 @@ impl Workspace {
         walk.ended().map_err(failed)
     }
 
-    /// The path, or the first folder above it that is not there.
+    /// Returns the path, or its first missing parent folder.
     fn first_missing(&self, path: &Path) -> PathBuf {
         let mut so_far = PathBuf::new();
         for name in path.parent().unwrap_or(Path::new("")) {
@@ -302,7 +303,7 @@ impl<'a> Walk<'a> {
         self.saved.unsaved.push(path);
     }
 
-    /// Notes what lies at a path, and everything below it.
+    /// Records the entry at a path, and everything below it.
     fn tree(
         &mut self,
         parent: &OwnedFd,
@@ -325,7 +326,7 @@ impl<'a> Walk<'a> {
                 entry = loosened.truly(&path, entry);
             }
             let next = self.entry((folder, &name, &path), entry, side)?;
-            // Each level takes a descriptor, and nothing deeper could be put back.
+            // Each level takes a descriptor, and deeper entries could not be restored.
             if next.is_some() && path.components().count() >= DEEPEST {
                 return Err(Stopped::Failed(Error::TooDeep { path, limit: DEEPEST }));
             }
@@ -334,7 +335,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Looks at what is no file, and keeps what of it is too long for a state.
+    /// Reads the state of an entry other than a file, and stores the parts that are too long for a state.
     fn state(
         &self,
         (parent, name, path): (&OwnedFd, &OsStr, &Path),
@@ -348,7 +349,7 @@ impl<'a> Walk<'a> {
         State::of_link(parent.as_fd(), name, path, entry, &keep)
     }
 
-    /// Notes one entry. Gives a folder open with the names in it, where what lies in it is to be noted, too.
+    /// Records one entry. For a folder whose contents must be recorded too, returns it open with its names.
     fn entry(
         &mut self,
         (parent, name, path): (&OwnedFd, &OsStr, &Path),
@@ -364,7 +365,7 @@ impl<'a> Walk<'a> {
                     .map_err(|errno| stopped("look into", path, errno))?;
                 self.note(path, side, State::of_open(folder.as_fd(), path, entry, None)?);
                 let mut names = names(&folder).map_err(Error::while_doing("list", path))?;
-                // They are taken from the end.
+                // The names are taken from the end.
                 names.reverse();
                 return Ok(Some((folder, path.to_owned(), names)));
             }
@@ -376,7 +377,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Notes a file, or that its bytes are to be read.
+    /// Records a file, or queues it for reading its bytes.
     fn file(
         &mut self,
         parent: &OwnedFd,
@@ -407,7 +408,7 @@ impl<'a> Walk<'a> {
         self.note(path, side, state);
     }
 
-    /// Reads the files whose bytes are not known, and keeps those that go.
+    /// Reads the files with unknown bytes, and stores the old ones.
     fn read_all(&mut self) -> Result<(), Stopped> {
         let unread = std::mem::take(&mut self.unread);
         let (contents, (before, after)) = (self.contents, self.roots);
@@ -459,7 +460,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A file with its bytes, which are kept if it goes; none where they cannot be had, and it is known by its inode and times.
+/// Reads a file with its bytes, which are stored if the file goes. Returns `None` for an unreadable file, which
+/// is then identified by inode and times.
 fn read(
     contents: &dyn Contents,
     parent: &OwnedFd,
@@ -469,7 +471,7 @@ fn read(
 ) -> Result<Option<State>, Stopped> {
     let keep = |content: &mut dyn Read| contents.keep(content);
     let only_hash = |content: &mut dyn Read| hash(content);
-    // The bytes of a new index tell later whether others only refreshed it.
+    // The bytes of a new index later show whether others only refreshed it.
     let is_kept = side == Side::Before || git_index::may_be(name_of(path));
     let take: Take<'_> = if is_kept { &keep } else { &only_hash };
     let read = read_once(parent.as_fd(), (name_of(path), path), entry, buffer, ("save", take));
@@ -481,7 +483,7 @@ fn read(
     }
 }
 
-/// What is not what was looked at any more, others changed.
+/// Converts an error: a changed entry is a conflict.
 fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => Stopped::Conflict(path.to_owned()),

@@ -1,25 +1,29 @@
-//! Work on many files that do not depend on each other, shared by several threads.
+//! Parallel work on many independent files.
 //!
-//! Nearly all the time of a small file is the system's, which serves several threads at once.
+//! The system takes nearly all the time of a small file, and it serves several threads at once.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many items a thread takes at a time, at least. Below two such shares, the caller does it alone.
+/// Minimum number of items that a thread takes at a time. With fewer than two shares, the caller
+/// works alone.
 const SHARE: usize = 64;
 
-/// How many it takes at most to have all of one folder: that is opened once then, and no other thread waits for its lock.
+/// Maximum size of a share that is extended to cover one folder: the folder is then opened once, and
+/// no other thread waits for its lock.
 const MOST_OF_ONE_FOLDER: usize = 512;
 
-/// How many threads work at most, the caller among them. Beyond, they wait for the locks of the file system.
+/// Maximum number of threads, including the caller. Further threads would wait for the locks of the
+/// file system.
 const MOST_THREADS: usize = 4;
 
-/// Does `work` to each item, and gives the results in the order of the items. What `begin` gives is kept by a thread from one
-/// item to the next.
+/// Runs `work` on each item, and returns the results in the order of the items. `begin` creates the
+/// state that a thread keeps from one item to the next.
 ///
-/// The first item in their order that fails ends it; others may have been worked on by then, behind it, too.
+/// The first failing item, in item order, determines the error. Later items may already have been
+/// processed.
 pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
     items: &[T],
     path: impl Fn(&T) -> &Path,
@@ -35,7 +39,8 @@ pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
             let Some(share) = shares.get(number) else { return done };
             let results: Result<Vec<R>, E> = share.iter().map(|item| work(&mut state, item)).collect();
             if results.is_err() {
-                // Nobody begins what comes behind it; what lies before it is under way, and may fail as well.
+                // No thread begins a later share; earlier shares are under way, and may fail as
+                // well.
                 next.fetch_max(shares.len(), Ordering::Relaxed);
             }
             done.push((number, results));
@@ -43,7 +48,7 @@ pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
     };
     let mut done = thread::scope(|scope| {
         let others: Vec<_> = (1..threads(shares.len()))
-            // Where the system gives no more threads, fewer do it.
+            // If the system refuses further threads, fewer do the work.
             .map_while(|_| {
                 thread::Builder::new().name("files".to_owned()).spawn_scoped(scope, take_shares).ok()
             })
@@ -65,7 +70,7 @@ pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
     Ok(all)
 }
 
-/// The items in shares, neighbours of one folder in the same one.
+/// Divides the items into shares; neighbours in one folder share one.
 fn shares<T>(items: &[T], path: impl Fn(&T) -> &Path) -> Vec<&[T]> {
     let mut shares = Vec::new();
     let mut rest = items;
@@ -83,7 +88,8 @@ fn shares<T>(items: &[T], path: impl Fn(&T) -> &Path) -> Vec<&[T]> {
     shares
 }
 
-/// How many processors there are takes some system calls to find out, so it is asked only where it matters.
+/// Returns the number of threads. Counting the processors takes several system calls, so a single
+/// share skips it.
 fn threads(shares: usize) -> usize {
     if shares < 2 {
         return 1;
@@ -95,7 +101,7 @@ fn threads(shares: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Folders of 100 items each.
+    /// Assigns items to folders of 100 items each.
     fn place(item: &usize) -> &Path {
         const FOLDERS: [&str; 3] = ["a/x", "b/x", "c/x"];
         Path::new(FOLDERS[item / 100 % FOLDERS.len()])
@@ -108,7 +114,7 @@ mod tests {
         let lengths: Vec<usize> =
             shares(&items, |_| Path::new("one/x")).iter().map(|share| share.len()).collect();
         assert_eq!(lengths, [MOST_OF_ONE_FOLDER, 1_000 - MOST_OF_ONE_FOLDER]);
-        // Many small folders do not make many small shares.
+        // Many small folders must not result in many small shares.
         let names: Vec<String> = (0..200).map(|folder| format!("{folder}/x")).collect();
         assert_eq!(shares(&names, |name| Path::new(name))[0].len(), SHARE);
     }

@@ -1,3 +1,5 @@
+//! The folders between which a commit exchanges entries.
+
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,26 +12,26 @@ use rustix::io::Errno;
 use crate::beneath::{PLACE, look, open, open_known, set_mode};
 use crate::{Entry, Error, Result};
 
-/// The folders between which a commit exchanges entries. All lie on one file system.
+/// Folders between which a commit exchanges entries. All lie on one file system.
 pub(crate) struct Sides {
-    /// Where the new entries lie, by their paths in the workspace.
+    /// Folder of the new entries, by their paths in the workspace.
     pub(crate) stage: OwnedFd,
-    /// Where removed entries go, by the number of their change.
+    /// Folder for removed entries, by the number of their change.
     pub(crate) taken: OwnedFd,
     pub(crate) workspace: OwnedFd,
 }
 
-/// The folders that hold one entry on both sides.
+/// Parent folders of one entry on both sides.
 pub(crate) struct Parents {
     pub(crate) stage: OwnedFd,
     pub(crate) workspace: OwnedFd,
 }
 
-/// Opens the folders of one change after the other; neighbours share them.
+/// Opens the parent folders of changes in sequence; neighbouring changes share them.
 pub(crate) struct Walker<'a> {
     pub(crate) sides: &'a Sides,
     last: Option<(PathBuf, Rc<Parents>)>,
-    /// Whether this process must loosen folders before it can change what is in them.
+    /// True if this process must loosen folders before it can change their entries.
     ordinary: bool,
 }
 
@@ -38,7 +40,7 @@ impl<'a> Walker<'a> {
         Self { sides, last: None, ordinary: !rustix::process::geteuid().is_root() }
     }
 
-    /// The folders that hold `path`, on both sides.
+    /// Opens the parent folders of `path` on both sides.
     pub(crate) fn parents(&mut self, path: &Path) -> rustix::io::Result<Rc<Parents>> {
         let parent = path.parent().unwrap_or(Path::new(""));
         if let Some((_, parents)) = self.last.as_ref().filter(|(last, _)| last == parent) {
@@ -50,7 +52,8 @@ impl<'a> Walker<'a> {
         });
         if self.ordinary {
             let mode = Entry::of(&fstat(&parents.workspace)?).mode;
-            // The journal knows the true mode: every such folder is in it as one that stays.
+            // The journal knows the true mode, because it lists every folder of this kind as one
+            // that stays.
             if mode & 0o300 != 0o300 {
                 set_mode(parents.workspace.as_fd(), mode | 0o300)?;
             }
@@ -59,7 +62,8 @@ impl<'a> Walker<'a> {
         Ok(parents)
     }
 
-    /// Lets an ordinary user move a folder: it is written to, because its `..` changes.
+    /// Makes a folder movable by an ordinary user: a move writes to the folder, because its `..`
+    /// changes.
     pub(crate) fn make_movable(
         &self,
         parent: impl AsFd,
@@ -74,17 +78,17 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// The last name of a change's path.
+/// Returns the last component of a change's path.
 pub(crate) fn name_of(path: &Path) -> &OsStr {
     path.file_name().unwrap_or(OsStr::new("."))
 }
 
-/// Under which name a removed entry lies among those that were taken.
+/// Returns the name of a removed entry in the `taken` folder.
 pub(crate) fn taken_name(number: usize) -> OsString {
     OsString::from(number.to_string())
 }
 
-/// What is called so, or nothing where even the folder is gone.
+/// Looks up an entry. A missing parent folder counts as a missing entry.
 pub(crate) fn look_or_none(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<Entry>> {
     match look(folder, name) {
         Err(Errno::NOTDIR) => Ok(None),
@@ -92,9 +96,10 @@ pub(crate) fn look_or_none(folder: impl AsFd, name: &OsStr) -> rustix::io::Resul
     }
 }
 
-/// Asked before every system call that changes something; [`ControlFlow::Break`] leaves everything as it is.
+/// Callback before every system call that changes anything; [`ControlFlow::Break`] leaves everything
+/// unchanged from there on.
 ///
-/// Several threads ask at once where many files are swapped.
+/// Several threads call it at once if many files are swapped.
 pub type OnStep<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
 
 pub(crate) fn step(on_step: OnStep<'_>) -> Result<()> {

@@ -1,8 +1,9 @@
-//! The content of a large file with holes, without them: saving and putting it back take the time and room of its data.
+//! Content of a large file without its holes: saving and restoring cost only the time and space of
+//! its data.
 //!
-//! The store keeps of such a file a stream of its blocks that are not all zeros, each with its number and its length, and behind them
-//! the size. All numbers are little-endian and have eight bytes.
-//! Equal contents give equal streams, however the file system lays them out.
+//! The stored form is a stream of the blocks that are not all zeros, each with its number and
+//! length, followed by the file size. All numbers are little-endian and have eight bytes. Equal
+//! contents result in equal streams, however the file system lays them out.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,26 +14,27 @@ use rustix::io::Errno;
 
 use crate::state::LARGEST_HASHED;
 
-/// The bytes of a block.
+/// Size of a block in bytes.
 const BLOCK: u64 = 64 * 1024;
 
-/// Stands where the number of a block would, before the size of the file.
+/// Marker in place of a block number, before the size of the file.
 const END: u64 = u64::MAX;
 
-/// Tells whether a file is kept without its holes: it is large, and half of it or more are holes.
+/// Returns true if a file is stored without its holes: it is large, and at least half of it consists
+/// of holes.
 pub(crate) fn is_sparse(stat: &Stat) -> bool {
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     let allocated = u64::try_from(stat.st_blocks).unwrap_or_default().saturating_mul(512);
     size > LARGEST_HASHED && allocated <= size / 2
 }
 
-/// Reads a file as the stream of its blocks.
+/// A reader that converts a file to the stream of its blocks.
 pub(crate) struct Sparse<'a> {
     file: &'a File,
     size: u64,
-    /// Where to look for data next.
+    /// Offset at which the search for data continues.
     at: u64,
-    /// The part of the stream that was made last, and how much of it was handed out.
+    /// Last produced part of the stream; `handed_out` counts its bytes already read.
     made: Vec<u8>,
     handed_out: usize,
     has_ended: bool,
@@ -43,16 +45,16 @@ impl<'a> Sparse<'a> {
         Self { file, size, at: 0, made: Vec::new(), handed_out: 0, has_ended: false }
     }
 
-    /// Makes the next part of the stream: a block, or the end.
+    /// Produces the next part of the stream: a block, or the end.
     fn make(&mut self) -> io::Result<()> {
         self.made.clear();
         self.handed_out = 0;
         while self.at < self.size {
             match seek(self.file, SeekFrom::Data(self.at)) {
                 Ok(data) => self.at = self.at.max(data / BLOCK * BLOCK),
-                // There are only holes up to the end.
+                // The rest of the file is a hole.
                 Err(Errno::NXIO) => break,
-                // The file system knows no holes: everything is data.
+                // The file system does not support holes: everything is data.
                 Err(Errno::INVAL | Errno::OPNOTSUPP) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -91,10 +93,10 @@ impl Read for Sparse<'_> {
     }
 }
 
-/// Writes the file of a stream, and leaves its holes.
+/// Writes the file of a stream, with its holes.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] where the stream is none.
+/// [`io::ErrorKind::InvalidData`] if the stream is invalid.
 pub(crate) fn write(to: &File, from: &mut dyn Read) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let mut block = Vec::new();
@@ -120,7 +122,7 @@ fn next_number(from: &mut dyn Read) -> io::Result<u64> {
     Ok(u64::from_le_bytes(number))
 }
 
-/// Tells whether all bytes are zero.
+/// Returns true if all bytes are zero.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }

@@ -1,4 +1,4 @@
-//! What lay at a path, in full: everything that is needed to put it back, and to tell whether it is still there.
+//! Complete state of a path: everything needed to restore it, and to check whether it is unchanged.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -12,61 +12,63 @@ use crate::attributes::{self, Attributes};
 use crate::encoding::{Decoder, Encoder};
 use crate::{Entry, Error, Kind, Result};
 
-/// The BLAKE3 hash of a file's bytes.
+/// BLAKE3 hash of a file's bytes.
 pub type ContentHash = [u8; blake3::OUT_LEN];
 
-/// Up to which size a new file is known by its bytes. A larger one is known by its inode, size and times alone, so that a
-/// command that fetches a large file does not have to be waited for while it is read once more.
+/// Size in bytes up to which a new file is identified by its bytes. A larger file is identified by
+/// inode, size and times, so that a command that fetches it need not wait for a second read.
 pub const LARGEST_HASHED: u64 = 64 * 1024 * 1024;
 
-/// The longest target of a link that a state holds itself, in bytes. Nearly all links have shorter ones.
+/// Maximum length in bytes of a link target stored in a state. Nearly all links have shorter
+/// targets.
 pub const LONGEST_TARGET: usize = 256;
 
 const MAGIC: &[u8] = b"s1";
 
-/// Begins a state whose content is kept without its holes. Written for such alone, so that all others are read by older versions.
+/// Header of a state whose content is stored without holes. Only these states use it, so that older
+/// versions can read all others.
 const SPARSE_MAGIC: &[u8] = b"s2";
 
-/// What lay at a path.
+/// State of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// Its kind, rights, times and inode.
+    /// Kind, rights, times and inode.
     pub entry: Entry,
-    /// The extended attributes of users and programs and the access control lists, sorted by name.
+    /// Extended attributes of users and programs, and access control lists, sorted by name.
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Of a link, its target; none where that is longer than [`LONGEST_TARGET`].
+    /// Target of a link; `None` if it is longer than [`LONGEST_TARGET`].
     pub target: Option<PathBuf>,
-    /// Of a file, its bytes; none where they were not read. Of a link whose target is long, that target, so that a state takes little
-    /// memory.
+    /// Hash of a file's bytes; `None` if they were not read. For a link with a long target, the hash
+    /// of the target, so that a state needs little memory.
     pub content: Option<ContentHash>,
-    /// Whether the content that is kept is a stream without the holes of the file.
+    /// True if the stored content is a stream without the holes of the file.
     pub is_sparse: bool,
 }
 
-/// The target of a link, as two states are compared by it.
+/// Target of a link, in the form in which two states are compared.
 #[derive(PartialEq, Eq)]
 enum Target<'a> {
     Short(&'a Path),
     Long(ContentHash),
 }
 
-/// Where the bytes of files are kept, by their hashes. Several threads use it at once.
+/// Storage for the bytes of files, by hash. Several threads use it at once.
 pub trait Contents: Sync {
-    /// Keeps everything that `content` gives, and gives its hash.
+    /// Stores everything that `content` yields, and returns its hash.
     ///
     /// # Errors
-    /// Where it cannot be read or kept, such as for want of space.
+    /// Returns an error if the content cannot be read or stored, for example on a full disk.
     fn keep(&self, content: &mut dyn Read) -> io::Result<ContentHash>;
 
-    /// Opens what was kept, from its start.
+    /// Opens a stored content, from its start.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotFound`] where nothing is kept under this hash (any more).
+    /// [`io::ErrorKind::NotFound`] if no content is stored under this hash (any more).
     fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>>;
 }
 
 impl State {
-    /// Looks at an entry of an open folder. `content` is what is known of the bytes of a file.
+    /// Reads the state of an entry in an open folder. `content` is the known hash of a file's bytes.
     pub(crate) fn of(
         folder: BorrowedFd<'_>,
         name: &OsStr,
@@ -83,7 +85,8 @@ impl State {
         Ok(Self { entry, attributes, target: None, content, is_sparse: false })
     }
 
-    /// Looks at a link of an open folder. `take` gives the hash of a target that is too long for the state, and may keep it.
+    /// Reads the state of a link in an open folder. `take` hashes a target that is too long for the
+    /// state, and may store it.
     pub(crate) fn of_link(
         folder: BorrowedFd<'_>,
         name: &OsStr,
@@ -101,7 +104,7 @@ impl State {
         Ok(Self { entry, attributes: Attributes::new(), target, content, is_sparse: false })
     }
 
-    /// Looks at a file or folder that is open.
+    /// Reads the state of an open file or folder.
     pub(crate) fn of_open(
         opened: BorrowedFd<'_>,
         path: &Path,
@@ -112,7 +115,7 @@ impl State {
         Ok(Self { entry, attributes, target: None, content, is_sparse: false })
     }
 
-    /// Whether both were the same, but for times and inodes.
+    /// Returns true if both states are equal, apart from times and inodes.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let (one, two) = (&self.entry, &other.entry);
         let content = match (self.content, other.content) {
@@ -128,12 +131,12 @@ impl State {
             && content
     }
 
-    /// Whether both have the same target, or both have none.
+    /// Returns true if both have the same target, or both have none.
     pub(crate) fn has_same_target(&self, other: &Self) -> bool {
         self.leads_to() == other.leads_to()
     }
 
-    /// Gives the target of a link. What earlier versions wrote holds also a long one itself.
+    /// Returns the target of a link. States of earlier versions contain even a long target.
     fn leads_to(&self) -> Option<Target<'_>> {
         match &self.target {
             Some(target) if target.as_os_str().len() <= LONGEST_TARGET => Some(Target::Short(target)),
@@ -142,7 +145,7 @@ impl State {
         }
     }
 
-    /// As bytes, for whoever keeps it.
+    /// Encodes the state as bytes, to be stored.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Encoder(if self.is_sparse { SPARSE_MAGIC } else { MAGIC }.to_vec());
         to.entry(Some(&self.entry));
@@ -162,7 +165,7 @@ impl State {
         to.0
     }
 
-    /// From what [`State::encode`] made; none where it is something else.
+    /// Decodes the output of [`State::encode`]; returns `None` for anything else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let is_sparse = bytes.starts_with(SPARSE_MAGIC);
         let mut from = Decoder(bytes.strip_prefix(if is_sparse { SPARSE_MAGIC } else { MAGIC })?);
@@ -177,14 +180,14 @@ impl State {
     }
 }
 
-/// The hash of all that a file gives.
+/// Hashes everything that a reader yields.
 pub(crate) fn hash(mut file: impl Read) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     io::copy(&mut file, &mut hasher)?;
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Whether a new file of this size is known by its bytes.
+/// Returns true if a new file of this size is identified by its bytes.
 pub(crate) fn is_hashed(entry: &Entry) -> bool {
     entry.kind == Kind::File && entry.size_bytes <= LARGEST_HASHED
 }

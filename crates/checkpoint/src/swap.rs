@@ -1,4 +1,4 @@
-//! Doing a commit: entry by entry, each in one step that can be taken back.
+//! Execution of a commit: entry by entry, each in one step that can be undone.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -19,9 +19,9 @@ use crate::several;
 use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
 use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, Time, What, attributes};
 
-/// Why a swap was not finished.
+/// Reason why a swap was not finished.
 pub(crate) enum Stopped {
-    /// The entry is not what was checked.
+    /// The entry is not the one that was checked.
     Conflict(PathBuf),
     Failed(Error),
 }
@@ -32,18 +32,18 @@ impl From<Error> for Stopped {
     }
 }
 
-/// What was found out about the changes before anything is moved.
+/// Facts about the changes, collected before any entry is moved.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) changes: &'a Changes,
     pub(crate) loosened: &'a Loosened,
-    /// What the drafts of the call wrote.
+    /// Files that the drafts of the call wrote.
     pub(crate) known: &'a Known,
     pub(crate) baseline: Option<Time>,
 }
 
-/// Puts every new entry in its place and every old one into the folder of the call. Then what stays gets its rights and
-/// times, and what came loses its marks.
+/// Moves every new entry into its place and every old one into the folder of the call. Then folders
+/// that stay get their rights and times, and new entries lose their marks.
 pub(crate) fn swap(sides: &Sides, found: Found<'_>, on_step: OnStep<'_>) -> Result<(), Stopped> {
     let changes = found.changes;
     let mut walker = Walker::new(sides);
@@ -64,16 +64,16 @@ pub(crate) fn swap(sides: &Sides, found: Found<'_>, on_step: OnStep<'_>) -> Resu
     Ok(())
 }
 
-/// Whether nothing about a change depends on the others: something that is no folder comes, and what goes for it is neither
-/// a folder nor has other names.
+/// Returns true if a change does not depend on others: the new entry is no folder, and the old one,
+/// if any, is no folder and has no other names.
 fn is_by_itself(change: &Change) -> bool {
     let is_plain = |entry: Entry| entry.kind != Kind::Folder && !entry.has_other_names;
     change.what != What::Remove && change.new.is_some_and(is_plain) && change.old.is_none_or(is_plain)
 }
 
-/// The same for changes of which each is by itself, in no order.
+/// Moves the entries of independent changes, in any order.
 ///
-/// The system exchanges names one after the other, but looks at several entries at once.
+/// The system exchanges names one at a time, but examines several entries at once.
 fn move_several(
     sides: &Sides,
     found: Found<'_>,
@@ -83,7 +83,7 @@ fn move_several(
     let (moved, has_stopped) = (HashSet::new(), AtomicBool::new(false));
     let move_next = |walker: &mut Walker<'_>, change: &(usize, &Change)| {
         if has_stopped.load(Ordering::Relaxed) {
-            // Everything is taken back.
+            // Everything will be undone.
             return Ok(());
         }
         let done = move_one(walker, found, *change, &moved, on_step);
@@ -108,8 +108,9 @@ fn move_one(
     if let Some(new) = &change.new
         && !known.wrote(new)
     {
-        // The upper folder is ours alone, but what a command left there is looked at all the same before anything is moved by
-        // its name. What this program wrote into it, no command has ever seen, and it was looked at when the changes were read.
+        // The upper folder belongs to this program alone, but entries left by a command are still
+        // checked before they are moved by name. Entries written by this program were never visible
+        // to a command, and were checked when the changes were read.
         let found = look(stage, name).map_err(failed("look at"))?;
         if !found.is_some_and(|found| found.is_same_object(new)) {
             return Err(Stopped::Conflict(path.clone()));
@@ -117,7 +118,7 @@ fn move_one(
     }
     if let Some(old) = &change.old {
         let found = look(workspace, name).map_err(failed("look at"))?;
-        // That one name of a file was moved away is a change of the file under its other names.
+        // Moving one name of a file away changes the file under its other names.
         let is_moved = moved.contains(&(old.device, old.inode));
         let unchanged = |found: Entry| {
             found.is_unchanged(old)
@@ -143,7 +144,7 @@ fn move_one(
     };
     moved.map_err(failed("swap"))?;
     let Some(old) = &change.old else { return Ok(()) };
-    // What came out is looked at again: somebody may have changed it since it was checked.
+    // Check the old entry again: somebody may have changed it since the check.
     let (folder, name) = match change.what {
         What::Remove => (&walker.sides.taken, &*taken_name(number)),
         _ => (stage, name),
@@ -160,7 +161,8 @@ fn move_one(
     Ok(())
 }
 
-/// What was done to the workspace that the check did not see is a conflict, not a failure.
+/// Converts an error: a change to the workspace that the check did not see is a conflict, not a
+/// failure.
 fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
     match errno {
         Errno::EXIST | Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => {
@@ -170,9 +172,11 @@ fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
     }
 }
 
-/// Finds the first entry below a folder that changed since the baseline, but for folders that tools make again.
+/// Finds the first entry below a folder that changed since the baseline, except in regenerable
+/// folders.
 ///
-/// A rename of the folder itself changes none of them, so this tells what others did up to the very moment of the swap.
+/// A rename of the folder itself changes none of its entries, so the result covers changes by others
+/// up to the moment of the swap.
 fn changed_since(
     parent: impl AsFd,
     (name, path, folder): (&OsStr, &Path, &Entry),
@@ -257,7 +261,7 @@ fn finish(
     Ok(())
 }
 
-/// What others took away after it was swapped is theirs.
+/// Ignores an error about an entry that others removed after the swap.
 fn unless_gone(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match done {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => Ok(()),
@@ -265,8 +269,8 @@ fn unless_gone(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
     }
 }
 
-/// Gives a folder that stays its rights, attributes and time. Says whether it is there: another one by its name is left
-/// alone.
+/// Sets the rights, attributes and time of a folder that stays. Returns true if the folder exists:
+/// another folder with its name is left alone.
 pub(crate) fn settle(
     sides: &Sides,
     path: &Path,
@@ -302,7 +306,7 @@ pub(crate) fn settle(
     Ok(true)
 }
 
-/// A folder that was loosened so that it could be moved gets its mode back where it lies now.
+/// Restores the mode of a folder that was loosened for its move, at its new place.
 pub(crate) fn restore_old_mode(walker: &mut Walker<'_>, number: usize, change: &Change) -> Result<()> {
     let Some(old) = change.old.filter(|old| old.kind == Kind::Folder && old.mode & 0o700 != 0o700) else {
         return Ok(());
@@ -320,7 +324,8 @@ pub(crate) fn restore_old_mode(walker: &mut Walker<'_>, number: usize, change: &
     set_mode(place.as_fd(), old.mode).map_err(failed)
 }
 
-/// An ordinary user may take attributes off no file that is read-only, even an own one.
+/// Strips marks from an entry, even a read-only one: an ordinary user cannot remove attributes of a
+/// read-only file without changing its mode.
 fn strip_read_only_too(
     parent: &std::os::fd::OwnedFd,
     path: &Path,

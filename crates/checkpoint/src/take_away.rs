@@ -1,5 +1,5 @@
-//! Taking single entries out of a workspace that a command writes to at once, so that they lie in the folder of a call as
-//! though the command had run on an overlay.
+//! Removal of single entries from a workspace that a command writes to directly. The entries land in
+//! the folder of a call as if the command had run on an overlay.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
@@ -16,30 +16,33 @@ use crate::beneath::{LIST, PLACE, look, open};
 use crate::copy::{Copier, keep};
 use crate::{Call, Entry, Error, Kind, Result, Workspace};
 
-/// What is larger is not copied.
+/// Size in bytes of the largest file that is copied.
 const LARGEST_COPY: u64 = 64 << 20;
 
-/// How long something may go on changing before it is copied as it is.
+/// Maximum time to wait for an entry to stop changing before it is copied.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// How an entry was taken out of the workspace.
+/// Way in which an entry was taken out of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// What lies aside is a copy, which nobody has open.
+    /// The stored entry is a copy, which no program has open.
     Copied,
-    /// It was too large to be copied and is itself what lies aside. A program that has it open may still change it.
+    /// The entry was too large to be copied and was moved instead. A program that has it open may
+    /// still change it.
     Moved,
 }
 
 impl Call {
-    /// Moves the entry at `path`, which is no folder, out of the workspace; it becomes one of the changes of this call, in place
-    /// of one that was taken from there before. Gives how; nothing where there was none.
+    /// Moves the entry at `path`, which must not be a folder, out of the workspace. The entry
+    /// becomes a change of this call, and replaces an earlier one from the same path. Returns how it
+    /// was taken, or `None` if there was no entry.
     ///
-    /// What lies in the folder of the call afterwards is a copy, so that no program that has the entry open changes it there, but
-    /// for a large file. Sockets and devices are removed; so is a large file that has another name, under which its content stays.
+    /// The entry in the folder of the call is a copy, so that a program with the open original
+    /// cannot change it; only a large file is moved. Sockets and devices are removed. A large file
+    /// with another name is removed too, because its content stays under that name.
     ///
     /// # Errors
-    /// [`Error::System`]. The entry is gone from the workspace, or is as it was.
+    /// [`Error::System`]. The entry is gone from the workspace, or unchanged.
     pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<Option<Taken>> {
         let failed = Error::while_doing("take away", path);
         let name = path.file_name().unwrap_or(OsStr::new("."));
@@ -57,7 +60,7 @@ impl Call {
         let to = self.folders_like(workspace, above)?;
         remove(&to, name).map_err(&failed)?;
         let taken = self.open(TAKEN)?;
-        // In one step where that can be, so that nothing of the host meets it any more.
+        // A single rename if possible, so that no process of the host sees the entry any more.
         let aside = OsString::from("taken");
         let renamed = renameat_with(&from, name, &taken, &aside, RenameFlags::empty());
         let (folder, its_name) = match renamed {
@@ -83,7 +86,8 @@ impl Call {
         Ok(Some(Taken::Copied))
     }
 
-    /// The folder at this path among the changes, made as those of the workspace are where it is missing.
+    /// Opens the folder at this path among the changes, and creates missing folders like those of
+    /// the workspace.
     fn folders_like(&self, workspace: &Workspace, path: &Path) -> Result<OwnedFd> {
         let failed = Error::while_doing("take away", path);
         let mut upper = self.open(UPPER)?;
@@ -104,7 +108,8 @@ impl Call {
     }
 }
 
-/// The entry when it has stopped changing, or after [`LONGEST_WAIT`]: whoever made it may be about to write into it.
+/// Returns the entry when it has stopped changing, or after [`LONGEST_WAIT`]: its creator may be
+/// about to write into it.
 fn at_rest(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<Option<Entry>> {
     const STEP: Duration = Duration::from_millis(1);
     const REST: Duration = Duration::from_millis(3);
@@ -171,11 +176,11 @@ mod tests {
         assert!(call.take_away(&opened, path).unwrap().is_some());
         assert!(call.take_away(&opened, path).unwrap().is_none(), "it is gone");
         assert!(!workspace.join(path).exists());
-        // Whoever has it open does not change what was taken.
+        // A program with the open file does not change the stored copy.
         held.write_all(b", and more").unwrap();
         let id = call.keep(&opened, &terms, "to be judged").unwrap();
 
-        // Later ones lie beside it, and a later one of the same name in its place.
+        // Later entries are stored next to it, and one of the same name replaces it.
         for (name, content) in [("a/b/hook", "second"), ("a/other", "other")] {
             fs::write(workspace.join(name), content).unwrap();
             let (call, _) = area.take_up(&id).unwrap();

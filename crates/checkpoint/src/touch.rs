@@ -1,4 +1,4 @@
-//! What the judge of a commit is shown.
+//! The view of a commit for its judge.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,32 +14,33 @@ use crate::beneath::{PLACE, open, open_known};
 use crate::sides::name_of;
 use crate::{Entry, Kind};
 
-/// Is asked about everything that a commit would touch, by several threads at once where that is much.
+/// Judge of every entry that a commit would touch. Several threads call it at once if there are many
+/// entries.
 pub type Judge<'a> = &'a (dyn Fn(&Touch<'_>) -> Verdict + Sync);
 
 /// One entry of the workspace that a commit would touch.
 ///
-/// A folder that comes or goes as a whole is one touch, and each entry below it another one.
+/// A folder that comes or goes as a whole is one touch, and each entry below it is another one.
 #[derive(Debug, Clone, Copy)]
 pub struct Touch<'a> {
-    /// Where, relative to the workspace.
+    /// Path relative to the workspace.
     pub path: &'a Path,
-    /// What would happen.
+    /// Action of the commit.
     pub action: Action,
-    /// What is there now.
+    /// Entry before the commit.
     pub old: Option<Found<'a>>,
-    /// What would be there.
+    /// Entry after the commit.
     pub new: Option<Found<'a>>,
-    /// Everything that the commit would touch, this entry included.
+    /// All touches of the commit, including this one.
     pub among: &'a Touches<'a>,
 }
 
-/// Everything that a commit would touch, so that a judge can look at the workspace as it would be.
+/// All entries that a commit would touch, so that a judge can examine the workspace as it would be.
 pub struct Touches<'a> {
     touched: &'a [Touched],
     upper: BorrowedFd<'a>,
     lower: BorrowedFd<'a>,
-    /// The places in `touched` in the order of the paths; made when a judge first asks.
+    /// Positions in `touched` in path order, computed at the judge's first query.
     by_path: OnceLock<Vec<usize>>,
 }
 
@@ -50,12 +51,14 @@ impl std::fmt::Debug for Touches<'_> {
 }
 
 impl<'a> Touches<'a> {
-    /// Takes entries of which none is named twice. `upper` holds what is new, `lower` what is there.
+    /// Creates the set from entries with distinct paths. `upper` contains the new entries, `lower`
+    /// the old ones.
     pub(crate) fn new(touched: &'a [Touched], upper: BorrowedFd<'a>, lower: BorrowedFd<'a>) -> Self {
         Self { touched, upper, lower, by_path: OnceLock::new() }
     }
 
-    /// Tells whether the commit leaves the entry at `path` as it is, takes it away, or puts another one there.
+    /// Returns whether the commit leaves the entry at `path` unchanged, removes it, or puts another
+    /// one there.
     pub fn at(&self, path: &Path) -> Fate<'_> {
         let (by_path, at) = (self.by_path(), self.first_not_before(path));
         let touched = by_path.get(at).and_then(|index| self.touched.get(*index));
@@ -99,18 +102,18 @@ impl<'a> Touches<'a> {
     }
 }
 
-/// What becomes of one entry of the workspace.
+/// Outcome of a commit for one entry of the workspace.
 #[derive(Debug, Clone, Copy)]
 pub enum Fate<'a> {
-    /// The commit does not touch it, or changes its attributes alone.
+    /// The commit does not touch the entry, or only changes its attributes.
     Stays,
-    /// Nothing will be there.
+    /// The commit removes the entry.
     Goes,
-    /// This will be there.
+    /// The commit puts this entry there.
     Becomes(Found<'a>),
 }
 
-/// An entry that a commit touches, before anybody is asked about it.
+/// An entry that a commit touches, before the judge is asked.
 pub(crate) struct Touched {
     pub(crate) path: PathBuf,
     pub(crate) action: Action,
@@ -118,44 +121,44 @@ pub(crate) struct Touched {
     pub(crate) new: Option<Entry>,
 }
 
-/// What a commit would do to an entry.
+/// Action of a commit on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Make it, where there is nothing.
+    /// Create an entry at a free path.
     Create,
-    /// Put something else in its place: other content, another kind, another mode.
+    /// Replace the entry: other content, another kind, another mode.
     Replace,
-    /// Take it away.
+    /// Remove the entry.
     Remove,
     /// Change the mode, the owner or the attributes of a folder that stays.
     Attributes,
 }
 
-/// What the judge of a commit says to a touch.
+/// Verdict of the judge about a touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may happen.
+    /// The action is allowed.
     Allow,
-    /// It may happen only when somebody approves. The reason is for people.
+    /// The action needs an approval. The reason is for people.
     Hold(String),
-    /// It may not happen. The reason is for people.
+    /// The action is denied. The reason is for people.
     Deny(String),
 }
 
 /// An entry below an open folder.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// What is known about it.
+    /// Metadata of the entry.
     pub entry: Entry,
     pub(crate) root: BorrowedFd<'a>,
     pub(crate) path: &'a Path,
 }
 
 impl Found<'_> {
-    /// Opens it for reading, if it is a regular file.
+    /// Opens the entry for reading, if it is a regular file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for anything else, `ESTALE` where it is another one by now.
+    /// [`io::ErrorKind::InvalidInput`] for any other kind, `ESTALE` if it is another entry by now.
     pub fn open_file(&self) -> io::Result<File> {
         if self.entry.kind != Kind::File {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -164,10 +167,10 @@ impl Found<'_> {
         Ok(File::from(open_known(folder, name_of(self.path), &self.entry, OFlags::RDONLY)?))
     }
 
-    /// Reads where it leads, if it is a symbolic link.
+    /// Reads the target of the entry, if it is a symbolic link.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for anything else.
+    /// [`io::ErrorKind::InvalidInput`] for any other kind.
     pub fn read_link(&self) -> io::Result<PathBuf> {
         let folder = open(self.root, self.path.parent().unwrap_or(Path::new("")), PLACE)?;
         let target = readlinkat(&folder, name_of(self.path), Vec::new())?;

@@ -1,4 +1,4 @@
-//! Files that git tracks, as far as a filter of git may stand in for their content.
+//! Files that git tracks, and whose content a git filter may replace.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -10,25 +10,25 @@ use rustix::fs::stat;
 use crate::repositories::{LONGEST_IGNORE_FILE, git_directory, read};
 use crate::{Entry, git_index};
 
-/// A file in a repository of git.
+/// A file in a git repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InRepository {
-    /// Its path from the top of the repository.
+    /// Path from the top of the repository.
     pub name: PathBuf,
-    /// What git knows about it, where it tracks it and has no filter of its own for it.
+    /// Git's data about the file; `None` if the file is untracked or has its own filter.
     pub tracked: Option<Tracked>,
 }
 
-/// What git knows about a file that it tracks.
+/// Git's data about a tracked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tracked {
-    /// The size that the index has for it, unless that is none.
+    /// Size in the index, unless that is zero.
     pub size_bytes: Option<u64>,
-    /// Whether it can be executed.
+    /// True if the file is executable.
     pub executable: bool,
 }
 
-/// Finds what git tracks in a workspace. Remembers the last answer for each repository.
+/// Finder of tracked files in a workspace, with a cache of the last answer for each repository.
 #[derive(Debug, Default)]
 pub struct Trackers(Mutex<BTreeMap<PathBuf, Known>>);
 
@@ -40,11 +40,11 @@ struct Known {
 }
 
 impl Trackers {
-    /// Says of each of these files, absolute and without links, where it lies in the innermost repository around it, and
-    /// whether that tracks it. Where an attribute there could give it to a filter or an encoding of its own, it counts as not
-    /// tracked: git knows one filter for a file.
+    /// Finds each of these files, absolute and without links, in the innermost repository around it,
+    /// and checks whether the repository tracks it. A file that an attribute could give to another
+    /// filter or encoding counts as untracked: git supports one filter per file.
     ///
-    /// Repositories whose top lies outside of the workspace count for nothing: cells do not show it.
+    /// Repositories whose top lies outside of the workspace do not count: sandboxes do not show it.
     pub fn of(&self, workspace: &Path, files: &[PathBuf]) -> Vec<Option<InRepository>> {
         let mut by_top: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
@@ -67,7 +67,7 @@ impl Trackers {
         all
     }
 
-    /// Looks the names up; none where the repository cannot be understood.
+    /// Looks up the names, or returns `None` if the repository cannot be read.
     fn in_repository(&self, top: &Path, names: Vec<PathBuf>) -> Option<Vec<Option<Tracked>>> {
         let directory = git_directory(top)?;
         let index = directory.join("index");
@@ -84,7 +84,7 @@ impl Trackers {
             }
         };
         drop(all);
-        // These are small, and may change without the index.
+        // These files are small, and may change without the index.
         let mut clear: BTreeMap<PathBuf, bool> = BTreeMap::new();
         let shared = shared_directory(&directory);
         let of_repository = [&directory, &shared]
@@ -102,7 +102,7 @@ impl Trackers {
     }
 }
 
-/// Finds where a worktree has what it shares with others.
+/// Finds the directory that a worktree shares with others.
 fn shared_directory(directory: &Path) -> PathBuf {
     match read(&directory.join("commondir"), LONGEST_IGNORE_FILE) {
         Ok(Some(text)) => directory.join(Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()))),
@@ -110,12 +110,13 @@ fn shared_directory(directory: &Path) -> PathBuf {
     }
 }
 
-/// Words of attributes by which another filter, or none, could have the content of a file.
+/// Words in attribute files by which another filter, or none, could apply to a file.
 const IN_ATTRIBUTES: &[&str] = &["filter", "working-tree-encoding"];
-/// Words of settings by which attributes could lie elsewhere.
+/// Words in settings by which attributes could lie elsewhere.
 const IN_SETTINGS: &[&str] = &["attributesfile", "[include"];
 
-/// Tells whether a file of attributes or settings has none of these words. One that cannot be read may have them.
+/// Returns true if a file of attributes or settings contains none of these words. An unreadable file
+/// may contain them.
 fn is_clear(file: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
     if let Some(known) = known.get(file) {
         return *known;
@@ -133,7 +134,7 @@ fn is_clear(file: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
     is_clear
 }
 
-/// Looks the names up in an index. None where that cannot be understood.
+/// Looks up the names in an index. Returns `None` if the index cannot be parsed.
 fn look(index: &[u8], names: &[PathBuf]) -> Option<Vec<Option<Tracked>>> {
     let wanted: BTreeMap<&[u8], usize> =
         names.iter().enumerate().map(|(number, name)| (name.as_os_str().as_bytes(), number)).collect();

@@ -1,4 +1,4 @@
-//! Trees that commands left behind: how large they are, and taking them away. Whatever shape they have.
+//! Size, move and removal of trees of any shape that commands left behind.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -13,29 +13,29 @@ use crate::beneath::{LIST, look, names, open};
 use crate::remove::{open_freely, remove_tree};
 use crate::{Error, Kind, Result};
 
-/// How many entries of one tree are looked at. More than the largest caches have.
+/// Maximum number of examined entries of one tree, more than the largest caches have.
 const MOST_ENTRIES: u64 = 4_000_000;
 
-/// What a tree takes on disk.
+/// Disk usage of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// This much.
+    /// Measured size.
     Known {
-        /// Bytes of the file system's blocks, a file with several names counted under each.
+        /// Bytes of the file system's blocks; a file with several names counts under each.
         bytes: u64,
-        /// The latest time at which something in it was read or written, as far as the file system notes that: it may
-        /// note reading once a day, and a program may set it.
+        /// Latest time at which anything in the tree was read or written, as far as the file system
+        /// records it. Some file systems record reads once a day, and a program may set the times.
         used: SystemTime,
     },
-    /// It cannot be said: a folder is closed to its owner, paths are longer than the kernel takes, or there are more
-    /// entries than are looked at.
+    /// Unknown size: a folder is closed to its owner, paths are longer than the kernel takes, or
+    /// there are too many entries.
     Unknown,
 }
 
-/// The size of what is called `name` in `folder`, while others may change it. Links are not followed.
+/// Measures the entry `name` in `folder`, while others may change it. Links are not followed.
 ///
 /// # Errors
-/// [`Error::System`] where the file system fails.
+/// [`Error::System`] if the file system fails.
 pub fn size_of(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Size> {
     measure(folder, name, MOST_ENTRIES).map_err(Error::while_doing("measure", Path::new(name)))
 }
@@ -57,13 +57,14 @@ fn measure(folder: BorrowedFd<'_>, name: &OsStr, most: u64) -> rustix::io::Resul
             }
         }
     }
-    // By paths from the top, so that no depth takes more descriptors than two.
+    // Folders are opened by their paths from the top, so that any depth takes at most two
+    // descriptors.
     while let Some(path) = folders.pop_front() {
         if path.as_os_str().len() > LONGEST {
             return Ok(Size::Unknown);
         }
         let opened = match open(folder, &path, LIST) {
-            // Gone, or another thing by now.
+            // The folder is gone, or is another kind by now.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
             Err(Errno::ACCESS) => return Ok(Size::Unknown),
             opened => opened?,
@@ -94,7 +95,8 @@ fn measure(folder: BorrowedFd<'_>, name: &OsStr, most: u64) -> rustix::io::Resul
     Ok(Size::Known { bytes, used })
 }
 
-/// What caches have is far shorter; where each level of a deep tree is looked up from its top, this bounds that work too.
+/// Maximum length in bytes of a path. Paths in caches are far shorter; in a deep tree, each level is
+/// looked up from the top, and this bounds that work too.
 const LONGEST: usize = 3_000;
 
 fn is_folder(stat: &Stat) -> bool {
@@ -106,20 +108,21 @@ fn latest(stat: &Stat) -> SystemTime {
         u64::try_from(seconds).ok().and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
     };
     let modified = time(stat.st_mtime).unwrap_or(UNIX_EPOCH);
-    // Listing a folder, as this does, counts as reading it.
+    // Listing a folder, as this function does, counts as reading it.
     if is_folder(stat) { modified } else { modified.max(time(stat.st_atime).unwrap_or(UNIX_EPOCH)) }
 }
 
-/// Moves what is called `name` into another folder of the same file system, where `new_name` is free.
+/// Moves the entry `name` into another folder of the same file system, in which `new_name` must be
+/// free.
 ///
 /// # Errors
-/// [`Error::System`] where it is not there or cannot be moved.
+/// [`Error::System`] if the entry is missing or cannot be moved.
 pub fn move_away(from: BorrowedFd<'_>, name: &OsStr, to: BorrowedFd<'_>, new_name: &OsStr) -> Result<()> {
     let moved = || {
         if let Some(entry) = look(from, name)?
             && entry.kind == Kind::Folder
         {
-            // A folder that moves is written to by its owner: its `..` changes.
+            // The owner must be able to write to a moving folder, because its `..` changes.
             drop(open_freely(from, name, &entry)?);
         }
         renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE)
@@ -127,10 +130,11 @@ pub fn move_away(from: BorrowedFd<'_>, name: &OsStr, to: BorrowedFd<'_>, new_nam
     moved().map_err(Error::while_doing("move away", Path::new(name)))
 }
 
-/// Removes what is called `name` in `folder`, with all that is in it; nobody else may change it meanwhile. It is no failure where nothing is.
+/// Removes the entry `name` in `folder` with all its contents; no other process may change it
+/// meanwhile. A missing entry is not an error.
 ///
 /// # Errors
-/// [`Error::System`] where something of it cannot be removed.
+/// [`Error::System`] if any part of it cannot be removed.
 pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
     remove_tree(folder.as_fd(), name).map_err(Error::while_doing("remove", Path::new(name)))
 }

@@ -1,10 +1,12 @@
-//! Taking a commit back: one that met a conflict half-way, or one whose process was killed.
+//! Undo of a commit that met a conflict half-way, or whose process was killed.
 //!
-//! Taking back, and not finishing, is right: whoever was to get the answer has not got one, so that for them the command
-//! did not happen; design promises that a command killed with the whole program leaves the workspace as it was. The
-//! changes are whole again afterwards and can be applied later.
+//! The commit is undone and not finished, because its caller has received no answer: for the caller,
+//! the command did not happen. The design promises that a command killed with the whole program
+//! leaves the workspace unchanged. Afterwards the changes are complete again and can be applied
+//! later.
 //!
-//! Every step first looks at how far it had come, so that this can itself be killed and begun again at any point.
+//! Every step first checks how far it got, so that the undo itself can be killed and started again
+//! at any point.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -18,17 +20,17 @@ use crate::sides::{OnStep, Parents, Sides, Walker, look_or_none, name_of, step, 
 use crate::swap::settle;
 use crate::{Change, Entry, Error, Kind, Result, What, attributes};
 
-/// What came of taking back, where that is not the state before.
+/// Entries that the undo did not restore to the state before.
 #[derive(Debug, Default)]
 pub(crate) struct Undone {
-    /// Entries that somebody else has changed meanwhile: they stay so, and nothing is lost.
+    /// Entries that somebody else changed meanwhile: they stay unchanged, and nothing is lost.
     pub(crate) others: Vec<PathBuf>,
-    /// Entries that somebody else has changed since they were swapped: they stay so, and what was there before the commit
-    /// stays in the folder of the call.
+    /// Entries that somebody else changed after they were swapped: they stay unchanged. The entries
+    /// from before the commit stay in the folder of the call.
     pub(crate) left: Vec<PathBuf>,
 }
 
-/// Takes back what was done of `changes`.
+/// Undoes the completed steps of `changes`.
 pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Result<Undone> {
     let mut walker = Walker::new(sides);
     let mut undone = Undone::default();
@@ -60,7 +62,8 @@ pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Re
     Ok(undone)
 }
 
-/// Lets an ordinary user reach everything again: folders may have got their final modes already, outer ones last.
+/// Makes all folders accessible to an ordinary user again: they may already have their final modes,
+/// outer ones last.
 fn loosen_what_stays(sides: &Sides, changes: &[Change]) {
     if rustix::process::geteuid().is_root() {
         return;
@@ -70,19 +73,20 @@ fn loosen_what_stays(sides: &Sides, changes: &[Change]) {
         let Ok(folder) = open(sides.workspace.as_fd(), &change.path, PLACE) else { continue };
         let Ok(now) = fstat(&folder).map(|stat| Entry::of(&stat)) else { continue };
         if now.is_same_object(old) && now.mode & 0o700 != 0o700 {
-            // Where this fails, what needs it fails too, and says so.
+            // After a failure here, the steps that need the folder fail too, and report it.
             let _ = set_mode(folder.as_fd(), now.mode | 0o700);
         }
     }
 }
 
-/// How an entry came out of being taken back.
+/// State of an entry after the undo.
 enum Now {
-    /// As it was before the commit.
+    /// The entry is as it was before the commit.
     AsBefore,
-    /// As somebody else made it, and nothing is lost.
+    /// The entry is as somebody else made it, and nothing is lost.
     AsOthersMadeIt,
-    /// As somebody else made it, and what was there before the commit stays in the folder of the call.
+    /// The entry is as somebody else made it. The one from before the commit stays in the folder of
+    /// the call.
     Left,
 }
 
@@ -106,7 +110,7 @@ fn put_back(
     let name = name_of(&change.path);
     let parents = match walker.parents(&change.path) {
         Ok(parents) => parents,
-        // Somebody took the parent away: there is nothing to put back into.
+        // Somebody removed the parent, so the entry cannot be restored.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Now::Left),
         Err(errno) => return Err(errno.into()),
     };
@@ -131,7 +135,7 @@ fn put_back(
             mark_again(&parents, change)?;
             return Ok(Now::AsBefore);
         }
-        // Whatever lies on the stage was in the workspace, also where it is not what was checked.
+        // Any entry on the stage was in the workspace, even if it is not the one that was checked.
         What::Replace if staged.is_some() && was_placed => {
             on_step()?;
             renameat_with(workspace, name, stage, name, RenameFlags::EXCHANGE)?;
@@ -161,7 +165,7 @@ fn put_back(
     Ok(Now::AsBefore)
 }
 
-/// A folder that was loosened so that it could be moved.
+/// Restores the mode of a folder that was loosened for its move.
 fn restore_mode(parent: impl AsFd, name: &OsStr, change: &Change) -> rustix::io::Result<()> {
     let Some(old) = change.old.filter(|old| old.kind == Kind::Folder && old.mode & 0o700 != 0o700) else {
         return Ok(());
@@ -170,11 +174,11 @@ fn restore_mode(parent: impl AsFd, name: &OsStr, change: &Change) -> rustix::io:
     set_mode(place.as_fd(), old.mode)
 }
 
-/// The marks were taken off in the workspace; whoever reads the changes again needs them.
+/// Restores the marks that were removed in the workspace, for later readers of the changes.
 fn mark_again(parents: &Parents, change: &Change) -> rustix::io::Result<()> {
     let name = name_of(&change.path);
     match attributes::mark_again(parents.stage.as_fd(), name, change.marks) {
-        // A read-only file of an ordinary user: its mark only tells that the file was there before.
+        // A read-only file of an ordinary user: its mark only records that the file existed before.
         Err(Errno::ACCESS | Errno::PERM) => Ok(()),
         done => done,
     }

@@ -1,3 +1,5 @@
+//! The folder into which changes are committed.
+
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +17,7 @@ use crate::{Error, Kind, Result, State};
 pub struct Workspace {
     pub(crate) path: PathBuf,
     pub(crate) folder: OwnedFd,
-    /// Device and inode.
+    /// Device and inode of the folder.
     pub(crate) identity: (u64, u64),
 }
 
@@ -23,7 +25,7 @@ impl Workspace {
     /// Opens the folder at `path`. Links on the way are followed, here and never again.
     ///
     /// # Errors
-    /// [`Error::System`] where there is no folder that may be opened.
+    /// [`Error::System`] if the path is not a folder, or may not be opened.
     pub fn open(path: &Path) -> Result<Self> {
         let flags = PLACE | OFlags::CLOEXEC;
         let folder =
@@ -32,10 +34,11 @@ impl Workspace {
         Ok(Self { path: path.to_owned(), folder, identity: (stat.st_dev, stat.st_ino) })
     }
 
-    /// Opens a regular file in it for reading, through no link and no mount point; nothing where there is none.
+    /// Opens a regular file in the workspace for reading, through no link and no mount point.
+    /// Returns `None` if there is none.
     ///
     /// # Errors
-    /// What the system says against opening it.
+    /// Returns the system's error if the file cannot be opened.
     pub fn open_file(&self, path: &Path) -> io::Result<Option<File>> {
         let place = match open(self.folder.as_fd(), path, OFlags::PATH) {
             Ok(place) => place,
@@ -48,13 +51,14 @@ impl Workspace {
         File::open(descriptor_path(place.as_fd())).map(Some)
     }
 
-    /// What is at a path in it, if anything is that can be looked at.
+    /// Returns the kind of the entry at a path, or `None` if it is missing or cannot be examined.
     pub fn kind_of(&self, path: &Path) -> Option<Kind> {
         let place = open(self.folder.as_fd(), path.parent().unwrap_or(Path::new("")), PLACE).ok()?;
         look(&place, path.file_name()?).ok().flatten().map(|entry| entry.kind)
     }
 
-    /// Whether what is at a path in it is what `state` was, as far as its kind, and the size and time of a file, show.
+    /// Returns true if the entry at a path matches `state`, as far as its kind, and for a file its
+    /// size and time, show.
     pub fn looks_like(&self, path: &Path, state: &State) -> bool {
         let look = || {
             let place = open(self.folder.as_fd(), path.parent().unwrap_or(Path::new("")), PLACE).ok()?;
@@ -66,7 +70,7 @@ impl Workspace {
         })
     }
 
-    /// Leaves out those of these paths that lie in folders which tools make again.
+    /// Removes the paths that lie in regenerable folders.
     pub fn without_made_again(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
         let mut regenerable = Regenerable::of(&self.path);
         let mut is_made_again = |folder: &Path| {
@@ -78,7 +82,7 @@ impl Workspace {
         paths.into_iter().filter(|path| stays(path)).collect()
     }
 
-    /// Where it was opened.
+    /// Returns the path at which the workspace was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -91,7 +95,8 @@ impl Workspace {
         }
     }
 
-    /// Whether entries can be renamed between it and `other`: that takes the same mount, not only the same file system.
+    /// Returns true if entries can be renamed between the workspace and `other`: both must have the
+    /// same mount, not only the same file system.
     pub(crate) fn shares_mount_with(&self, other: &OwnedFd) -> bool {
         let mount = |folder: &OwnedFd| {
             let flags = rustix::fs::AtFlags::EMPTY_PATH;
@@ -101,7 +106,7 @@ impl Workspace {
         };
         match (mount(&self.folder), mount(other)) {
             (Some(one), Some(other)) => one == other,
-            // Kernels before 5.8 do not say it; a copy is right in any case.
+            // Kernels before 5.8 do not report the mount; a copy is correct in any case.
             _ => false,
         }
     }

@@ -1,4 +1,4 @@
-//! Writing files that are put back into the folder of a call.
+//! Writing of restored files in the folder of a call.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -14,18 +14,18 @@ use crate::sides::name_of;
 use crate::sparse;
 use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};
 
-/// How much of a file is in memory at a time, in bytes.
+/// Number of bytes of a file that are in memory at a time.
 const PIECE: u64 = 1 << 16;
 
-/// A piece, as a step forward in a file.
+/// Size of a piece, as an offset for seeking.
 const SKIP: i64 = 1 << 16;
 
-/// Writes files, one after the other; each thread has its own.
+/// A writer of files in sequence; each thread has its own.
 pub(crate) struct Writer<'a> {
     draft: &'a Draft,
     contents: &'a dyn Contents,
     holders: Holders<'a>,
-    /// The folder that was written in last, and whether it passes an access control list on to what is made in it.
+    /// Last folder written to, and whether it passes an access control list on to new entries.
     last: Option<(PathBuf, bool)>,
     buffer: Vec<u8>,
 }
@@ -36,8 +36,8 @@ impl<'a> Writer<'a> {
         Self { draft, contents, holders, last: None, buffer: Vec::new() }
     }
 
-    /// Makes a file in a folder that is there. What it is in the end is known to the commit. Where its bytes were not saved, they
-    /// are those of what lies `there`.
+    /// Creates a file in an existing folder, and records its final state for the commit. If its
+    /// bytes were not saved, they are those of the file `there`.
     pub(crate) fn write(&mut self, path: &Path, state: &State, there: Option<There<'_>>) -> Result<()> {
         let failed = Error::while_doing("lay out", path);
         let parent = self.holders.of(path).map_err(&failed)?;
@@ -51,8 +51,8 @@ impl<'a> Writer<'a> {
             }
         };
         let wanted = state.entry.mode & 0o1777;
-        // Nobody else comes into the folder above, so it can have its mode from the beginning; but an ordinary user gives
-        // attributes to no file that is read-only.
+        // No other process can enter the parent folder, so the file can have its final mode from the
+        // beginning. However, an ordinary user cannot set attributes on a read-only file.
         let mode = if state.attributes.is_empty() { wanted } else { 0o600 };
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let made = openat(parent, name_of(path), flags, Mode::from_raw_mode(mode));
@@ -93,7 +93,8 @@ impl<'a> Writer<'a> {
             let (owner, group) = (Uid::from_raw(state.entry.owner), Gid::from_raw(state.entry.group));
             fchown(&file, Some(owner), Some(group)).map_err(&failed)?;
         }
-        // After the owner, because a change of owner clears bits of the mode; and what the mask of this process took away.
+        // The mode comes after the owner, because changing the owner clears mode bits. The call also
+        // restores the bits that the umask removed.
         if !is_owned || entry.mode != wanted {
             fchmod(&file, Mode::from_raw_mode(wanted)).map_err(&failed)?;
             entry = look()?;
@@ -109,7 +110,7 @@ fn open_file(root: BorrowedFd<'_>, path: &Path, found: &Entry) -> Result<File> {
     open_known(&folder, name_of(path), found, OFlags::RDONLY).map(File::from).map_err(failed)
 }
 
-/// Hashes what is read through it.
+/// A reader that hashes the bytes read through it.
 struct Hashing<'a> {
     from: &'a mut dyn Read,
     hasher: blake3::Hasher,
@@ -123,7 +124,7 @@ impl Read for Hashing<'_> {
     }
 }
 
-/// Copies everything but blocks of zeros, which become holes, and gives the hash of all.
+/// Copies everything except blocks of zeros, which become holes, and returns the hash of everything.
 fn fill(to: &mut File, path: &Path, from: &mut dyn Read, buffer: &mut Vec<u8>) -> Result<ContentHash> {
     let failed = |source: io::Error| Error::system("restore", path, source);
     let mut hasher = blake3::Hasher::new();

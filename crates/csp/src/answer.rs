@@ -1,4 +1,4 @@
-//! Answers: the lines that a result, or a request that cannot be read, comes to.
+//! Formats answers: the protocol lines for a result, or for a request that cannot be read.
 
 use serde_json::Value;
 use tool::{CallResult, Changes, Code, Outcome, Retry, ToolError};
@@ -8,10 +8,11 @@ use crate::request::Task;
 use crate::summary::{LONGEST, Summary};
 use crate::value::{bounded, is_plain, quoted, rest_of_line, token};
 
-/// What a process exits with that may not be run (POSIX, 2.8.2), and what the source gives a call that was denied.
+/// Exit code of a command that may not be executed (POSIX, 2.8.2), and exit code that the source
+/// gives to a denied call.
 const NOT_PERMITTED: i64 = 126;
 
-/// Warnings of one call that are told.
+/// Maximum number of `WARNING` lines in one answer.
 const MOST_WARNINGS: usize = 3;
 
 /// The lines of an answer.
@@ -26,7 +27,7 @@ impl Lines {
         lines
     }
 
-    /// A line whose value is already in the form of an answer.
+    /// Appends one line. `value` is already in the form that answers use.
     fn add(&mut self, key: &str, value: &str) {
         self.0.push_str(&format!("{key} {value}\n"));
     }
@@ -37,15 +38,15 @@ impl Lines {
     }
 }
 
-/// A command that was asked for.
+/// The command that a request asked for.
 pub(crate) struct Ran<'a> {
-    /// The line, with secrets covered.
+    /// Command line, with secrets covered.
     pub(crate) command: &'a str,
-    /// What it might take, in milliseconds.
+    /// Timeout in milliseconds.
     pub(crate) timeout: u64,
 }
 
-/// The answer to a request that is none.
+/// Builds the answer to a request that cannot be read.
 pub(crate) fn unreadable(id: Option<&str>, problem: &str) -> String {
     let mut lines = Lines::begin("FAIL", id);
     lines.add("SCOPE", "[csp]");
@@ -54,7 +55,7 @@ pub(crate) fn unreadable(id: Option<&str>, problem: &str) -> String {
     lines.end()
 }
 
-/// Why an operation that there is no tool for is refused.
+/// Returns the error for an operation that no tool implements.
 pub(crate) fn missing(task: &Task) -> Option<(&'static str, ToolError)> {
     let (name, message) = match task {
         Task::Exec { .. } => return None,
@@ -64,7 +65,7 @@ pub(crate) fn missing(task: &Task) -> Option<(&'static str, ToolError)> {
     Some((name, ToolError::new(Code::Unavailable, message)))
 }
 
-/// The answer to an operation that there is no tool for.
+/// Builds the answer to an operation that no tool implements.
 pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
     let mut lines = Lines::begin("FAIL", id);
     let (scope, error) = match task {
@@ -78,12 +79,12 @@ pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
     lines.end()
 }
 
-/// The answer to a command, of what its result says.
+/// Builds the answer to a command from the result of its call.
 pub(crate) fn of_command(id: Option<&str>, ran: &Ran<'_>, result: &CallResult) -> serde_json::Result<String> {
     let held = data_of(result)?;
     let data = held.as_ref();
     let ended = Ended::of(ran, result, data);
-    // What was summed up is its own summary.
+    // A text that is a summary already stays unchanged.
     let summary = |kind: StreamKind| {
         let mut sum = Summary::default();
         sum.push(text_of(data, kind).as_bytes());
@@ -137,7 +138,7 @@ pub(crate) fn of_command(id: Option<&str>, ran: &Ran<'_>, result: &CallResult) -
     Ok(lines.end())
 }
 
-/// The data of a result, be it an error's.
+/// Returns the data of a result. An error may carry data, too.
 pub(crate) fn data_of(result: &CallResult) -> serde_json::Result<Option<Value>> {
     match &result.outcome {
         Outcome::Ok(data) => serde_json::to_value(data).map(Some),
@@ -145,12 +146,12 @@ pub(crate) fn data_of(result: &CallResult) -> serde_json::Result<Option<Value>> 
     }
 }
 
-/// What a stream of a command printed, as far as the data has it.
+/// Returns the text of one output stream in the data, or an empty string.
 pub(crate) fn text_of(data: Option<&Value>, kind: StreamKind) -> &str {
     data.and_then(|data| data.get(kind.as_str())).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the text of a stream is only a part although no whole is kept.
+/// Returns true if the text of a stream is only a part of the output and no full copy is stored.
 pub(crate) fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
     let kept = result.meta.outputs.iter().find(|kept| kept.field == kind.as_str());
     match kept {
@@ -159,7 +160,7 @@ pub(crate) fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
     }
 }
 
-/// How a command ended, in the words of an answer.
+/// The end of a command, in the words of an answer.
 pub(crate) struct Ended {
     pub(crate) status: &'static str,
     scope: String,
@@ -209,14 +210,15 @@ impl Ended {
     }
 }
 
-/// The name of the program that a line begins with; `shell` where that is none of a plain name.
+/// Returns the name of the program that a command line begins with, or `shell` if the first word
+/// has characters that are not plain.
 fn program(command: &str) -> &str {
     let word = command.split_whitespace().next().unwrap_or_default();
     let name = word.rsplit('/').next().unwrap_or_default();
     if name.is_empty() || !word.chars().all(is_plain) { "shell" } else { name }
 }
 
-/// What a shell says that it may not run.
+/// Returns the path in the last `Permission denied` line of a shell's standard error.
 fn not_permitted(stderr: &str) -> Option<&str> {
     let line = stderr.lines().rev().find_map(|line| line.strip_suffix(": Permission denied"))?;
     line.rsplit(": ").next().filter(|path| !path.is_empty())

@@ -1,28 +1,29 @@
-//! The bytes that come, cut into requests by their empty lines.
+//! Splits the incoming bytes into requests at empty lines.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// What came.
+/// One item read from the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
-    /// The lines of a request, without the empty one that ended it.
+    /// Lines of a request, without the empty line that ended it.
     Whole(Vec<u8>),
-    /// More than a request may hold; it was read to its end and let go.
+    /// A request above the size limit. Its bytes were read to their end and dropped.
     TooLong,
-    /// The input ended, or the empty line of this one is missing.
+    /// Lines of a request that the input ended before its empty line.
     Unfinished(Vec<u8>),
 }
 
-/// Cuts a stream into requests. An empty line has no character but that which ends a line, `\n` or `\r\n`.
+/// Splits a stream into requests. An empty line holds only its line ending, `\n` or `\r\n`.
 pub(crate) struct Requests<R> {
     input: R,
-    /// The most bytes that a request may have.
+    /// Maximum size of a request in bytes.
     limit: usize,
     request: Vec<u8>,
     is_too_long: bool,
-    /// Bytes of the line that has begun, and the first of them.
+    /// Length in bytes of the line that is being read, without the line ending, and the first of
+    /// these bytes.
     line: (usize, u8),
 }
 
@@ -31,7 +32,8 @@ impl<R: AsyncBufRead + Unpin> Requests<R> {
         Self { input, limit, request: Vec::new(), is_too_long: false, line: (0, 0) }
     }
 
-    /// The next one; none at the end of the input. What has come stays where this is dropped before it is done.
+    /// Returns the next item, or `None` at the end of the input. Cancel safe: bytes read so far
+    /// remain if the future is dropped.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Incoming>> {
         loop {
             let there = self.input.fill_buf().await?;
@@ -83,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of a text that is read in pieces of this many bytes.
+    /// Returns the items cut from a text that is read in pieces of `piece` bytes.
     fn cut(text: &[u8], limit: usize, piece: usize) -> Vec<Incoming> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

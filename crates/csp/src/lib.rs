@@ -1,13 +1,16 @@
-//! The door for CSP/1, the text protocol of the tool specialist: requests in, answers out, over any pair of streams.
+//! The door for CSP/1, the text protocol of the tool specialist. Reads requests from one stream and
+//! writes answers to another.
 //!
-//! A request is a `TASK` line and lines of a key and a value each; an empty line ends it, and an empty line ends an answer.
-//! [`serve`] answers requests as their commands end, so answers may come out of order; the `ID` of a request stands in its answer.
+//! A request is a `TASK` line followed by lines of a key and a value each. An empty line ends a
+//! request, and an empty line ends an answer. [`serve`] answers each request when its command ends,
+//! so answers may come out of order. The `ID` of a request is repeated in its answer.
 //!
-//! A value that a line of the protocol could hide in is a JSON string, so nothing that a command prints can look like such a line.
-//! What a command printed is summed up by [`sum_up`], for every door with the dialect; the whole is kept by whoever implements
-//! [`ExecLog`], and the answer says where.
+//! A value that could be mistaken for a protocol line is written as a JSON string, so the output of
+//! a command can never look like a protocol line. [`sum_up`] summarizes that output for every door
+//! that offers the dialect. The implementation of [`ExecLog`] stores the full output, and the
+//! answer names its location.
 //!
-//! Nothing is remembered from one request to the next. This crate owns the protocol and decides nothing.
+//! No state is shared between requests. This crate owns the protocol and makes no decisions.
 
 mod answer;
 mod incoming;

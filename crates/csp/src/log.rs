@@ -1,4 +1,4 @@
-//! Where the whole of what a command printed is kept, and what callers get in its place.
+//! Storage for the full output of commands, and the summary that callers get in its place.
 
 use std::io;
 
@@ -8,43 +8,45 @@ use tool::{CallResult, Meta, Outcome};
 use crate::answer::{Ended, Ran, data_of, is_cut, text_of};
 use crate::summary::{LONGEST, Summary};
 
-/// The field of an answer that names where the whole output is kept.
+/// Name of the answer's field with the location of the full output.
 pub(crate) const LOG_REF: &str = "log_ref";
 
-/// Keeps the whole output of commands where whoever sends requests cannot reach it.
+/// Stores the full output of commands in a place that senders of requests cannot reach.
 pub trait ExecLog: Send + Sync {
-    /// Keeps one command with all that it printed, and gives what the answer names it by: a path relative to the workspace.
-    /// `seen` is given the bytes of both streams as they are kept. Blocks.
+    /// Stores one command with all its output, and returns the name for the answer: a path relative
+    /// to the workspace.
+    ///
+    /// `seen` receives the bytes of both streams as they are stored. Blocks.
     ///
     /// # Errors
-    /// Where it cannot be kept. What `seen` has got by then is not said.
+    /// If the output cannot be stored. In that case `seen` may have received any part of the bytes.
     fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String>;
 }
 
 /// A command that has ended.
 pub struct Record<'a> {
-    /// The line, with secrets covered.
+    /// Command line, with secrets covered.
     pub command: &'a str,
-    /// What the layers have to say of its call.
+    /// Metadata of the call.
     pub meta: &'a Meta,
-    /// What came of it, as the answer says it: such as `OK exit:0`.
+    /// Outcome in the words of the answer, for example `OK exit:0`.
     pub outcome: &'a str,
-    /// What it printed.
+    /// Output streams, standard output first.
     pub streams: [Stream<'a>; 2],
 }
 
-/// One stream of a command.
+/// One output stream of a command.
 #[derive(Clone, Copy)]
 pub struct Stream<'a> {
-    /// Which.
+    /// Kind of the stream.
     pub kind: StreamKind,
-    /// All of it, or where `whole` says so its first and last part.
+    /// Text of the stream: all of it, or only its first and last part if `whole` is set.
     pub text: &'a str,
-    /// What the whole is kept as, where the text is only a part.
+    /// Reference of the stored full output if the text is only a part.
     pub whole: Option<&'a str>,
 }
 
-/// Which stream.
+/// Kind of an output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamKind {
     /// Standard output.
@@ -54,7 +56,7 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// The name of the field of the result.
+    /// Returns the name of the stream's field in the result.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -63,12 +65,12 @@ impl StreamKind {
     }
 }
 
-/// Keeps the whole of what a command printed, and leaves a summary of each stream in its result. Every door with the dialect gives
-/// that out. Blocks.
+/// Stores the full output of a command in the log, and replaces each long stream in the result by a
+/// summary. Every door that offers the dialect returns these summaries. Blocks.
 pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
     let data = match data_of(result) {
         Ok(Some(data)) if data.is_object() => data,
-        // Nothing ran.
+        // The command did not run.
         _ => return,
     };
     let kinds = [StreamKind::Stdout, StreamKind::Stderr];
@@ -85,7 +87,7 @@ pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
             .find(|kept| kept.field == kind.as_str())
             .map(|kept| &*kept.output_ref),
     };
-    // What comes from the cache was kept when it ran.
+    // A cached result was logged when its command ran.
     if !result.meta.cached {
         let ended = Ended::of(&Ran { command, timeout: 0 }, result, Some(&data));
         let outcome = format!("{} exit:{}", ended.status, ended.exit);
@@ -113,7 +115,7 @@ pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
     });
     let mut data = data;
     for ((kind, sum), is_short) in kinds.into_iter().zip(sums).zip(is_short) {
-        // What is short enough needs no summary.
+        // A short text needs no summary.
         if !is_short {
             data[kind.as_str()] = sum.finish().into();
         }
@@ -122,7 +124,8 @@ pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
         data[LOG_REF] = reference.into();
     }
     give_back(result, data);
-    // Nobody is to read the whole by its reference; what is missing of it is said.
+    // Callers may not read the full output by its reference. The flag `truncated` still reports
+    // missing output.
     result.meta.truncated = is_partial;
     result.meta.output_ref = None;
     result.meta.outputs.clear();

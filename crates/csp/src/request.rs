@@ -7,51 +7,52 @@
 //! WORKING_DIR /path/to/project
 //! ```
 //!
-//! In the source's short form the command stands in the first line: `TASK REQ:exec npm test IN:SHELL OUT:EXEC_RESULT`.
-//! A value in double quotes is a JSON string; one without has no character but those of [`is_plain`].
+//! In the source's short form the command stands in the first line: `TASK REQ:exec npm test
+//! IN:SHELL OUT:EXEC_RESULT`. A value in double quotes is a JSON string. A value without quotes may
+//! only contain the characters that [`is_plain`] accepts.
 
 use crate::value::is_plain;
 
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// What its answer is to be told by.
+    /// Identifier that the answer repeats.
     pub(crate) id: Option<String>,
-    /// Whether an answer may come from the cache.
+    /// True if the answer may come from the cache.
     pub(crate) cache: bool,
-    /// What is wanted.
+    /// Requested operation.
     pub(crate) task: Task,
 }
 
-/// What is wanted.
+/// A requested operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// To run a command.
+    /// Run a command.
     Exec {
-        /// The line for the shell.
+        /// Command line for the shell.
         command: String,
-        /// Milliseconds.
+        /// Timeout in milliseconds.
         timeout: Option<u64>,
-        /// Where it starts.
+        /// Working directory.
         folder: Option<String>,
     },
-    /// To call a tool of an MCP server.
+    /// Call a tool of an MCP server.
     Mcp {
-        /// The server.
+        /// Name of the server.
         server: String,
     },
-    /// Another operation of the protocol.
+    /// Another operation of the protocol, by its name.
     Other(&'static str),
 }
 
-/// Why a request cannot be read.
+/// The reason why a request cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The request's, where that could be read.
+    /// Identifier of the request, if it could be read.
     pub(crate) id: Option<String>,
-    /// From 1.
+    /// Line number, counted from 1.
     line: usize,
-    /// The character in the line, from 1.
+    /// Character within the line, counted from 1.
     column: usize,
     problem: String,
 }
@@ -62,7 +63,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// An operation of the source: its name, what stands behind `IN:` and `OUT:`, and its keys.
+/// An operation of the source: its name, the words after `IN:` and `OUT:`, and its keys.
 struct Operation {
     name: &'static str,
     takes: &'static str,
@@ -99,18 +100,18 @@ const OPERATIONS: [Operation; 6] = [
     Operation { name: "mcp", takes: "TOOL", gives: "MCP_RESULT", keys: &["SERVER", "TOOL", "PARAMS"] },
 ];
 
-/// Keys of every request.
+/// Keys that every request may have.
 const EVERYWHERE: [&str; 2] = ["ID", "CACHE"];
 
-/// Characters of an `ID`.
+/// Maximum number of characters in an `ID`.
 const LONGEST_ID: usize = 200;
 
-/// Reads a request of these lines.
+/// Parses a request from its lines.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Request, Fault> {
     read(bytes).map_err(|fault| Fault { id: id_of(bytes), ..fault })
 }
 
-/// The `ID` that a request seems to have, also where it cannot be read as a whole.
+/// Returns the `ID` of a request, even if the rest of the request cannot be read.
 pub(crate) fn id_of(bytes: &[u8]) -> Option<String> {
     bytes.split(|byte| *byte == b'\n').find_map(|line| {
         let line = Line::read(0, line).ok()?;
@@ -162,7 +163,7 @@ fn read(bytes: &[u8]) -> Result<Request, Fault> {
     Ok(Request { id, cache, task })
 }
 
-/// One line, without what ends it.
+/// One line, without its line ending.
 struct Line<'a> {
     number: usize,
     text: &'a str,
@@ -191,13 +192,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A fault at a byte of this line.
+    /// Creates a fault at byte `at` of this line.
     fn fault(&self, at: usize, problem: String) -> Fault {
         let before = self.text.get(..at).unwrap_or(self.text);
         Fault { id: None, line: self.number, column: before.chars().count() + 1, problem }
     }
 
-    /// The operation, and the command of the short form.
+    /// Parses the `TASK` line. Returns the operation and the inline command of the short form.
     fn task(&self) -> Result<(&'static Operation, Option<String>), Fault> {
         const BEGINNING: &str = "TASK REQ:";
         let Some(rest) = self.text.strip_prefix(BEGINNING) else {
@@ -246,7 +247,7 @@ impl<'a> Line<'a> {
         Ok(key)
     }
 
-    /// The value that begins at this byte.
+    /// Parses the value that begins at byte `at`.
     fn value(&self, at: usize) -> Result<String, Fault> {
         let text = &self.text[at..];
         if text.starts_with('"') {
@@ -263,7 +264,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A value of an operation that is not there: only a JSON string must be one.
+    /// Parses a value of an operation that no tool implements. Without quotes, any character is accepted.
     fn loose_value(&self, at: usize) -> Result<String, Fault> {
         if self.text[at..].starts_with('"') { self.string(at) } else { Ok(self.text[at..].to_owned()) }
     }

@@ -1,4 +1,4 @@
-//! Requests in, answers out.
+//! The serve loop: reads requests and writes answers.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,51 +15,56 @@ use crate::answer::{self, Ran};
 use crate::incoming::{Incoming, Requests};
 use crate::request::{self, Request, Task};
 
-/// How long a command may take unless the request says otherwise, in milliseconds (the source: 30 s).
+/// Default timeout of a command in milliseconds (the source: 30 s).
 const TIMEOUT_MS: u64 = 30_000;
 
-/// Requests that are worked on at a time. The lanes bound the commands that run and wait; these are also those that are about to be
-/// refused, or wait for an approval. Beyond them nothing is read.
+/// Maximum number of requests in progress. The lanes bound the commands that run or wait. This
+/// limit also covers requests that wait for an approval or are about to be refused. At the limit,
+/// no further request is read.
 const AT_A_TIME: usize = 64;
 
-/// How requests are answered.
+/// Options of [`serve`].
 #[derive(Clone)]
 pub struct Options {
-    /// Names the requests in the audit. What is allowed for a session is allowed for them alone, and their commands share a lane.
+    /// Session that the audit records for the requests. An approval for the session covers these
+    /// requests only, and their commands share a lane.
     pub session: SessionId,
-    /// The most bytes that one request may have.
+    /// Maximum size of one request in bytes.
     pub limit: usize,
-    /// The most requests that are read; none where there is no limit.
+    /// Maximum number of requests that are read, or `None` for no limit.
     pub requests: Option<usize>,
-    /// Where the requests come from, for traces.
+    /// Origin of the requests, for traces.
     pub origin: Origin,
 }
 
 impl Options {
-    /// The usual limit on a request (design section 4: 32 MiB), and none on their number.
+    /// Creates options with the default size limit (design section 4: 32 MiB) and no limit on the
+    /// number of requests.
     pub fn new(session: SessionId) -> Self {
         Self { session, limit: 32 * 1024 * 1024, requests: None, origin: Origin::default() }
     }
 }
 
-/// Where an answer to a question comes from.
+/// Hint for the caller: this door cannot ask, so another command answers the question.
 const ANSWERED_ELSEWHERE: &str =
     "whoever runs Handfast answers with `handfast approvals`; send the request again then";
 
-/// An answer on its way.
+/// An answer that is not written yet.
 struct Answer {
     text: String,
-    /// Its place among the bytes in flight, until it is written.
+    /// Share of the bytes in flight, released after the answer is written.
     _held: Held,
 }
 
-/// Answers requests until the input ends and all are answered. When `stop` is done nothing more is read, what runs is stopped, and
-/// its answers are written.
+/// Answers requests until the input ends and all requests are answered. When `stop` completes, the
+/// function stops reading, cancels the running calls and writes their answers.
 ///
-/// The engine speaks the dialect `csp1`. Needs a tokio runtime with time around it. Where this is dropped its calls are cancelled.
+/// The engine must speak the dialect `csp1`. Requires a tokio runtime with time enabled. Dropping
+/// the future cancels its calls.
 ///
 /// # Errors
-/// Where the input cannot be read or the output not be written. The calls that ran are cancelled then.
+/// If the input cannot be read or the output cannot be written. Running calls are cancelled in both
+/// cases.
 pub async fn serve(
     engine: Arc<Engine>,
     options: Options,
@@ -118,7 +123,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// One request being answered.
+/// One request in progress.
 struct Answering {
     engine: Arc<Engine>,
     options: Options,
@@ -176,7 +181,7 @@ impl Answering {
             arguments.insert("WORKING_DIR".to_owned(), json!(folder));
         }
         let result = self.engine.call(self.call("exec", Value::Object(arguments), cache)).await;
-        // Before it is cut: a part of a secret is none that is known.
+        // Secrets must be covered before the text is cut, because a part of a secret is not recognized.
         let command = self.engine.covered(command);
         let written = tokio::task::spawn_blocking(move || {
             let ran = Ran { command: &command, timeout };
@@ -191,7 +196,7 @@ impl Answering {
         });
         match written.await {
             Ok(answer) => answer,
-            // The answer could not be made; that the command ran is in the audit.
+            // The answer could not be built. The audit still records that the command ran.
             Err(panic) => {
                 let problem = format!("the command ran, but its answer broke off: {panic}");
                 Answer { text: answer::unreadable(None, &problem), _held: Held::default() }
@@ -226,7 +231,7 @@ impl Answering {
     }
 }
 
-/// The protocol has no progress.
+/// Discards progress reports, because the protocol has none.
 struct Unheard;
 
 impl Progress for Unheard {

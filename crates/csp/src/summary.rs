@@ -1,41 +1,42 @@
-//! What a command printed, in at most 500 characters: the first line that tells of an error, and the last lines.
+//! Summaries of command output in at most 500 characters: the first line that mentions an error,
+//! and the last lines.
 
 use std::collections::VecDeque;
 
 use crate::value::bounded;
 
-/// Characters of a summary (the source: 500 each).
+/// Maximum number of characters in a summary (the source: 500 each).
 pub(crate) const LONGEST: usize = 500;
-/// Characters of a line that is kept apart from the last ones.
+/// Maximum number of characters in the line that precedes the last lines.
 const LONGEST_APART: usize = 160;
-/// Bytes of one line that are looked at, from its beginning and from its end.
+/// Bytes of a line that are retained from its beginning, and from its end.
 const PART: usize = 2048;
-/// Stands for what is left out.
+/// Marker for omitted lines.
 const MARK: &str = "[...]\n";
 
-/// What a line that tells of an error holds, in small letters.
+/// Lowercase words that mark a line as a report of an error.
 const TELLING: [&str; 9] =
     ["error", "failed", "failure", "fatal", "panic", "exception", "traceback", "not found", "denied"];
 
-/// Sums up a stream while it goes by, in bounded memory.
+/// Summarizes a stream while it is read, in bounded memory.
 #[derive(Default)]
 pub(crate) struct Summary {
-    /// The line that has begun: its beginning, and the end of what is behind that.
+    /// The current line: its first bytes, and the last of the bytes after these.
     line: (Vec<u8>, VecDeque<u8>),
     has_begun: bool,
-    /// Lines that have ended.
+    /// Number of lines that have ended.
     lines: usize,
-    /// All of it, until that is too long.
+    /// Full text, until it is too long for a summary.
     all: String,
     is_too_long: bool,
     first: Option<String>,
     telling: Option<(usize, String)>,
-    /// The last lines with their numbers, at least as many as could be shown.
+    /// The last lines with their numbers, at least as many as a summary can show.
     last: VecDeque<(usize, String)>,
 }
 
 impl Summary {
-    /// The next bytes of the stream.
+    /// Adds the next bytes of the stream.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -48,7 +49,7 @@ impl Summary {
         }
     }
 
-    /// The summary.
+    /// Returns the summary.
     pub(crate) fn finish(mut self) -> String {
         if self.has_begun {
             self.end_line();
@@ -90,7 +91,7 @@ impl Summary {
         if !self.is_too_long {
             self.all.push_str(&line);
             self.all.push('\n');
-            // Four bytes are the most that a character has.
+            // A character has at most four bytes in UTF-8.
             self.is_too_long = self.all.len() > 4 * LONGEST + 4;
         }
         if self.first.is_none() && !line.is_empty() {
@@ -107,7 +108,8 @@ impl Summary {
         }
     }
 
-    /// As many of the last lines as there is room for, with the number of the first of them. Of a line that is too long by itself, the end.
+    /// Returns as many of the last lines as fit into `room` characters, with the number of the
+    /// first returned line. If the last line alone is too long, the text is the end of that line.
     fn tail(&self, room: usize) -> (usize, String) {
         let (mut from, mut used) = (self.lines, 0);
         let mut lines: Vec<&str> = Vec::new();
@@ -130,13 +132,14 @@ impl Summary {
 
 fn tells(line: &str) -> bool {
     let small = line.to_ascii_lowercase();
-    // A report of no errors tells of none.
+    // A line that counts zero errors does not report one.
     TELLING.iter().any(|word| small.contains(word))
         && !small.contains("0 failed")
         && !small.contains("0 errors")
 }
 
-/// A line without what steers a terminal, of a line that was written over only the last state.
+/// Converts a line to text without terminal escapes. If carriage returns overwrote the line, only
+/// its last state remains.
 fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end();
@@ -148,7 +151,8 @@ fn readable(bytes: &[u8]) -> String {
             line.push(character);
             continue;
         }
-        // A control sequence (ECMA-48, 5.4) goes up to its final character; other escapes are two characters.
+        // A control sequence (ECMA-48, 5.4) extends to its final character. Other escapes have two
+        // characters.
         if characters.next() == Some('[') {
             while characters.next_if(|next| (' '..='?').contains(next)).is_some() {}
             characters.next_if(|next| ('@'..='~').contains(next));
@@ -187,11 +191,11 @@ mod tests {
         assert!(short.starts_with("error[E0308]: mismatched types\n[...]\ncompiling part "), "{short}");
         assert!(short.ends_with("compiling part 299\nerror: aborting\nbuild failed"), "{short}");
         assert!(short.chars().count() <= LONGEST && short.chars().count() > LONGEST - 40, "{short}");
-        // An error among the last lines stands there once.
+        // An error among the last lines appears only once.
         let short = summary(&format!("{noise}Error: Cannot find module 'jest'\n"));
         assert_eq!(short.matches("jest").count(), 1);
         assert!(short.starts_with("[...]\n") && short.ends_with("'jest'"), "{short}");
-        // Where nothing tells of an error, the first line says what it was about.
+        // If no line reports an error, the first line of the output introduces the summary.
         let short = summary(&format!("> test\n{noise}12 passed, 0 failed\n"));
         assert!(short.starts_with("> test\n[...]\n") && short.ends_with("12 passed, 0 failed"), "{short}");
     }

@@ -1,26 +1,28 @@
-//! Values: plain, or a JSON string.
+//! Values: plain text, or a JSON string.
 
 use std::fmt::Write as _;
 
-/// Whether a character may stand in a value without quotes.
+/// Returns true if the character may appear in a value without quotes.
 pub(crate) fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_./:-".contains(character)
 }
 
-/// A value as an answer has it: plain where every character of it is, else a JSON string.
+/// Formats a value for an answer: unchanged if every character is plain, otherwise as a JSON string.
 pub(crate) fn token(value: &str) -> String {
     if !value.is_empty() && value.chars().all(is_plain) { value.to_owned() } else { quoted(value) }
 }
 
-/// A text that ends its line: as it is where all of it is printable ASCII and it does not look like a JSON string, else as one.
+/// Formats a text that ends its line. Printable ASCII that does not look like a JSON string stays
+/// unchanged. Any other text becomes a JSON string.
 pub(crate) fn rest_of_line(text: &str) -> String {
     let is_printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     let is_plain = is_printable && !text.is_empty() && !text.starts_with('"') && text.trim() == text;
     if is_plain { text.to_owned() } else { quoted(text) }
 }
 
-/// A JSON string, with escapes also for what JSON lets stand and a terminal or a reader of lines would not: all control characters,
-/// separators of lines, and what shows nothing of itself.
+/// Formats a JSON string. All control characters, line separators and invisible characters are
+/// escaped, even those that JSON permits unescaped, because terminals and line readers may
+/// interpret them.
 pub(crate) fn quoted(value: &str) -> String {
     let mut text = String::with_capacity(value.len() + 2);
     text.push('"');
@@ -33,7 +35,7 @@ pub(crate) fn quoted(value: &str) -> String {
             '\t' => text.push_str("\\t"),
             _ if character.is_control() || tool::is_invisible(character) => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
-                    // Writing into a string cannot fail.
+                    // Writing to a string cannot fail.
                     let _ = write!(text, "\\u{unit:04x}");
                 }
             }
@@ -44,7 +46,7 @@ pub(crate) fn quoted(value: &str) -> String {
     text
 }
 
-/// The first characters of a text, with a mark where there are more.
+/// Cuts a text to at most `most` characters. A longer text ends in `...`.
 pub(crate) fn bounded(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -1,4 +1,5 @@
-//! What a statement does, as SQLite's authorizer tells it while the statement is prepared, and what none may do.
+//! Actions of a statement, as SQLite's authorizer reports them during preparation, and the actions
+//! that no statement may perform.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-/// Pragmas that read what the schema and the file are, with and without an argument.
+/// Pragmas that read properties of the schema and the file, with and without an argument.
 const READING_PRAGMAS: [&str; 20] = [
     "application_id",
     "collation_list",
@@ -31,39 +32,39 @@ const READING_PRAGMAS: [&str; 20] = [
     "user_version",
 ];
 
-/// Those among them that would write if they had an argument.
+/// Pragmas among [`READING_PRAGMAS`] that write if given an argument.
 const WRITING_WITH_A_VALUE: [&str; 4] = ["application_id", "encoding", "page_size", "user_version"];
 
 /// Functions that reach beyond the database.
 const DENIED_FUNCTIONS: [&str; 4] = ["load_extension", "fts3_tokenizer", "readfile", "writefile"];
 
-/// Kinds of virtual tables that keep their content in the same file.
+/// Virtual table modules that store their content in the same file.
 const MODULES: [&str; 3] = ["fts5", "rtree", "rtree_i32"];
 
-/// What a statement does to one table, index, view or trigger.
+/// An action of a statement on one table, index, view or trigger.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Action {
-    /// Such as `insert` or `drop table`.
+    /// Kind of the action, such as `insert` or `drop table`.
     pub(crate) kind: &'static str,
-    /// The name of what it is done to.
+    /// Name of the object.
     pub(crate) name: String,
 }
 
-/// What one statement does.
+/// The actions of one statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statement {
     pub(crate) actions: BTreeSet<Action>,
 }
 
 impl Statement {
-    /// A line for each thing that it does: a kind, as in `insert`, and the name of what it is done to. A name that is not one plain
-    /// word is in quotes, so that no name looks like more words.
+    /// Returns one line per action: its kind, such as `insert`, and the name of its object. A name
+    /// other than a single plain word is quoted, so that no name looks like several words.
     pub fn lines(&self) -> Vec<String> {
         let line = |action: &Action| format!("{} {}", action.kind, shown(&action.name));
         self.actions.iter().map(line).collect()
     }
 
-    /// Whether it may take away what was there, beyond replacing values.
+    /// Returns true if the statement may remove data, beyond the replacement of values.
     pub fn takes_away(&self) -> bool {
         let takes = |action: &Action| {
             action.kind == "delete" || action.kind == "alter table" || action.kind.starts_with("drop ")
@@ -71,7 +72,8 @@ impl Statement {
         self.actions.iter().any(takes)
     }
 
-    /// The same without what SQLite does for another part of it: rows go with their table, and a new index is filled.
+    /// Removes actions that SQLite derives from another one: dropping a table deletes its rows, and
+    /// a new index is filled.
     fn without_what_follows(mut self) -> Self {
         let all = self.actions.clone();
         let has = |kind, name: &String| all.contains(&Action { kind, name: name.clone() });
@@ -84,17 +86,17 @@ impl Statement {
         self
     }
 
-    /// Whether it changes nothing but rows.
+    /// Returns true if the statement changes only rows.
     pub(crate) fn only_rows(&self) -> bool {
         self.actions.iter().all(|action| ROWS.contains(&action.kind))
     }
 
-    /// Whether it adds rows.
+    /// Returns true if the statement inserts rows.
     pub(crate) fn inserts(&self) -> bool {
         self.actions.iter().any(|action| action.kind == "insert")
     }
 
-    /// The tables whose rows it changes.
+    /// Returns the tables whose rows the statement changes.
     pub(crate) fn tables(&self) -> BTreeSet<&str> {
         let rows = self.actions.iter().filter(|action| ROWS.contains(&action.kind));
         rows.map(|action| action.name.as_str()).collect()
@@ -108,9 +110,10 @@ fn shown(name: &str) -> String {
     if plain { name.to_owned() } else { serde_json::Value::from(name).to_string() }
 }
 
-/// What a statement that SQLite does not have would do in other databases, by its first words: `truncate` or `drop database`.
+/// Recognizes, by its first words, a statement of other databases that SQLite lacks: `truncate` or
+/// `drop database`.
 ///
-/// It decides nothing but what is said: there is no such statement here, so none is ever run.
+/// The result only affects messages: SQLite has no such statement, so none is ever run.
 pub fn dangerous_spelling(sql: &str) -> Option<&'static str> {
     let mut words = Words(sql);
     match words.next()?.as_str() {
@@ -120,7 +123,7 @@ pub fn dangerous_spelling(sql: &str) -> Option<&'static str> {
     }
 }
 
-/// The leading words of a text in lower case, without comments.
+/// Iterator over the leading words of a text, in lower case and without comments.
 struct Words<'a>(&'a str);
 
 impl Iterator for Words<'_> {
@@ -144,18 +147,18 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// Whose statements the authorizer of a connection sees.
+/// Origin of the statements that a connection's authorizer sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Those of this crate, which it lets pass.
+    /// Statements of this crate. The authorizer allows everything.
     Own = 0,
-    /// The caller's, while it is prepared.
+    /// The caller's statement, during preparation.
     Judged = 1,
-    /// Those that virtual tables make while the caller's runs.
+    /// Statements while the caller's statement runs, such as those of virtual tables.
     Run = 2,
 }
 
-/// What the authorizer of one connection notes.
+/// Record of one connection's authorizer.
 #[derive(Default)]
 pub(crate) struct Watch {
     phase: AtomicU8,
@@ -169,7 +172,7 @@ struct Seen {
 }
 
 impl Watch {
-    /// Sets it over a connection.
+    /// Installs the authorizer on a connection.
     pub(crate) fn over(connection: &mut Connection) -> rusqlite::Result<Arc<Self>> {
         let watch = Arc::new(Self::default());
         let asked = watch.clone();
@@ -177,7 +180,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// From now on.
+    /// Switches to another phase. [`Phase::Judged`] clears the record.
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::SeqCst);
         if phase == Phase::Judged {
@@ -185,7 +188,7 @@ impl Watch {
         }
     }
 
-    /// What was seen since the last statement was judged, and what of it is not allowed.
+    /// Takes the actions recorded since the last [`Phase::Judged`], and the first refused one.
     pub(crate) fn take(&self) -> (Statement, Option<String>) {
         let seen = std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner));
         (seen.statement.without_what_follows(), seen.refused)
@@ -202,7 +205,8 @@ impl Watch {
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match judged {
-            // What runs was judged before; what virtual tables do for it, and what notes its changes, is not the caller's.
+            // The running statement was judged before. Actions of virtual tables and of the
+            // tracking triggers are not the caller's.
             Ok(action) => {
                 if phase == Phase::Judged as u8 {
                     seen.statement.actions.extend(action);
@@ -217,7 +221,7 @@ impl Watch {
     }
 }
 
-/// The action worth noting, or what is refused.
+/// Returns the action if it is to be recorded; `Err` describes a refused action.
 fn judged(context: &AuthContext<'_>) -> Result<Option<Action>, String> {
     use AuthAction as A;
     let named = |kind, name: &str| Ok(Some(Action { kind, name: name.to_owned() }));
@@ -275,7 +279,7 @@ fn judged(context: &AuthContext<'_>) -> Result<Option<Action>, String> {
     }
 }
 
-/// A change of rows; those of the schema's own table are what every change of the schema comes with.
+/// Returns a change of rows. Rows of the schema table are omitted: every change of the schema writes them.
 fn rows(kind: &'static str, table: &str) -> Option<Action> {
     const OF_THE_SCHEMA: [&str; 4] =
         ["sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema"];

@@ -1,37 +1,38 @@
-//! What a change was, so that it can be undone: the rows that it touched as they were and as they are, or the whole database as it was.
+//! A record of a change, sufficient to undo it: the touched rows before and after, or the whole
+//! database before.
 
 use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, Piece, PieceHash, ReadPieces};
 use crate::{DatabaseError, Value};
 
-/// One change of a database, for whoever keeps it.
+/// One change of a database, for storage by a [`Keep`](crate::Keep).
 #[derive(Clone)]
 pub enum Change {
-    /// Rows of tables that stayed what they are.
+    /// Changed rows, in tables whose definition did not change.
     Rows(Vec<TableRows>),
-    /// Anything else: the whole database as it was before, and the digest of its content afterwards.
+    /// Any other change: the whole database before, and the digest of its content afterwards.
     Whole {
-        /// What it held.
+        /// Content before the change.
         image: Image,
-        /// Of all that is in it: schema and rows.
+        /// Digest of the schema and all rows after the change.
         after: [u8; 32],
-        /// The statements of the schema that are gone behind `-`, and those that came behind `+`.
+        /// Removed statements of the schema with the prefix `-`, added ones with `+`.
         schema: Vec<String>,
     },
 }
 
-/// The rows of one table that a change touched.
+/// The touched rows of one table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableRows {
     pub(crate) table: String,
-    /// The statement that made the table.
+    /// The `CREATE TABLE` statement.
     pub(crate) sql: String,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<TouchedRow>,
 }
 
-/// One row by its `rowid`, before and afterwards; nothing where there was or is none.
+/// One row by its `rowid`, before and after the change; `None` if the row did not exist.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TouchedRow {
     pub(crate) id: i64,
@@ -39,13 +40,14 @@ pub(crate) struct TouchedRow {
     pub(crate) after: Option<Vec<Value>>,
 }
 
-/// How the kinds begin, with the number of the format.
+/// Prefixes of the encoded kinds, with their format version.
 const ROWS: &[u8] = b"rows1\n";
 const WHOLE: &[u8] = b"file2\n";
-/// With the file itself behind the digest, up to version 0.1 of the state's format 7.
+/// Prefix of the older format, up to version 0.1 of the state's format 7: the digest, followed by
+/// the file itself.
 const WHOLE_1: &[u8] = b"file1\n";
 
-/// What is kept of a whole database beside its pieces.
+/// Data stored for a whole database, besides its pieces.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     before: [u8; 32],
@@ -53,14 +55,14 @@ struct Kept {
     schema: Vec<String>,
 }
 
-/// Rows that a difference shows; what is beyond is counted.
+/// Maximum number of lines that a difference shows before it counts the remaining rows.
 const MOST_SHOWN: usize = 200;
 
-/// Characters of one value that a difference shows.
+/// Maximum number of characters per value that a difference shows.
 const LONGEST_SHOWN: usize = 200;
 
 impl Change {
-    /// What is kept beside the change itself, piece by piece: of whole databases only.
+    /// Returns the pieces that are stored next to the change. Only a whole database has pieces.
     pub fn pieces(&self) -> Result<Vec<Piece>, DatabaseError> {
         match self {
             Self::Rows(_) => Ok(Vec::new()),
@@ -68,7 +70,7 @@ impl Change {
         }
     }
 
-    /// As bytes, without its pieces, whose hashes these are in their order.
+    /// Encodes the change without its pieces. `pieces` holds the hashes of the pieces, in order.
     pub fn encode(&self, pieces: &[PieceHash]) -> Result<Vec<u8>, DatabaseError> {
         let written = |mut bytes: Vec<u8>, written: serde_json::Result<Vec<u8>>| {
             bytes.extend(written.map_err(|_| DatabaseError::SavedDamaged)?);
@@ -85,7 +87,7 @@ impl Change {
         }
     }
 
-    /// From what [`Change::encode`] made; its pieces are `read` once they are needed.
+    /// Decodes the output of [`Change::encode`]. Pieces are read with `read` when they are needed.
     pub fn decode(bytes: &[u8], read: &ReadPieces) -> Result<Self, DatabaseError> {
         let damaged = || DatabaseError::SavedDamaged;
         if let Some(rows) = bytes.strip_prefix(ROWS) {
@@ -104,7 +106,8 @@ impl Change {
         Ok(Self::Whole { image, after, schema })
     }
 
-    /// The change as lines: what a row was behind `-`, what it is behind `+`; the other way round where it is to be undone.
+    /// Returns the change as lines: old rows with the prefix `-`, new rows with `+`. With
+    /// `undoing`, old and new are swapped.
     pub fn lines(&self, undoing: bool) -> Vec<String> {
         let tables = match self {
             Self::Rows(tables) => tables,
@@ -145,7 +148,7 @@ impl Change {
         lines
     }
 
-    /// How many rows it touched; of a whole database, one.
+    /// Returns the number of touched rows; 1 for a whole database.
     pub fn rows(&self) -> u64 {
         match self {
             Self::Rows(tables) => tables.iter().map(|table| table.rows.len() as u64).sum(),

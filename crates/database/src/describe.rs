@@ -1,4 +1,4 @@
-//! What is in a database: its tables with their columns, indexes and references.
+//! Description of a database: tables with their columns, indexes and foreign keys.
 
 use rusqlite::{Connection, Row};
 
@@ -7,59 +7,60 @@ use crate::{Database, DatabaseError};
 /// A table or a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// Its name.
+    /// Name of the table or view.
     pub name: String,
-    /// `table`, `view` or `virtual`.
+    /// Kind: `table`, `view` or `virtual`.
     pub kind: String,
-    /// In their order.
+    /// Columns in order of declaration.
     pub columns: Vec<Column>,
-    /// Without those that SQLite makes for a primary key.
+    /// Indexes, without the automatic ones of primary keys.
     pub indexes: Vec<Index>,
-    /// What it refers to.
+    /// Foreign keys of the table.
     pub foreign_keys: Vec<ForeignKey>,
-    /// The names of its triggers.
+    /// Names of the triggers.
     pub triggers: Vec<String>,
 }
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// As it was declared; empty where it was not.
+    /// Declared type; empty if none was declared.
     pub kind: String,
-    /// Whether it takes no NULL.
+    /// True if the column is declared NOT NULL.
     pub not_null: bool,
-    /// The expression of its default.
+    /// Default value, as an SQL expression.
     pub default: Option<String>,
-    /// Its place in the primary key, from 1; 0 where it is no part of it.
+    /// Position in the primary key, from 1; 0 if the column is not part of it.
     pub primary_key: u32,
 }
 
 /// An index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
-    /// Its name.
+    /// Name of the index.
     pub name: String,
-    /// Whether its values are each there once.
+    /// True for a UNIQUE index.
     pub unique: bool,
-    /// In their order; an expression is nameless.
+    /// Indexed columns in order; `None` for an expression.
     pub columns: Vec<Option<String>>,
 }
 
-/// A reference.
+/// A foreign key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
-    /// The column that refers.
+    /// Referencing column.
     pub column: String,
-    /// To this table.
+    /// Referenced table.
     pub table: String,
-    /// To this column of it; none where it is its primary key.
+    /// Referenced column; `None` for the primary key.
     pub to: Option<String>,
 }
 
 impl Database {
-    /// Its tables and views by their names; only the one of this name, where there is one.
+    /// Returns the tables and views in order of their names. With `only`, returns just the one with
+    /// this name (if it exists).
     pub fn describe(&self, only: Option<&str>) -> Result<Vec<Described>, DatabaseError> {
         self.with_reader(|reader| described(&reader.connection, only).map_err(|error| self.error(error)))
     }

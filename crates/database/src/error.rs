@@ -1,111 +1,114 @@
+//! Errors of statements and of database files.
+
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
-/// Why a statement could not be run. `Display` names facts of the statement and the file, never a value of a row.
+/// The reason why a statement failed. `Display` names facts of the statement and the file, never a
+/// value of a row.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// there is no database of this name
+    /// Unknown name of a database.
     #[error("there is no database `{0}`")]
     Unknown(String),
-    /// the text is no statement
+    /// Syntax error.
     #[error("{0}")]
     Syntax(String),
-    /// there is no statement in the text
+    /// Text without a statement.
     #[error("there is no statement in it")]
     Empty,
-    /// there is more than one
+    /// Text with more than one statement.
     #[error("it holds several statements, and a call makes one")]
     Several,
-    /// the number of parameters is another one
+    /// Wrong number of parameters.
     #[error("the statement has {wanted} parameters, and {given} were given")]
     Parameters {
-        /// How many the statement has.
+        /// Number of parameters in the statement.
         wanted: usize,
-        /// How many there were.
+        /// Number of given parameters.
         given: usize,
     },
-    /// it does more than read
+    /// Writing statement, but the call permits only reading.
     #[error("the statement does more than read")]
     Writes,
-    /// it only reads
+    /// Reading statement, but the call expects a change.
     #[error("the statement changes nothing")]
     OnlyReads,
-    /// no statement may do this
+    /// Action that no statement may perform.
     #[error("{0} is not allowed in any statement")]
     Denied(String),
-    /// the statement would do something else than when it was planned
+    /// The statement would act differently than planned, because the schema has changed.
     #[error(
         "the statement would do something else than when the call was planned, because the schema has changed"
     )]
     Drifted,
-    /// a constraint of the schema stands against it
+    /// Violated constraint of the schema.
     #[error("{0}")]
     Constraint(String),
-    /// what is to be undone is no longer as it was left
+    /// The data to restore has changed since the change.
     #[error("{what} is not as the change left it")]
     Conflict {
-        /// The rows or the database.
+        /// The rows or the database in question.
         what: String,
     },
-    /// a value, a row or a result is larger than what is allowed
+    /// Value, row or result beyond its limit.
     #[error("{0}")]
     TooLarge(String),
-    /// somebody else has locked the file
+    /// The file is locked by another connection.
     #[error("the database is locked by another program")]
     Locked,
-    /// the file is damaged, or no database
+    /// The file is damaged, or not a database.
     #[error("{} is damaged, or no SQLite database: {because}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the engine says.
+        /// Message of the engine.
         because: String,
     },
-    /// the file is not opened
+    /// The file was not opened.
     #[error("{} is not opened: {because}", path.display())]
     Refused {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason of the refusal.
         because: String,
     },
-    /// the disk is full
+    /// The disk is full.
     #[error("the disk is full, or its quota is reached")]
     Full,
-    /// the call was stopped
+    /// The call was stopped.
     #[error("the call was stopped")]
     Stopped,
-    /// what undoes the change could not be kept
+    /// The undo record could not be stored.
     #[error("what undoes the change could not be kept, so nothing was changed")]
     Unkept(#[source] crate::KeepError),
-    /// the engine failed
+    /// The engine failed.
     #[error("the database engine failed: {0}")]
     Engine(#[source] rusqlite::Error),
-    /// the saved change cannot be read
+    /// The stored change is unreadable.
     #[error("what was saved of the change is damaged")]
     SavedDamaged,
-    /// what was saved of the change cannot be had
+    /// The stored data of the change is unavailable.
     #[error("what was saved of the change cannot be read: {0}")]
     SavedGone(#[source] crate::KeepError),
-    /// reading or writing the file failed
+    /// Reading or writing the file failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// What was acted on.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it failed.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
 impl DatabaseError {
-    /// Whether waiting may help.
+    /// Returns true if another connection holds a lock, so that waiting may help.
     pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
         let code = error.sqlite_error_code();
         matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// Sorts an error of the engine by its code.
+    /// Classifies an error of the engine by its code.
     pub(crate) fn of(path: &std::path::Path, error: rusqlite::Error) -> Self {
         let said = said(&error);
         match error.sqlite_error_code() {
@@ -136,7 +139,7 @@ impl DatabaseError {
     }
 }
 
-/// What the engine says, without the code that stands before it.
+/// Returns the message of the engine, without its error code.
 fn said(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),

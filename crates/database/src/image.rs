@@ -1,6 +1,6 @@
-//! All that a database held at one moment, as a file: to be kept, to be looked at, and to be put back.
+//! A snapshot of a database as a file: to store, to inspect, and to restore.
 //!
-//! A large one is kept in pieces of one size, so that of two images of a database only the pieces that differ take room twice.
+//! A snapshot is stored in pieces of a fixed size. Two snapshots of a database share their equal pieces.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -16,44 +16,45 @@ use crate::whole::{LARGEST_SAVED, busy, digest, size};
 use crate::write::KeepError;
 use crate::{Database, DatabaseError};
 
-/// Bytes of a piece; of the last one fewer. It is what the engine's store compresses in one go.
+/// Size of a piece in bytes; the last piece may be smaller. The engine's store compresses this much
+/// at a time.
 const PIECE: u64 = 512 * 1024;
 
-/// Pages that are copied between two looks at whether the call was stopped.
+/// Pages that are copied between two checks for a stop of the call.
 const PAGES_BETWEEN_LOOKS: i32 = 250;
 
-/// The hash of a piece, by which whoever keeps it finds it again.
+/// Hash of a piece, by which its store finds the piece again.
 pub type PieceHash = [u8; 32];
 
-/// Writes what these pieces hold, one behind the other.
+/// A function that writes the content of these pieces, one after the other.
 pub type ReadPieces = Arc<dyn Fn(&[PieceHash], &mut dyn Write) -> Result<(), KeepError> + Send + Sync>;
 
-/// What a database held.
+/// A snapshot of a database.
 #[derive(Clone)]
 pub struct Image {
     source: Source,
-    /// Of its schema and rows; none of what the first format of checkpoints kept.
+    /// Digest of the schema and rows; `None` for the first format of checkpoints.
     digest: Option<[u8; 32]>,
 }
 
 #[derive(Clone)]
 enum Source {
-    /// A file of this process, which goes with the last that names it.
+    /// A temporary file of this process, removed with its last reference.
     Here(Arc<TempPath>),
-    /// What somebody keeps.
+    /// Pieces in a store.
     Kept(Arc<[PieceHash]>, ReadPieces),
-    /// As the first format has it; nothing where the database was empty.
+    /// The first format; empty for an empty database.
     Bytes(Arc<[u8]>),
 }
 
-/// A copy that can be changed, and goes with it.
+/// A writable copy, whose file is removed on drop.
 pub(crate) struct Copy {
-    // Closed before its file goes.
+    // Declared first: the connection must close before its file is removed.
     pub(crate) connection: Connection,
     pub(crate) path: TempPath,
 }
 
-/// A file that is written until the call is stopped.
+/// A file writer that fails once the call is stopped.
 struct Stoppable<'a> {
     file: BufWriter<File>,
     stopped: &'a Stopped,
@@ -72,14 +73,14 @@ impl Write for Stoppable<'_> {
     }
 }
 
-/// One piece of an image.
+/// One piece of a snapshot.
 pub struct Piece {
     path: Arc<TempPath>,
     start: u64,
 }
 
 impl Piece {
-    /// What it holds.
+    /// Opens the content of the piece.
     pub fn read(&self) -> io::Result<impl Read + use<>> {
         let mut file = File::open(&*self.path)?;
         file.seek(SeekFrom::Start(self.start))?;
@@ -88,17 +89,18 @@ impl Piece {
 }
 
 impl Image {
-    /// The one of which these are all the pieces.
+    /// Creates a snapshot from the hashes of all its pieces.
     pub(crate) fn kept(pieces: Arc<[PieceHash]>, digest: [u8; 32], read: ReadPieces) -> Self {
         Self { source: Source::Kept(pieces, read), digest: Some(digest) }
     }
 
-    /// One of the first format.
+    /// Creates a snapshot of the first format.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self { source: Source::Bytes(bytes.into()), digest: None }
     }
 
-    /// Its pieces in their order. It must lie here: what is saved already is saved no second time.
+    /// Returns the pieces in order. The snapshot must be a file of this process: stored snapshots
+    /// are not stored again.
     pub(crate) fn pieces(&self) -> Result<Vec<Piece>, DatabaseError> {
         let Source::Here(path) = &self.source else { return Err(DatabaseError::SavedDamaged) };
         let found = fs::metadata(&**path);
@@ -108,14 +110,14 @@ impl Image {
         Ok(starts.map(|start| Piece { path: path.clone(), start }).collect())
     }
 
-    /// The digest of what it holds, where it is known.
+    /// Returns the digest of the content, if known.
     pub(crate) fn digest(&self) -> Option<[u8; 32]> {
         self.digest
     }
 }
 
 impl Database {
-    /// What a connection sees, which has that digest.
+    /// Takes a snapshot of the state that the connection sees. `digest` is the digest of that state.
     pub(crate) fn image(
         &self,
         connection: &Connection,
@@ -126,12 +128,12 @@ impl Database {
         Ok(Image { source: Source::Here(Arc::new(path)), digest: Some(digest) })
     }
 
-    /// A copy of what a connection sees.
+    /// Copies the state that the connection sees.
     pub(crate) fn copy_of(&self, connection: &Connection, stopped: &Stopped) -> Result<Copy, DatabaseError> {
         self.opened(self.spooled(connection, stopped)?)
     }
 
-    /// A copy of an image, which is what was saved.
+    /// Restores a snapshot to a copy and verifies its digest.
     pub(crate) fn copy(&self, image: &Image, stopped: &Stopped) -> Result<Copy, DatabaseError> {
         let path = self.spool_file()?;
         let failed = |source| DatabaseError::Io { path: path.to_path_buf(), source };
@@ -155,7 +157,7 @@ impl Database {
         match opened {
             Ok((copy, found)) if image.digest.is_none_or(|saved| saved == found) => Ok(copy),
             Err(DatabaseError::Stopped) => Err(DatabaseError::Stopped),
-            // Whatever the engine says of it, this is not the database itself.
+            // Any error here concerns the snapshot, not the database.
             Ok(_) | Err(_) => Err(DatabaseError::SavedDamaged),
         }
     }
@@ -163,12 +165,12 @@ impl Database {
     fn opened(&self, path: TempPath) -> Result<Copy, DatabaseError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(|error| self.error(error))?;
-        // What breaks off leaves a file that nobody reads.
+        // Unsynced writes are safe: after a crash, no one reads this file.
         connection.pragma_update(None, "synchronous", "OFF").map_err(|error| self.error(error))?;
         Ok(Copy { connection, path })
     }
 
-    /// A file with all that a connection sees.
+    /// Copies the state that the connection sees to a temporary file.
     fn spooled(&self, connection: &Connection, stopped: &Stopped) -> Result<TempPath, DatabaseError> {
         let failed = |error| self.error(error);
         let size = size(connection).map_err(failed)?;
@@ -187,14 +189,15 @@ impl Database {
         drop(backup);
         let Copy { connection, path } = copy;
         connection.close().map_err(|(_, error)| failed(error))?;
-        // One copied from a database with a log says so in its header (bytes 18 and 19 of the file format), and would get one.
+        // The header of a copy from a WAL database requests WAL mode (bytes 18 and 19 of the file
+        // format). Reset the bytes, so that the copy needs no log.
         let file = File::options().write(true).open(&path);
         file.and_then(|file| file.write_all_at(&[1, 1], 18))
             .map_err(|source| DatabaseError::Io { path: path.to_path_buf(), source })?;
         Ok(path)
     }
 
-    /// Copies page after page, to the end.
+    /// Runs the backup to its end.
     pub(crate) fn step(&self, backup: &Backup<'_, '_>, stopped: &Stopped) -> Result<(), DatabaseError> {
         loop {
             let stepped = self.wait(stopped, || match backup.step(PAGES_BETWEEN_LOOKS)? {
@@ -210,7 +213,7 @@ impl Database {
         }
     }
 
-    /// An empty file of this process alone, on the disk that its state is on.
+    /// Creates an empty temporary file, private to this process, in the spool folder.
     fn spool_file(&self) -> Result<TempPath, DatabaseError> {
         let failed = |source| DatabaseError::Io { path: self.spool.clone(), source };
         if !self.spool.is_dir() {

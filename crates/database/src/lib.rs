@@ -1,10 +1,12 @@
-//! The databases that an agent keeps its own data in: SQLite files of the workspace, opened as what they are, which is a stranger's.
+//! Databases for the agent's own data: SQLite files of the workspace, opened as untrusted files.
 //!
-//! What a statement may do is decided by SQLite itself: by its authorizer, which names every table and action while a statement is
-//! prepared, and by connections that cannot write. Nobody looks at the text of a statement for that.
-//! Every change comes with what undoes it, handed to a [`Keep`] before it is committed.
+//! SQLite itself decides what a statement may do: its authorizer reports every table and action
+//! during preparation, and reading connections cannot write. The text of a statement is not
+//! analysed for that. Every change produces an undo record, which a [`Keep`] receives before the
+//! commit.
 //!
-//! It knows no tool, no policy and no call; it starts no thread, and reads no clock but to wait for a lock.
+//! This crate knows no tool, no policy and no call. The crate starts no thread, and reads the clock
+//! only to wait for a lock.
 
 mod action;
 mod change;

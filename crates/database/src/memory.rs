@@ -1,8 +1,9 @@
-//! How much memory the values of a running statement may take in all.
+//! Limit on the total memory of the values of a running statement.
 //!
-//! SQLite bounds each value and nothing else: three hundred columns of the largest value are in memory at once before anybody can look
-//! at the first. How many values a statement can hold is in its program, which SQLite explains: each is what one instruction made. So
-//! the more of these there are, the smaller a value may be.
+//! SQLite limits the size of each value, but not their sum: 300 columns of the largest size are in
+//! memory before the first is read. The number of values follows from the statement's program,
+//! which `EXPLAIN` shows: each value is the result of one instruction. The more of these there are,
+//! the smaller the limit per value.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,20 +11,21 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
-/// Bytes of one value, and of one row: what an answer can hold at most.
+/// Maximum size of one value, and of one row, in bytes: the capacity of a result.
 pub(crate) const LARGEST_VALUE: i32 = 32 * 1024 * 1024;
 
-/// Bytes of all values that a statement holds at a time, at most.
+/// Maximum size of all values that a statement holds at a time, in bytes.
 const MOST_AT_A_TIME: i32 = 256 * 1024 * 1024;
 
-/// Bytes of one value that every statement may have.
+/// Size that the limit per value never goes below, in bytes.
 const LEAST_VALUE: i32 = 1024;
 
-/// Statements whose counts are known at a time, and bytes of the longest of them.
+/// Maximum number of statements in the cache of counts, and maximum length of each in bytes.
 const MOST_KNOWN: usize = 64;
 const LONGEST_KNOWN: usize = 4 * 1024;
 
-/// Instructions of SQLite's machine that move, compare or count, and make no value that could be large. What is not known here counts.
+/// Instructions of SQLite's virtual machine that move, compare or count, and produce no value of
+/// large size. Unlisted instructions count as producers of large values.
 const SMALL: [&str; 77] = [
     "Abortable",
     "Add",
@@ -130,14 +132,15 @@ const MORE_SMALL: [&str; 24] = [
     "Yield",
 ];
 
-/// A connection whose values are bounded for one statement.
+/// A connection with a limit per value for one statement.
 pub(crate) struct Limited<'a>(&'a Connection);
 
 impl<'a> Limited<'a> {
-    /// Bounds the values of this statement, whose count may be known. An authorizer has to let it pass that the statement is explained.
+    /// Sets the limit for this statement, from a cached count if available. The authorizer must
+    /// allow `EXPLAIN` of the statement.
     ///
     /// # Errors
-    /// Where the limit cannot be set.
+    /// An error if the limit cannot be set.
     pub(crate) fn of(connection: &'a Connection, sql: &str, known: &Counts) -> rusqlite::Result<Self> {
         let values = known.of(connection, sql)?.max(1);
         let largest = (MOST_AT_A_TIME / values).clamp(LEAST_VALUE, LARGEST_VALUE);
@@ -145,16 +148,16 @@ impl<'a> Limited<'a> {
         Ok(Self(connection))
     }
 
-    /// Lets values be as large as before.
+    /// Restores the default limit.
     ///
     /// # Errors
-    /// Where the limit cannot be set.
+    /// An error if the limit cannot be set.
     pub(crate) fn end(self) -> rusqlite::Result<()> {
         self.0.set_limit(Limit::SQLITE_LIMIT_LENGTH, LARGEST_VALUE).map(drop)
     }
 }
 
-/// The counts of statements that a connection has run, with the version of the schema that each is for.
+/// Cached counts of a connection's statements, each with the schema version that it is valid for.
 #[derive(Default)]
 pub(crate) struct Counts(RefCell<HashMap<String, (i64, i32)>>);
 
@@ -179,7 +182,7 @@ impl Counts {
     }
 }
 
-/// Counts the instructions of the statement that make a value which could be large.
+/// Counts the statement's instructions that may produce a large value.
 fn values_of(connection: &Connection, sql: &str) -> i32 {
     let explained = || {
         let mut statement = connection.prepare(&format!("EXPLAIN {sql}"))?;
@@ -191,6 +194,7 @@ fn values_of(connection: &Connection, sql: &str) -> i32 {
         }
         Ok::<_, rusqlite::Error>(count)
     };
-    // What cannot be explained is an explanation, whose values are names of instructions, or fails when it runs.
+    // `EXPLAIN` fails for a statement that is itself an `EXPLAIN`, whose values are small, and for
+    // one that fails to run anyway.
     explained().unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! Files, and connections to them that trust nothing in them.
+//! Database files, and hardened connections to them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,47 +18,47 @@ use crate::DatabaseError;
 use crate::action::{Phase, Statement, Watch};
 use crate::memory::{Counts, LARGEST_VALUE};
 
-/// The database that a call is about unless it names another one.
+/// Name of the database that a call uses by default.
 pub const DEFAULT_NAME: &str = "data";
 
-/// Where it lies in the workspace.
+/// Path of the default database, relative to the workspace.
 pub const DEFAULT_PATH: &str = ".handfast/data.db";
 
-/// The names that SQLite gives the files beside a database, behind that of the database.
+/// Suffixes of the files that SQLite creates next to a database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Bytes of the text of one statement.
+/// Maximum length of a statement, in bytes.
 const LONGEST_STATEMENT: i32 = 1024 * 1024;
 
-/// Reading connections that are kept open for the next call.
+/// Maximum number of idle reading connections that stay open for later calls.
 const IDLE_CONNECTIONS: usize = 4;
 
-/// Instructions of SQLite's machine between two looks at whether the call was stopped: some 50 µs.
+/// Instructions of SQLite's virtual machine between two checks for a stop of the call: about 50 µs.
 const INSTRUCTIONS_BETWEEN_LOOKS: i32 = 1_000;
 
-/// How long a connection waits where nobody can be asked whether the call was stopped: while a schema is read.
+/// Lock timeout while a schema is read, when a stop of the call cannot be checked.
 const SHORT_WAIT: Duration = Duration::from_millis(500);
 
-/// What of the end of a rollback journal says that it names another file, which SQLite would then read, and remove (its file format,
-/// section 3, "super-journal").
+/// End of a rollback journal that names a super-journal (SQLite file format, section 3). SQLite
+/// would read that other file and remove it.
 const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// Whether the call was stopped. Asked often.
+/// A function that returns true once the call was stopped. Called often.
 pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The databases of a workspace, by their names.
+/// The databases of a workspace, by name.
 pub struct Databases(BTreeMap<String, Database>);
 
 /// One database.
 pub struct Database {
     name: String,
     path: PathBuf,
-    /// Where copies of it lie for as long as something is done with them.
+    /// Folder for temporary copies of the database.
     pub(crate) spool: PathBuf,
     idle: Mutex<Vec<Reader>>,
 }
 
-/// A connection that cannot write, and the file that it is open on; none where the file is not there.
+/// A read-only connection, with the device and inode of its file; `None` if the file does not exist.
 pub(crate) struct Reader {
     pub(crate) connection: Connection,
     pub(crate) watch: Arc<Watch>,
@@ -66,17 +66,18 @@ pub(crate) struct Reader {
     file: Option<(u64, u64)>,
 }
 
-/// A connection that can write.
+/// A writing connection.
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) watch: Arc<Watch>,
 }
 
 impl Databases {
-    /// The usual one of this workspace, which is absolute and without links, and others: by their names, relative to it.
+    /// Creates the set from the default database and `others` (name and path relative to
+    /// `workspace`). `workspace` is absolute and free of symbolic links.
     ///
-    /// Copies that are looked at or put back lie in `spool` meanwhile, which is made where it is missing; what a killed process left
-    /// there may be removed.
+    /// Temporary copies for inspection and restores go to `spool`, which is created if missing.
+    /// Files that a killed process left there may be removed.
     pub fn new(workspace: &Path, others: &BTreeMap<String, PathBuf>, spool: &Path) -> Self {
         let usual = [(DEFAULT_NAME.to_owned(), PathBuf::from(DEFAULT_PATH))];
         let named = usual.into_iter().chain(others.clone());
@@ -87,23 +88,23 @@ impl Databases {
         Self(named.map(database).collect())
     }
 
-    /// The one of this name.
+    /// Returns the database with this name.
     pub fn named(&self, name: &str) -> Result<&Database, DatabaseError> {
         self.0.get(name).ok_or_else(|| DatabaseError::Unknown(name.to_owned()))
     }
 
-    /// The one in this file.
+    /// Returns the database in this file.
     pub fn at(&self, path: &Path) -> Option<&Database> {
         self.0.values().find(|database| database.path == path)
     }
 
-    /// Their names.
+    /// Returns the names of the databases.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// What nobody but SQLite may touch: each file, and those that SQLite makes beside it. Another file in the place of an open
-    /// one, or a look at the wrong moment that takes a lock away, damages a database.
+    /// Returns the files that only SQLite may touch: each database and the files next to it. A
+    /// replaced file, or a `close` that releases SQLite's locks, would damage an open database.
     pub fn files(&self) -> Vec<PathBuf> {
         let with = |path: &Path, end: &str| {
             let mut name = path.as_os_str().to_owned();
@@ -119,22 +120,22 @@ impl Databases {
 }
 
 impl Database {
-    /// The name that calls know it by.
+    /// Returns the name of the database.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file, absolute.
+    /// Returns the absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What a statement does, found by having SQLite prepare it on a connection that cannot write. Nothing is run.
+    /// Returns the actions of a statement, from its preparation on a read-only connection. Nothing is run.
     pub fn plan(&self, sql: &str) -> Result<Statement, DatabaseError> {
         self.with_reader(|reader| self.judge(&reader.connection, &reader.watch, sql))
     }
 
-    /// What a changing statement does.
+    /// Returns the actions of a changing statement.
     pub(crate) fn judge(
         &self,
         connection: &Connection,
@@ -143,7 +144,7 @@ impl Database {
     ) -> Result<Statement, DatabaseError> {
         whole(sql)?;
         watch.enter(Phase::Own);
-        // Only what runs finds out that the schema has changed since it was read; what is prepared does not.
+        // Run a statement: `prepare` alone does not notice that the schema has changed since it was read.
         let mut current = connection
             .prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")
             .map_err(|error| self.error(error))?;
@@ -166,12 +167,13 @@ impl Database {
         }
     }
 
-    /// An error of the engine, sorted.
+    /// Classifies an error of the engine.
     pub(crate) fn error(&self, error: rusqlite::Error) -> DatabaseError {
         DatabaseError::of(&self.path, error)
     }
 
-    /// Does this with a connection that cannot write, on the file that is there now, or on an empty database where there is none.
+    /// Runs `work` with a read-only connection to the current file, or to an empty database if the
+    /// file does not exist.
     pub(crate) fn with_reader<T>(
         &self,
         work: impl FnOnce(&mut Reader) -> Result<T, DatabaseError>,
@@ -183,7 +185,7 @@ impl Database {
         reader.watch.enter(Phase::Own);
         let done = work(&mut reader);
         reader.watch.enter(Phase::Own);
-        // One that saw an error of the file is not kept.
+        // A connection that met an error of the file is not reused.
         let is_sound = !matches!(
             done,
             Err(DatabaseError::Damaged { .. } | DatabaseError::Engine(_) | DatabaseError::Refused { .. })
@@ -195,7 +197,7 @@ impl Database {
         done
     }
 
-    /// The same for what may take long, until the call is stopped.
+    /// Runs `work` with a read-only connection that is interrupted when the call is stopped.
     pub(crate) fn with_stoppable_reader<T>(
         &self,
         stopped: &Stopped,
@@ -204,13 +206,14 @@ impl Database {
         self.with_reader(|reader| {
             interrupt_where(&mut reader.connection, Some(stopped)).map_err(|error| self.error(error))?;
             let done = work(reader);
-            // The call that it asks about ends with this one.
+            // `stopped` belongs to this call, so the connection must not call it later.
             interrupt_where(&mut reader.connection, None).map_err(|error| self.error(error))?;
             done
         })
     }
 
-    /// One that is open on the file that is there. How its folder was reached was looked at when it was opened.
+    /// Takes an idle connection to the current file. The path to its folder was checked when the
+    /// connection was opened.
     fn kept(&self) -> Result<Option<Reader>, DatabaseError> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.is_empty() {
@@ -235,7 +238,7 @@ impl Database {
         Ok(Reader { connection, watch, counts: Counts::default(), file })
     }
 
-    /// A connection that can write, on a file that is made where there is none.
+    /// Opens a writing connection. The file is created if it does not exist.
     pub(crate) fn writer(&self, stopped: &Stopped) -> Result<Writer, DatabaseError> {
         if self.look()?.is_none() {
             self.create()?;
@@ -254,8 +257,8 @@ impl Database {
         Ok(Writer { connection, watch })
     }
 
-    /// Does this again and again while somebody else has the lock, until the call is stopped: agents that share a database wait for
-    /// one another.
+    /// Retries `work` while another connection holds the lock, until the call is stopped: agents
+    /// that share a database wait for each other.
     pub(crate) fn wait<T>(
         &self,
         stopped: &Stopped,
@@ -273,7 +276,7 @@ impl Database {
         }
     }
 
-    /// Which file is there; none where none is.
+    /// Checks the path and returns device and inode of the file; `None` if it does not exist.
     pub(crate) fn look(&self) -> Result<Option<(u64, u64)>, DatabaseError> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         if folder.canonicalize().is_ok_and(|real| real != folder) {
@@ -306,12 +309,13 @@ impl Database {
         Ok(Some((found.dev(), found.ino())))
     }
 
-    /// Whether a rollback journal lies there that leads to a file elsewhere. Databases of this crate are in WAL mode and leave none.
+    /// Returns true if there is a rollback journal that names another file. Databases of this crate
+    /// are in WAL mode and have no rollback journal.
     fn journal_names_another(&self) -> bool {
         let mut name = self.path.as_os_str().to_owned();
         name.push("-journal");
         let path = PathBuf::from(name);
-        // An open journal carries no locks that closing it could release.
+        // Journals carry no locks that the close of this descriptor could release.
         let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() >= 8);
         let end = |mut file: File| {
             let mut end = [0; 8];
@@ -322,7 +326,8 @@ impl Database {
         is_file && File::open(&path).and_then(end).is_ok_and(|end| end == NAMES_ANOTHER)
     }
 
-    /// Makes an empty file that its user alone can open, and the folder around it, both of the owner of the folder above.
+    /// Creates an empty file with mode 0600, and its folder if missing. Both get the owner of the
+    /// folder above.
     fn create(&self) -> Result<(), DatabaseError> {
         let failed = |path: &Path, source| DatabaseError::Io { path: path.to_owned(), source };
         let folder = self.path.parent().unwrap_or(Path::new("/"));
@@ -339,7 +344,8 @@ impl Database {
     }
 }
 
-/// SQLite reads a statement up to its first NUL byte: what stands behind it would be neither run nor refused.
+/// Refuses NUL bytes: SQLite reads a statement up to the first one, so the rest would be neither
+/// run nor refused.
 pub(crate) fn whole(sql: &str) -> Result<(), DatabaseError> {
     if sql.contains('\0') {
         return Err(DatabaseError::Syntax("the statement holds a NUL byte".to_owned()));
@@ -347,7 +353,7 @@ pub(crate) fn whole(sql: &str) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Has a running statement end where the call was stopped; without a call, never.
+/// Interrupts running statements once the call is stopped; `None` removes the check.
 pub(crate) fn interrupt_where(
     connection: &mut Connection,
     stopped: Option<&Stopped>,
@@ -359,8 +365,9 @@ pub(crate) fn interrupt_where(
     connection.progress_handler(INSTRUCTIONS_BETWEEN_LOOKS, looked_at)
 }
 
-/// Opens what a stranger may have written: no function of the schema is trusted, no shadow table or schema can be written past its
-/// rules, pages are checked as they are read, and no statement, value or expression grows beyond bounds.
+/// Hardens a connection to an untrusted file. Functions in the schema are untrusted, shadow tables
+/// and the schema table are write-protected, and pages are checked as they are read. The size of
+/// statements, values and expressions is limited.
 pub(crate) fn defend(connection: &mut Connection) -> rusqlite::Result<Arc<Watch>> {
     for (setting, value) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
@@ -368,7 +375,7 @@ pub(crate) fn defend(connection: &mut Connection) -> rusqlite::Result<Arc<Watch>
         (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
-        // A name in double quotes that is none is an error, not a text.
+        // A double-quoted name without a match is an error, not a string.
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
     ] {
@@ -391,7 +398,8 @@ pub(crate) fn defend(connection: &mut Connection) -> rusqlite::Result<Arc<Watch>
     Watch::over(connection)
 }
 
-/// Gives what was made to whom the folder above it belongs to, where this program is root: nobody else could use it then.
+/// Gives a new file to the owner of the folder above, if this process is root. Otherwise that user
+/// could not use the file.
 fn own_as_above(path: &Path) -> std::io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());

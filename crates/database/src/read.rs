@@ -1,4 +1,4 @@
-//! Reading: one statement, its rows page by page.
+//! Queries: one statement, with its rows page by page.
 
 use rusqlite::Statement;
 
@@ -8,30 +8,30 @@ use crate::open::{Reader, Stopped, whole};
 use crate::value::weight_of;
 use crate::{Database, DatabaseError, Value};
 
-/// How much of a result one page holds.
+/// Limits of one page of a result.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Rows that are left out at the start.
+    /// Number of rows to skip at the start.
     pub skip: u64,
-    /// The most rows.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// The most bytes, as values in memory.
+    /// Maximum size of the values in memory, in bytes.
     pub bytes: usize,
 }
 
-/// A part of a result.
+/// One page of a result.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
-    /// The names of the columns, each once.
+    /// Names of the columns, made unique.
     pub columns: Vec<String>,
-    /// The rows.
+    /// Rows of the page.
     pub rows: Vec<Vec<Value>>,
-    /// Whether there are more.
+    /// True if more rows follow.
     pub has_more: bool,
 }
 
 impl Database {
-    /// The rows that a statement gives, which may do nothing but read.
+    /// Runs a reading statement and returns one page of its rows.
     pub fn query(
         &self,
         sql: &str,
@@ -52,7 +52,7 @@ impl Database {
         let watch = &reader.watch;
         whole(sql)?;
         watch.enter(Phase::Judged);
-        // One that is prepared already was judged when it was.
+        // A cached statement was judged when it was prepared.
         let prepared = reader.connection.prepare_cached(sql);
         let mut statement = prepared.map_err(|error| refused(watch, self.error(error)))?;
         if !statement.readonly() {
@@ -70,7 +70,7 @@ impl Database {
         page
     }
 
-    /// The rows of a prepared statement.
+    /// Runs a prepared statement and returns one page of its rows.
     pub(crate) fn page(
         &self,
         statement: &mut Statement<'_>,
@@ -84,7 +84,8 @@ impl Database {
         let mut skipped = 0;
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next().map_err(failed)? {
-            // Not before it runs: what was prepared before the schema changed is prepared again then.
+            // Read the names after the first step: SQLite re-prepares a statement there if the
+            // schema has changed.
             if page.columns.is_empty() {
                 page.columns = told_apart(row.as_ref().column_names());
             }
@@ -125,7 +126,7 @@ impl Database {
     }
 }
 
-/// What the authorizer refused while a statement ran is why it failed.
+/// Replaces the error of a running statement by the authorizer's refusal, if there was one.
 pub(crate) fn refused(watch: &Watch, error: DatabaseError) -> DatabaseError {
     match (watch.take().1, error) {
         (Some(what), DatabaseError::Denied(_) | DatabaseError::Syntax(_)) => DatabaseError::Denied(what),
@@ -133,7 +134,7 @@ pub(crate) fn refused(watch: &Watch, error: DatabaseError) -> DatabaseError {
     }
 }
 
-/// Binds every parameter in its order.
+/// Binds all parameters in order.
 pub(crate) fn bind(
     statement: &mut Statement<'_>,
     parameters: &[Value],
@@ -149,7 +150,7 @@ pub(crate) fn bind(
     Ok(())
 }
 
-/// The names of columns, a number behind those that are there already: a row is shown as an object, which has each name once.
+/// Appends numbers to repeated column names: a row is shown as an object, which has each name once.
 fn told_apart<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for name in names {

@@ -1,7 +1,7 @@
-//! Which rows a statement touches: noted by temporary triggers, which end with the connection.
+//! Tracking of the rows that a statement touches, with temporary triggers, which end with the connection.
 //!
-//! SQLite's own sessions would do the same, but its bindings need a C compiler's library (libclang) on every machine that builds.
-//! The first note about a row has it as it was before; what it is afterwards is read from the table.
+//! SQLite's session extension would do the same, but its bindings need libclang on every build
+//! machine. The first note about a row has its old values; its new values are read from the table.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,23 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::change::{TableRows, TouchedRow};
 use crate::{DatabaseError, Value};
 
-/// How everything that is made here begins.
+/// Prefix of the names of all tracking tables and triggers.
 pub(crate) const PREFIX: &str = "handfast_note_";
 
-/// Rows that are noted of one change; of more, the whole database is saved.
+/// Maximum number of notes for one change. Beyond it, the whole database is saved.
 const MOST_ROWS: i64 = 50_000;
 
-/// Bytes of the values of those rows.
+/// Maximum size of the values of these rows, in bytes.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
-/// Columns of a table whose rows are noted; SQLite takes 2,000 in all.
+/// Maximum number of columns of a tracked table. SQLite permits 2,000.
 const MOST_COLUMNS: usize = 500;
 
-/// What `hidden` of `table_xinfo` is of a column of a virtual table that `*` does not show; of one that is computed it is more.
+/// Value of `hidden` in `table_xinfo` for a column of a virtual table that `*` omits. Generated
+/// columns have greater values.
 const HIDDEN: i64 = 1;
 
-/// A table whose rows can be told apart and put back one by one.
+/// A table whose rows can be identified and restored one by one.
 pub(crate) struct Tracked {
     table: String,
     sql: String,
@@ -33,17 +34,18 @@ pub(crate) struct Tracked {
     notes: String,
 }
 
-/// An identifier as it stands in a statement.
+/// Quotes an identifier for SQL.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Which tables' rows follow those of which others: by a foreign key that does more than stand against a change.
+/// Foreign keys with an action (other than NO ACTION and RESTRICT), as pairs of referenced and
+/// referencing table.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Followers(Vec<(String, String)>);
 
 impl Followers {
-    /// As the schema has them now.
+    /// Reads the foreign keys of the current schema.
     pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare(
             "SELECT lower(f.\"table\"), lower(o.name) FROM sqlite_schema o, pragma_foreign_key_list(o.name) f
@@ -54,12 +56,12 @@ impl Followers {
         found.collect::<rusqlite::Result<_>>().map(Self)
     }
 
-    /// Whether any follow rows of these tables.
+    /// Returns true if an action may change other rows when rows of these tables change.
     pub(crate) fn any(&self, tables: &BTreeSet<&str>) -> bool {
         self.0.iter().any(|(led, _)| tables.iter().any(|table| table.eq_ignore_ascii_case(led)))
     }
 
-    /// These tables, and all whose rows may change with theirs.
+    /// Returns these tables and all tables whose rows may change with theirs.
     pub(crate) fn with(&self, tables: &BTreeSet<&str>) -> BTreeSet<String> {
         let mut found: BTreeSet<String> = tables.iter().map(|table| table.to_ascii_lowercase()).collect();
         let mut waiting: Vec<String> = found.iter().cloned().collect();
@@ -75,9 +77,10 @@ impl Followers {
 }
 
 impl Tracked {
-    /// The table as it is now; none where its rows cannot be put back one by one: it is no ordinary table, or has triggers.
+    /// Reads the current definition of the table. Returns `None` if its rows cannot be restored one
+    /// by one: the table is not an ordinary one, or has triggers.
     ///
-    /// Columns that are computed are left out: they follow from the others.
+    /// Generated columns are omitted: their values follow from the others.
     pub(crate) fn of(connection: &Connection, table: &str, number: usize) -> rusqlite::Result<Option<Self>> {
         let found: Option<(String, String, bool)> = connection
             .query_row(
@@ -104,12 +107,12 @@ impl Tracked {
         Ok(Some(Self { table, sql, columns, notes: format!("{PREFIX}{number}") }))
     }
 
-    /// Whether a saved table is this one.
+    /// Returns true if the saved table has the same definition.
     pub(crate) fn is_as_saved(&self, saved: &TableRows) -> bool {
         self.sql == saved.sql && self.columns == saved.columns
     }
 
-    /// Begins to note what becomes of its rows.
+    /// Creates the triggers that note changes of rows.
     pub(crate) fn begin(&self, connection: &Connection) -> rusqlite::Result<()> {
         let Self { notes, .. } = self;
         let (table, count) = (quoted(&self.table), self.columns.len());
@@ -139,7 +142,8 @@ impl Tracked {
         ))
     }
 
-    /// What became of them; none where that is more than is kept row by row. Adds the bytes of it to `bytes`.
+    /// Returns the touched rows; `None` if they exceed the limits for single rows. Adds their size
+    /// in bytes to `bytes`.
     pub(crate) fn end(
         &self,
         connection: &Connection,
@@ -151,7 +155,8 @@ impl Tracked {
         if many > MOST_ROWS {
             return Ok(None);
         }
-        // Of several notes about one row, SQLite takes the other columns from the one with the least `sequence`.
+        // SQLite takes the other columns from the note with the least `sequence`, which is the
+        // first note about the row.
         let mut first = connection.prepare(&format!("SELECT *, min(sequence) FROM {notes} GROUP BY id"))?;
         let mut now = connection.prepare(&self.select())?;
         let mut rows = Vec::new();
@@ -186,7 +191,7 @@ impl Tracked {
         rows.next()?.map(|row| values(row, 0, self.columns.len())).transpose()
     }
 
-    /// Whether every row is as the change left it.
+    /// Returns true if every row is as the change left it.
     pub(crate) fn is_as_left(&self, connection: &Connection, saved: &TableRows) -> rusqlite::Result<bool> {
         let mut now = connection.prepare(&self.select())?;
         for row in &saved.rows {
@@ -197,7 +202,7 @@ impl Tracked {
         Ok(true)
     }
 
-    /// Puts every row back as it was. Without `force` each must be as the change left it.
+    /// Restores every row. Without `force`, each row must be as the change left it.
     pub(crate) fn put_back(
         &self,
         connection: &Connection,
@@ -217,7 +222,7 @@ impl Tracked {
         let rows = saved.rows.iter().zip(there);
         let done = self.exchange(connection, rows.clone(), false);
         if matches!(&done, Err(error) if is_constraint(error)) {
-            // Rows may have exchanged values of which each may stand in one row only: all leave first.
+            // Rows may have exchanged values of a unique column: delete all rows first.
             connection.execute_batch("ROLLBACK TO one_by_one")?;
             self.exchange(connection, rows, true)?;
         } else {
@@ -262,11 +267,11 @@ impl Tracked {
     }
 }
 
-/// Why rows could not be put back.
+/// Reason why rows could not be restored.
 pub(crate) enum PutBack {
-    /// What is not as it was left.
+    /// A row that is not as the change left it.
     Conflict(String),
-    /// The engine's error.
+    /// Error of the engine.
     Engine(rusqlite::Error),
 }
 
@@ -277,7 +282,7 @@ impl From<rusqlite::Error> for PutBack {
 }
 
 impl PutBack {
-    /// The same for callers. A constraint that stands against it is a conflict with what came since.
+    /// Converts to the error for callers. A violated constraint is a conflict with later changes.
     pub(crate) fn outward(self, sort: impl Fn(rusqlite::Error) -> DatabaseError) -> DatabaseError {
         match self {
             Self::Conflict(what) => DatabaseError::Conflict { what },

@@ -1,4 +1,4 @@
-//! Trying a change: run as it would be, shown, and taken back.
+//! Dry runs: a change is run, shown, and rolled back.
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -14,20 +14,21 @@ use crate::{Bounds, Change, Database, DatabaseError, Value, Written};
 /// Bytes that a change may add to a copy.
 const ROOM: u64 = 64 * 1024 * 1024;
 
-/// What a change would come to.
+/// Result of a dry run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// What it would answer.
+    /// Result that the statement would have.
     pub written: Written,
-    /// What was behind `-`, what would be behind `+`.
+    /// Old rows with the prefix `-`, new ones with `+`.
     pub lines: Vec<String>,
 }
 
 impl Database {
-    /// Runs a planned statement as [`Database::write`] would, with every check, and takes it back.
+    /// Runs a planned statement like [`Database::write`], with every check, and rolls it back.
     ///
-    /// Nothing of it is ever in the file: where that has a log, SQLite writes there and nobody sees it; where it has none yet, or is
-    /// not there, the statement runs on a copy.
+    /// The file never contains any part of the change. If the database is in WAL mode, SQLite
+    /// writes to the log, where no reader sees the change. Otherwise, or if the file does not
+    /// exist, the statement runs on a copy.
     pub fn try_write(
         &self,
         (sql, parameters): (&str, &[Value]),
@@ -43,7 +44,7 @@ impl Database {
             let (schema, violations) =
                 (schema(connection).map_err(failed)?, violations(connection).map_err(failed)?);
             let (tracked, mut written) = self.change(&writer, (sql, parameters), planned, returning)?;
-            // What a commit would look at.
+            // The check that a commit would perform.
             if self::violations(connection).map_err(failed)? > violations {
                 return Err(DatabaseError::Constraint("FOREIGN KEY constraint failed".to_owned()));
             }
@@ -66,12 +67,12 @@ impl Database {
                 "it would add more than {} MiB, and cannot be tried on a database without a log",
                 ROOM / 1024 / 1024
             ))),
-            // The connection goes, and the transaction with it.
+            // Dropping the connection rolls the transaction back.
             done => done,
         }
     }
 
-    /// A connection to try changes on, and the file of the copy that it is on, if it is on one.
+    /// Opens a connection for a dry run, with the path of the copy if it works on one.
     fn trier(&self, stopped: &Stopped) -> Result<(Writer, Option<TempPath>), DatabaseError> {
         let failed = |error| self.error(error);
         let is_there = self.look()?.is_some();
@@ -97,7 +98,7 @@ impl Database {
         Ok((Writer { connection, watch }, copied))
     }
 
-    /// What the file holds, with some room.
+    /// Copies the current content, with a limit on growth.
     fn roomy_copy(&self, stopped: &Stopped) -> Result<Copy, DatabaseError> {
         let failed = |error| self.error(error);
         let copy = self.with_stoppable_reader(stopped, |reader| self.copy_of(&reader.connection, stopped))?;
@@ -111,7 +112,7 @@ impl Database {
     }
 }
 
-/// Rows that belong to rows which are not there. Only constraints that wait for the commit leave any to be counted.
+/// Counts rows whose referenced row is missing. Only deferred constraints can leave any.
 fn violations(connection: &Connection) -> rusqlite::Result<i64> {
     let waits = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%deferred%')";
     if !connection.query_row(waits, [], |row| row.get::<_, bool>(0))? {

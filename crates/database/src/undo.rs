@@ -1,4 +1,4 @@
-//! Undoing changes: all of them or none, and what undoes the undoing.
+//! Undo of changes: all or none, with an undo record for the undo itself.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,17 @@ use crate::whole::{differing, digest, schema, torn};
 use crate::write::Keep;
 use crate::{Change, Database, DatabaseError};
 
-/// What undoing came to, or would come to.
+/// Result of an undo, or of its dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undone {
-    /// Rows that are put back; a database that is put back as a whole counts as one.
+    /// Number of restored rows; a database restored as a whole counts as one.
     pub rows: u64,
 }
 
 impl Database {
-    /// Undoes these changes, the last one first. Without `force`, where what they left is no longer as it was, nothing is undone.
-    /// Without a `keep` nothing is done at all, and the answer says what would be.
+    /// Undoes these changes, the last one first. Without `force`, a later change of the same data
+    /// is a conflict, and nothing is undone. Without a `keep`, this is a dry run that reports what
+    /// would be undone.
     pub fn undo(
         &self,
         changes: &[Change],
@@ -41,7 +42,7 @@ impl Database {
         Ok(Undone { rows: changes.iter().map(Change::rows).sum() })
     }
 
-    /// Whether a change whose program was killed has happened: what it left is there.
+    /// Returns true if the effect of the change is present. For a change whose process was killed.
     pub fn has_happened(&self, change: &Change) -> Result<bool, DatabaseError> {
         let is_there = |connection: &Connection| match change {
             Change::Whole { after, .. } => Ok(digest(connection)? == *after),
@@ -72,7 +73,9 @@ impl Database {
         let (connection, failed) = (&writer.connection, |error| self.error(error));
         let names: BTreeSet<&str> =
             changes.iter().flat_map(tables).map(|saved| saved.table.as_str()).collect();
-        // What follows rows was noted and is put back by itself, and what came since stands against it: nothing may follow now.
+        // Rows changed by foreign key actions were noted and are restored explicitly. Disable the
+        // actions, so that they change nothing else; rows added since that depend on a restored row
+        // are conflicts.
         let followers = Followers::of(connection).map_err(failed)?;
         let is_followed = followers.any(&names);
         connection.pragma_update(None, "foreign_keys", !is_followed).map_err(failed)?;
@@ -89,7 +92,7 @@ impl Database {
         if let Some(before) = torn {
             self.tears_no_more(connection, before)?;
         }
-        // Without one, the connection goes, and the transaction with it.
+        // Without a `keep`, dropping the connection rolls the transaction back.
         let Some(keep) = keep else { return Ok(()) };
         let (undone, _) = self.end(connection, Some(&tracked), stopped)?;
         self.commit(writer, undone.as_ref(), keep)
@@ -111,7 +114,7 @@ impl Database {
         Ok(())
     }
 
-    /// An error where more rows than before belong to rows that are gone.
+    /// Returns a conflict if more rows than `before` have a missing referenced row.
     fn tears_no_more(&self, connection: &Connection, before: i64) -> Result<(), DatabaseError> {
         if torn(connection).map_err(|error| self.error(error))? > before {
             return Err(DatabaseError::Conflict { what: "what the rows belong to".to_owned() });
@@ -132,7 +135,7 @@ impl Database {
         let is_needed = keep.is_some() || has_rows;
         let (found, now) = self.with_stoppable_reader(stopped, |reader| {
             let connection = &reader.connection;
-            // Within one transaction, so that both are of the same moment.
+            // One transaction, so that digest and snapshot describe the same state.
             connection.execute_batch("BEGIN").map_err(failed)?;
             let found = digest(connection).map_err(failed);
             let looked = found.and_then(|found| {
@@ -199,7 +202,7 @@ impl Database {
         connection.execute_batch("COMMIT").map_err(failed)
     }
 
-    /// What the database is to be, to be changed; as it was found, `now` is it.
+    /// Returns a writable copy of the state to restore. `now` is the snapshot of the state that was found.
     fn copy_then(&self, then: Then, now: Option<&Image>, stopped: &Stopped) -> Result<Copy, DatabaseError> {
         match (then, now) {
             (Then::Changed(copy), _) => Ok(copy),
@@ -222,13 +225,13 @@ impl Database {
     }
 }
 
-/// What the database is to be, while changes are undone one after the other.
+/// State of the database while changes are undone one after the other.
 enum Then {
-    /// As it was found, with this digest.
+    /// The state that was found, with its digest.
     Found([u8; 32]),
-    /// As it was before a change.
+    /// The state before a change.
     Saved(Image),
-    /// With rows put back.
+    /// A copy with restored rows.
     Changed(Copy),
 }
 

@@ -1,24 +1,26 @@
+//! Values of rows and parameters.
+
 use base64::engine::general_purpose::STANDARD;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One value of a row or a parameter, exactly as SQLite has it.
+/// One value of a row or a parameter, with SQLite's exact type and bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// NULL.
     #[serde(rename = "n")]
     Null,
-    /// A whole number.
+    /// An integer.
     #[serde(rename = "i")]
     Integer(i64),
-    /// A floating number, kept by its bits.
+    /// A floating-point number, serialized by its bits.
     #[serde(rename = "r", with = "bits")]
     Real(f64),
-    /// A text.
+    /// A text in UTF-8.
     #[serde(rename = "t")]
     Text(String),
-    /// A text whose bytes are not UTF-8, which another program wrote.
+    /// A text that is not valid UTF-8, written by another program.
     #[serde(rename = "o", with = "text")]
     OddText(Vec<u8>),
     /// Bytes.
@@ -26,7 +28,7 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
-/// Estimates the bytes of memory that a copy of the value takes.
+/// Estimates the memory of a copy of the value, in bytes.
 pub(crate) fn weight_of(value: ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len() + 16,
@@ -48,7 +50,7 @@ impl Value {
         }
     }
 
-    /// How much memory it takes, roughly, in bytes.
+    /// Estimates the memory of the value, in bytes.
     pub fn weight(&self) -> usize {
         match self {
             Self::Text(text) => text.len() + 16,
@@ -57,7 +59,7 @@ impl Value {
         }
     }
 
-    /// Whether both are the same to the last bit, of the same type.
+    /// Returns true if both values have the same type and the same bits.
     pub(crate) fn is_exactly(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Real(one), Self::Real(two)) => one.to_bits() == two.to_bits(),
@@ -80,7 +82,7 @@ impl ToSql for Value {
     }
 }
 
-/// Bytes as Base64.
+/// Serialization of bytes as Base64.
 mod text {
     use base64::Engine as _;
 
@@ -95,7 +97,7 @@ mod text {
     }
 }
 
-/// A floating number as its bits, because JSON has no infinities.
+/// Serialization of floating-point numbers by their bits, because JSON has no infinities.
 mod bits {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 

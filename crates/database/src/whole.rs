@@ -1,4 +1,4 @@
-//! A whole database: the digest of what is in it, and put in the place of another.
+//! Whole databases: digest of the content, and replacement by another one.
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -8,32 +8,33 @@ use crate::open::{Stopped, Writer};
 use crate::track::quoted;
 use crate::{Database, DatabaseError};
 
-/// The largest database that is saved as a whole, in bytes: as much as all that is saved may have before the oldest goes.
+/// Size of the largest database that is saved as a whole, in bytes: the limit of all saved data
+/// before the oldest is removed.
 pub(crate) const LARGEST_SAVED: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Bytes that are gathered before they are hashed: one row after the other would take several times as long.
+/// Bytes that are collected before they are hashed. Hashing row by row would take several times as long.
 const HASHED_AT_ONCE: usize = 64 * 1024;
 
-/// How many bytes the database has.
+/// Returns the size of the database in bytes.
 pub(crate) fn size(connection: &Connection) -> rusqlite::Result<u64> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (pages, size) = (number("page_count")?, number("page_size")?);
     Ok(u64::try_from(pages.saturating_mul(size)).unwrap_or(u64::MAX))
 }
 
-/// The statements that made all there is.
+/// Returns the SQL statements of the schema.
 pub(crate) fn schema(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut statement =
         connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name")?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// How many rows belong to rows that are not there.
+/// Counts the rows whose referenced row is missing.
 pub(crate) fn torn(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
 }
 
-/// Those that are gone behind `-`, and those that came behind `+`.
+/// Returns the removed statements with the prefix `-`, and the added ones with `+`.
 pub(crate) fn differing(before: &[String], after: &[String]) -> Vec<String> {
     let only = |sign, these: &[String], those: &[String]| {
         let these = these.iter().filter(|statement| !those.contains(statement));
@@ -42,7 +43,8 @@ pub(crate) fn differing(before: &[String], after: &[String]) -> Vec<String> {
     [only('-', before, after), only('+', after, before)].concat()
 }
 
-/// A digest of the schema and of every row: the same for the same content, however the file has it.
+/// Computes a digest of the schema and every row. Equal content has equal digests, regardless of
+/// its layout in the file.
 pub(crate) fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     add_rows(
@@ -65,7 +67,7 @@ pub(crate) fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Whether `_rowid_` is no column of the table's own.
+/// Returns true if no column of the table is named `_rowid_`.
 fn has_id(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     connection.query_row(
         "SELECT NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(?) WHERE name = '_rowid_' COLLATE NOCASE)",
@@ -105,8 +107,8 @@ fn add_rows(connection: &Connection, sql: &str, hasher: &mut blake3::Hasher) -> 
 }
 
 impl Database {
-    /// Puts `from` into the place of all that the database holds, in one step, where that still is `expected`; `before` it is done,
-    /// with others locked out.
+    /// Replaces the content of the database with that of `from`, in one step, if its digest is
+    /// still `expected`. `before` runs under the write lock, ahead of the replacement.
     pub(crate) fn replace(
         &self,
         writer: &mut Writer,
@@ -116,7 +118,7 @@ impl Database {
         before: impl FnOnce() -> Result<(), DatabaseError>,
     ) -> Result<(), DatabaseError> {
         let backup = Backup::new(from, &mut writer.connection).map_err(|error| self.error(error))?;
-        // Without a page to copy, this takes the lock on what is written to, and holds it until the last step.
+        // A step of zero pages takes the write lock of the destination, and holds it until the last step.
         self.wait(stopped, || match backup.step(0)? {
             StepResult::Busy | StepResult::Locked => Err(busy()),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Changing: one statement in one transaction, and what undoes it, kept before it is committed.
+//! Changes: one statement in one transaction, whose undo record is stored before the commit.
 
 use std::path::Path;
 
@@ -13,34 +13,36 @@ use crate::track::{Followers, Tracked};
 use crate::whole::{LARGEST_SAVED, differing, digest, schema, size};
 use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
 
-/// Why what undoes a change could not be kept.
+/// Reason why an undo record could not be stored.
 pub type KeepError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Who keeps what undoes a change. First [`Keep::keep`], then one of the two others; where the program is killed in between, neither.
+/// A store of undo records. [`Keep::keep`] is called first, then one of the other two methods. If
+/// the process is killed in between, neither is called.
 pub trait Keep: Send + Sync {
-    /// Keeps it. The change follows, all of it or nothing.
+    /// Stores the record. The change follows, completely or not at all.
     fn keep(&self, database: &Path, change: &Change) -> Result<(), KeepError>;
-    /// It has happened.
+    /// Reports that the change was committed.
     fn happened(&self);
-    /// It has not.
+    /// Reports that the change was not committed.
     fn forget(&self);
 }
 
-/// What came of a changing statement.
+/// Result of a changing statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Written {
-    /// Rows that the statement itself inserted, changed or deleted; what triggers and foreign keys do beside it is not counted.
+    /// Number of rows that the statement itself inserted, changed or deleted, without those of
+    /// triggers and foreign keys.
     pub affected: u64,
-    /// The `rowid` of the last row that it inserted.
+    /// `rowid` of the last inserted row.
     pub last_insert_id: Option<i64>,
-    /// What `RETURNING` gives.
+    /// Rows of the `RETURNING` clause.
     pub returned: Page,
-    /// Why it cannot be undone.
+    /// Reason why the change cannot be undone.
     pub not_undoable: Option<String>,
 }
 
 impl Database {
-    /// Runs a statement that was planned, in a transaction of its own.
+    /// Runs a planned statement in its own transaction.
     pub fn write(
         &self,
         (sql, parameters): (&str, &[Value]),
@@ -58,7 +60,7 @@ impl Database {
         Ok(written)
     }
 
-    /// Runs it in the transaction that has begun, and notes the rows that it touches where they can be told apart.
+    /// Runs the statement in the open transaction, and tracks the touched rows if they can be identified.
     pub(crate) fn change(
         &self,
         writer: &Writer,
@@ -74,7 +76,8 @@ impl Database {
         Ok((tracked, written))
     }
 
-    /// Begins to note what becomes of the rows of the tables; none where only the whole database can be saved.
+    /// Starts tracking of the statement's tables. Returns `None` if the change can be undone only
+    /// by saving the whole database.
     fn begin(
         &self,
         connection: &Connection,
@@ -88,7 +91,7 @@ impl Database {
         self.track(connection, tables.iter().map(String::as_str))
     }
 
-    /// The same for these tables.
+    /// Starts tracking of these tables. Returns `None` if one of them cannot be tracked.
     pub(crate) fn track<'a>(
         &self,
         connection: &Connection,
@@ -105,7 +108,8 @@ impl Database {
         for table in &tracked {
             table.begin(connection).map_err(failed)?;
         }
-        // A row that another one replaces tells its trigger so only then. These tables have no other triggers.
+        // Without this pragma, a row that another one replaces fires no delete trigger. The tracked
+        // tables have no other triggers.
         connection.pragma_update(None, "recursive_triggers", true).map_err(failed)?;
         Ok(Some(tracked))
     }
@@ -128,7 +132,8 @@ impl Database {
         limited.end().map_err(|error| self.error(error))?;
         let mut returned = page?;
         if returned.has_more {
-            // The statement has changed everything with its first row; what is left of them is only not shown.
+            // The first row comes after the statement has made all its changes. The remaining rows
+            // are only not returned.
             drop(statement);
         }
         if returned.columns.is_empty() {
@@ -141,7 +146,8 @@ impl Database {
         Ok(Written { affected, last_insert_id, returned, not_undoable: None })
     }
 
-    /// What has changed; none where nothing has, or where it cannot be undone, and why.
+    /// Returns the undo record; `None` if nothing has changed, or, with a reason, if the change
+    /// cannot be undone.
     pub(crate) fn end(
         &self,
         connection: &Connection,
@@ -154,7 +160,7 @@ impl Database {
         }
     }
 
-    /// The rows that have changed, which may be none; nothing where they are not told apart, or are too many.
+    /// Returns the changed rows, possibly none; `None` if they are not tracked or too many.
     pub(crate) fn rows(
         &self,
         connection: &Connection,
@@ -173,14 +179,14 @@ impl Database {
         Ok(Some(all))
     }
 
-    /// The whole database as it was before the transaction, which others still see.
+    /// Takes a snapshot of the database before the transaction, as other connections still see it.
     fn whole(
         &self,
         connection: &Connection,
         stopped: &Stopped,
     ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
         let failed = |error| self.error(error);
-        // Full text search writes to its tables only at the end of a transaction, or where one is divided.
+        // Full-text search writes to its tables only at the end of a transaction or at a savepoint.
         connection.execute_batch("SAVEPOINT divided; RELEASE divided").map_err(failed)?;
         self.with_stoppable_reader(stopped, |reader| {
             let saved = &reader.connection;
@@ -197,7 +203,7 @@ impl Database {
         })
     }
 
-    /// Keeps what undoes the change, then commits.
+    /// Stores the undo record, then commits.
     pub(crate) fn commit(
         &self,
         writer: &Writer,
@@ -218,7 +224,7 @@ impl Database {
     }
 }
 
-/// Why a change cannot be undone that only the whole database, as it was, would undo.
+/// Returns the reason why a database is too large for the undo of a change that needs a snapshot.
 pub(crate) fn too_large_to_undo() -> String {
     let most = LARGEST_SAVED >> 30;
     format!(

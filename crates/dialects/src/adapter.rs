@@ -1,4 +1,4 @@
-//! A canonical tool behind a name and a shape of a dialect.
+//! Adapter that offers a canonical tool under the name and schema of a dialect.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::dialect::Programs;
 use crate::sluagh;
 use crate::table::{self, From, Kind, Outside};
 
-/// The canonical tool, the row of the table that says how it is called, and what else of the dialect its errors may name.
+/// A canonical tool, the table row that describes how to call it, and the translation of its errors.
 pub(crate) struct Adapter {
     outside: &'static Outside,
     inner: Arc<dyn AnyTool>,
@@ -22,17 +22,18 @@ pub(crate) struct Adapter {
     words: Words,
 }
 
-/// What stands in errors for what callers of the dialect do not know.
+/// Translations of canonical words in error messages.
 #[derive(Clone, Default)]
 struct Words {
-    /// Canonical word and the dialect's, each as it stands in a text.
+    /// Pairs of a canonical word and the dialect's word, each in the form that it has in a text.
     known: Vec<(String, String)>,
-    /// Canonical words that the dialect has nothing for: advice that names one is no advice.
+    /// Canonical words without an equivalent in the dialect. A hint that contains one is dropped.
     unknown: Vec<String>,
 }
 
 impl Adapter {
-    /// `dialect` are all tools of the dialect, `canonical` all that there are.
+    /// Wraps `inner` as the tool that `outside` describes. `dialect` lists all tools of the
+    /// dialect, `canonical` all canonical tools.
     pub(crate) fn tool(
         outside: &'static Outside,
         inner: Arc<dyn AnyTool>,
@@ -91,13 +92,13 @@ impl AnyTool for Adapter {
 
     fn is_secret(&self, argument: &str) -> bool {
         let row = self.outside.takes.iter().find(|row| row.name == argument);
-        // What no row brings into the canonical form may become any part of it.
+        // An argument that no row maps may end up in any canonical argument.
         row.is_none_or(|row| row.becomes.is_none_or(|canonical| self.inner.is_secret(canonical)))
     }
 
     fn keeps_empty(&self, argument: &str) -> bool {
         let row = self.outside.takes.iter().find(|row| row.name == argument);
-        // A field within an object keeps its name.
+        // A field within an object has the same name in both forms.
         self.inner.keeps_empty(row.map_or(argument, |row| row.becomes.unwrap_or(row.name)))
     }
 
@@ -142,7 +143,7 @@ impl AnyTool for Adapter {
                 if truncated {
                     told.warnings.push(format!("{} gave only a part: there is more", self.outside.name));
                 }
-                // What the source has no field for is said beside the answer.
+                // If the source has no field for the note, the note becomes a warning.
                 let has_note = self.outside.gives.iter().any(|given| given.name == "note");
                 if let Some(note) = data.get("note").and_then(Value::as_str).filter(|_| !has_note) {
                     told.warnings.push(self.words.translated(note));
@@ -190,7 +191,7 @@ impl Words {
         let mut words = Self::default();
         let fields = inner.input_schema()["properties"].as_object();
         for field in fields.into_iter().flatten().map(|(name, _)| name) {
-            // As an error names a field, an item of it, and a field of it.
+            // Errors quote a field, an item of a field, and a field of a field.
             for end in ["`", "[", "."] {
                 let quoted = |name: &str| format!("`{name}{end}");
                 match outside.takes.iter().find(|taken| taken.becomes == Some(field)) {
@@ -216,9 +217,9 @@ impl Words {
         words
     }
 
-    /// The error in words that the caller knows.
+    /// Translates the error into the words of the dialect.
     fn put_into(&self, mut error: ToolError) -> ToolError {
-        // What a human, and not the caller, has to do stays as it is.
+        // An approval error addresses a human, not the caller, so it stays unchanged.
         if error.code == Code::Approval {
             return error;
         }

@@ -1,12 +1,13 @@
-//! Which tools are listed. A tool that is not listed can be called all the same, by its name or through `tool_call`.
+//! Catalogues: the selections of tools that are listed. An unlisted tool can still be called by its
+//! name or through `tool_call`.
 
 use serde::{Deserialize, Serialize};
 use tool::AnyTool;
 
-/// The tools through which one that is not listed is found and called: by what it does, by its schema, by its name.
+/// Tools that find an unlisted tool by its purpose, show its schema, and call it by its name.
 const FINDING: [&str; 3] = ["tool_search", "tool_describe", "tool_call"];
 
-/// What most work needs, beside the tools that find the others.
+/// Tools that most tasks need, in addition to [`FINDING`].
 const WORKING: [&str; 9] = [
     "shell_execute",
     "shell_session",
@@ -19,23 +20,23 @@ const WORKING: [&str; 9] = [
     "output_read",
 ];
 
-/// How much of what there is stands in a list of tools. Every client pays for each character of the list, in every conversation.
+/// Size of the tool list. Every client pays for each character of the list in every conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatalogueKind {
-    /// What most work needs, and the tools that find the others: at most 3,000 tokens.
+    /// The tools that most tasks need, and the tools that find the others: at most 3,000 tokens.
     Core,
-    /// All tools, with all that can be said about them, for clients that search by themselves.
+    /// All tools with full descriptions, for clients with a search of their own.
     Full,
-    /// Nothing but the three tools that find and call the others.
+    /// The three tools that find and call the others, and no other tool.
     Compact,
 }
 
 impl CatalogueKind {
-    /// Each of them.
+    /// All catalogues.
     pub const ALL: [Self; 3] = [Self::Core, Self::Full, Self::Compact];
 
-    /// The name in options and configuration.
+    /// Returns the name used in options and configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -44,18 +45,18 @@ impl CatalogueKind {
         }
     }
 
-    /// The one of this name.
+    /// Returns the catalogue with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Whether the tool stands in the list.
+    /// Returns true if the catalogue lists the tool.
     pub fn lists(self, tool: &dyn AnyTool) -> bool {
         let name = tool.spec().name;
         let finds = FINDING.contains(&name);
         match self {
             Self::Core => finds || WORKING.contains(&name),
-            // Where everything is listed there is nothing to find.
+            // A full list needs no tools for finding others.
             Self::Full => !finds,
             Self::Compact => finds,
         }

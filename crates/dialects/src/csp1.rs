@@ -1,25 +1,25 @@
-//! CSP/1: the operations of the tool specialist that there are tools for, with the keys of its requests as arguments. How requests and
-//! answers are written is in the crate `csp`.
+//! CSP/1: the operations of the tool specialist that a canonical tool implements, with the keys of
+//! a request as arguments. The crate `csp` parses requests and formats answers.
 
 use serde_json::{Map, Value};
 use tool::{Example, ToolError};
 
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
-/// What the source keeps from the specialist: another one holds the memory.
+/// Paths that the source denies to this specialist, because another specialist owns the memory.
 pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];
 
-/// What the source says is to be done about it.
+/// Hint for a denied call on [`MEMORY`], after the rule of the source.
 pub(crate) const DELEGATE: &str = "the memory belongs to the Memory Specialist: delegate this to it over CSP/1; no tool of this specialist reaches it";
 
-/// Processes that the source lets a command have.
+/// Maximum number of processes of a command, from the source.
 pub(crate) const PROCESSES: u64 = 10;
 
-/// Threads that each of them may have on the average. The kernel counts threads and processes together, and `npm test`, the source's own
-/// example, has two dozen threads in three processes.
+/// Average number of threads per process. The kernel counts threads and processes together, and
+/// `npm test`, the source's own example, has two dozen threads in three processes.
 pub(crate) const THREADS: u64 = 16;
 
-/// As long as a command may run, in milliseconds: the canonical tool's hour.
+/// Maximum timeout of a command in milliseconds: one hour, the limit of the canonical tool.
 const LONGEST: f64 = 3_600_000.0;
 
 pub(crate) const TOOLS: &[Outside] = &[Outside {

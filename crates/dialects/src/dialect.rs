@@ -1,4 +1,4 @@
-//! The dialects, and what each source settles.
+//! The dialects, and the settings of each source.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::adapter::Adapter;
 use crate::table::Outside;
 use crate::{csp1, elophanto, msc, sage, sluagh};
 
-/// The command line programs that commands find at this moment, whenever it is asked.
+/// Returns the names of the command line programs that commands can find at the moment of the call.
 pub type Programs = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// The names and shapes that a caller speaks.
+/// A set of tool names and schemas that a caller speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// The canonical names and shapes.
+    /// The canonical names and schemas.
     #[default]
     Handfast,
     /// The tool reference of EloPhanto.
@@ -33,50 +33,52 @@ pub enum Dialect {
     Csp1,
 }
 
-/// What a source settles about decisions, where a profile is silent.
+/// Policy settings of a source that apply where a profile is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// What can be undone passes under the built-in profile.
+    /// True if the built-in profile allows calls that can be undone.
     pub undoable_passes: bool,
-    /// A dangerous command is asked about in every mode, and not denied.
+    /// True if a dangerous command requires an approval in every mode instead of being denied.
     pub dangerous_asks: bool,
-    /// Whatever does more than read is asked about, unless the user's own lists let it pass.
+    /// True if every call beyond reading requires an approval, unless the user's own lists allow it.
     pub asks_unless_reading: bool,
-    /// What no tool reads or writes, in the form of a pattern of a deny list.
+    /// Paths that no tool may read or write, as patterns of a deny list.
     pub denied_paths: &'static [&'static str],
-    /// What is said of a call that wants it.
+    /// Reason given for a denied call on these paths.
     pub denied_reason: Option<&'static str>,
-    /// Who is to be asked for what lies there.
+    /// Hint given for a denied call on these paths.
     pub denied_hint: Option<&'static str>,
-    /// The removal of a folder by any absolute path is dangerous.
+    /// True if the removal of a folder by any absolute path counts as dangerous.
     pub any_absolute_removal: bool,
-    /// Whether a tool that is given a path outside the workspace is refused, whatever lists or humans say.
+    /// True if a tool call with a path outside the workspace is refused, regardless of lists and
+    /// approvals.
     pub only_workspace: bool,
-    /// Commands see what the profile lists to be read, where it lists that, and nothing else of the workspace.
+    /// True if commands see only the readable paths that the profile lists, and no other part of
+    /// the workspace. Without a list in the profile, the setting has no effect.
     pub commands_see_listed: bool,
-    /// What one command may use.
+    /// Resource limits of one command.
     pub limits: SettledLimits,
 }
 
-/// What a source lets one command use; none where it is silent.
+/// Resource limits that a source sets for one command, or `None` where the source is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SettledLimits {
-    /// Bytes of memory of each of its processes.
+    /// Memory of each process in bytes.
     pub process_memory: Option<u64>,
-    /// Processor cores.
+    /// Number of processor cores.
     pub cpus: Option<u64>,
-    /// Processes and threads at once.
+    /// Maximum number of processes and threads at a time.
     pub processes: Option<u64>,
-    /// Processes at once.
+    /// Maximum number of processes at a time.
     pub process_count: Option<u64>,
 }
 
 impl Dialect {
-    /// Each of them.
+    /// All dialects.
     pub const ALL: [Self; 6] =
         [Self::Handfast, Self::Elophanto, Self::Sluagh, Self::Msc, Self::Sage, Self::Csp1];
 
-    /// The name in options, in the configuration and in the audit.
+    /// Returns the name used in options, in the configuration and in the audit.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Handfast => "handfast",
@@ -88,21 +90,21 @@ impl Dialect {
         }
     }
 
-    /// The one of this name.
+    /// Returns the dialect with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
     }
 
-    /// What its source settles about decisions.
+    /// Returns the policy settings of the dialect's source.
     pub fn settings(self) -> Settings {
         match self {
             Self::Handfast => Settings { undoable_passes: true, ..Settings::default() },
             Self::Elophanto => Settings { dangerous_asks: true, ..Settings::default() },
             Self::Sluagh => Settings::default(),
-            // Its third principle: what is not listed is denied.
+            // Third principle of the source: access is denied unless listed.
             Self::Msc => Settings { commands_see_listed: true, ..Settings::default() },
             Self::Sage => {
-                // `validatePath` of the source throws for both.
+                // `validatePath` of the source throws for paths outside the workspace and for `.sage`.
                 let denied_paths = &[".sage"];
                 Settings {
                     asks_unless_reading: true,
@@ -113,7 +115,8 @@ impl Dialect {
                 }
             }
             Self::Csp1 => Settings {
-                // What can be undone is run: `exec npm test` is the first example of the source, and nobody is there to be asked.
+                // Calls that can be undone run without an approval: `exec npm test` is the first
+                // example of the source, and no human is present to answer.
                 undoable_passes: true,
                 denied_paths: &csp1::MEMORY,
                 denied_hint: Some(csp1::DELEGATE),
@@ -129,9 +132,10 @@ impl Dialect {
         }
     }
 
-    /// The tools as it has them, in its order: those of its source that there is a canonical tool for.
+    /// Returns the tools of the dialect in the order of its table, without those that have no
+    /// canonical tool.
     ///
-    /// `programs` are for the descriptions that name them, which end in a colon.
+    /// `programs` supplies program names for descriptions that end in a colon.
     pub fn tools(self, canonical: &[Arc<dyn AnyTool>], programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
         let Some(table) = self.table() else { return canonical.to_vec() };
         let canonical_of =
@@ -145,28 +149,29 @@ impl Dialect {
         there.iter().filter_map(adapted).collect()
     }
 
-    /// Whether a tool is one of its own: in all but the default one, those that find others are not.
+    /// Returns true if the dialect shows the tool. Only the default dialect shows the tools that
+    /// find others.
     pub fn shows(self, tool: &dyn AnyTool) -> bool {
         self == Self::Handfast || CatalogueKind::Full.lists(tool)
     }
 
-    /// All that is to be said about a tool, with its version where the source gives tools one.
+    /// Returns the full description of a tool, with a version if the source gives versions to tools.
     pub fn described(self, tool: &dyn AnyTool) -> Value {
         let mut described = tool::described(tool);
         if self == Self::Sage {
             described["version"] = sage::VERSION.into();
-            // `getToolSchemas` of the source calls it so.
+            // Name of the schema in the source's `getToolSchemas`.
             described["parameters"] = described["input_schema"].clone();
         }
         described
     }
 
-    /// The whole answer in the form of its source, where that has one of its own.
+    /// Returns the answer in the form of the source, or `None` if the source defines no form of its own.
     pub fn answer(self, result: &CallResult) -> Option<Value> {
         (self == Self::Sage).then(|| sage::answer(result))
     }
 
-    /// The schema of [`Dialect::answer`] for a tool whose data has this schema.
+    /// Returns the schema of [`Dialect::answer`] for a tool with data of the schema `data`.
     pub fn answer_schema(self, data: &Value) -> Option<Value> {
         (self == Self::Sage).then(|| sage::answer_schema(data))
     }

@@ -1,5 +1,6 @@
-//! EloPhanto: the tools of its reference for which there is a canonical one. Names and fields are mostly the same; what is beyond the
-//! reference is left out, and what the reference has by default is so here.
+//! EloPhanto: the tools of its reference that have a canonical equivalent. Names and fields are
+//! mostly identical. Fields beyond the reference are omitted, and defaults are those of the
+//! reference.
 
 mod knowledge;
 
@@ -27,7 +28,7 @@ const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
 
 const GIVEN_PATH: Given = Given { name: "path", from: From::Text("path"), says: "The path." };
 
-/// A statement and its parameters.
+/// Arguments of a database tool: a statement and its parameters.
 const SQL: &[Field] = &[
     text("sql", Need::Required, "One SQL statement"),
     Field {
@@ -39,7 +40,7 @@ const SQL: &[Field] = &[
     },
 ];
 
-/// The row of what writes a file, here and in MSC's.
+/// Row of the tool that writes a file, shared with MSC.
 pub(crate) const WRITE: Outside = Outside {
     name: "file_write",
     canonical: "file_write",
@@ -141,7 +142,7 @@ pub(crate) const TOOLS: &[Outside] = &[
                 says: "Only these lines",
             },
         ],
-        // All of it: there is no argument to ask for the rest.
+        // Return the whole file, because no argument asks for the rest.
         settled: || json!({"max_bytes": 33_554_432}),
         adapt: None,
         gives: &[
@@ -175,7 +176,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             text("pattern", Need::Optional, "Glob pattern"),
             switch("include_hidden", "false", "Also names that begin with a dot"),
         ],
-        // As many as one answer holds: there is no argument to ask for the rest.
+        // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
         adapt: None,
         gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
@@ -312,7 +313,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         title: "Query the database",
         description: "Executes a read-only SQL query against the local SQLite database.",
         takes: SQL,
-        // As much as one answer holds: there is no argument to ask for the rest.
+        // Return as many rows as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 10_000, "max_bytes": 8_388_608}),
         adapt: Some(select_alone),
         gives: &[
@@ -384,7 +385,7 @@ pub(crate) const TOOLS: &[Outside] = &[
     },
 ];
 
-/// An entry of a listing, here and in MSC's.
+/// Fields of a listing's entry, shared with MSC.
 pub(crate) const ENTRY: &[Given] = &[
     Given { name: "name", from: From::Text("name"), says: "Name." },
     Given { name: "path", from: From::Text("path"), says: "Path." },
@@ -413,7 +414,8 @@ const CAPABILITY: &[Given] = &[
     Given { name: "created_at", from: From::Text("created_at"), says: "RFC 3339." },
 ];
 
-/// The source: "Only SELECT statements allowed. Any other statement type is rejected."
+/// Rejects any statement but SELECT. The source: "Only SELECT statements allowed. Any other
+/// statement type is rejected."
 fn select_alone(given: &Map<String, Value>, _: &mut Map<String, Value>) -> Result<(), ToolError> {
     let sql = given.get("sql").and_then(Value::as_str).unwrap_or_default();
     let first: String = without_comments(sql).chars().take_while(char::is_ascii_alphabetic).collect();
@@ -429,7 +431,7 @@ fn select_alone(given: &Map<String, Value>, _: &mut Map<String, Value>) -> Resul
         .hint("what changes data goes to db_write"))
 }
 
-/// The statement from its first word on.
+/// Returns the statement from its first word on, without leading comments.
 fn without_comments(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {

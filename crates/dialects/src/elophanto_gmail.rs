@@ -1,4 +1,4 @@
-//! EloPhanto's tools for Gmail.
+//! Rows of EloPhanto's Gmail tools.
 
 use tool::Example;
 

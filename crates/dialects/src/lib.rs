@@ -1,10 +1,10 @@
-//! What callers see of the tools: which are listed, and by which names and in which shapes they are called.
+//! Catalogues and dialects: which tools callers see, under which names, and with which schemas.
 //!
-//! A catalogue says which tools stand in a list.
-//! A dialect is a table, one file each: outside name and schema, how arguments and answers map to the canonical ones, and what its
-//! source settles. A canonical tool behind a row of it is a tool like any other for the engine.
+//! A catalogue selects the tools that a list contains. A dialect is a table in one file: outside
+//! names and schemas, the mapping of arguments and answers to the canonical form, and the settings
+//! of its source. The engine treats a canonical tool behind a row of the table like any other tool.
 //!
-//! This crate makes no call and decides nothing.
+//! This crate makes no calls and no decisions.
 
 mod adapter;
 mod catalogue;

@@ -1,4 +1,5 @@
-//! MSC: the minimal tool set, as far as there are canonical tools for it. What reads goes through `execute`, as the source wants it.
+//! MSC: the tools of the minimal tool set that have a canonical equivalent. Reading goes through
+//! `execute`, as the source requires.
 
 use serde_json::json;
 use tool::{Example, Timeout};
@@ -6,7 +7,8 @@ use tool::{Example, Timeout};
 use crate::elophanto::{ENTRY, WRITE};
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
-/// `execute` takes no timeout, so it has one that tests and builds can live with, in seconds.
+/// Timeout of `execute` in seconds. The tool takes no timeout argument, so the value is long enough
+/// for tests and builds.
 const EXECUTE_SECONDS: u64 = 600;
 
 const PATH: Field =
@@ -74,7 +76,7 @@ pub(crate) const TOOLS: &[Outside] = &[
                 says: "All below, too",
             },
         ],
-        // As many as one answer holds: there is no argument to ask for the rest.
+        // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
         adapt: None,
         gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
@@ -159,7 +161,7 @@ pub(crate) const TOOLS: &[Outside] = &[
                 says: "Name or id",
             },
         ],
-        // As many as one answer holds: there is no argument to ask for the rest.
+        // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 100}),
         adapt: None,
         gives: &[

@@ -1,22 +1,25 @@
 //! SAGE: the tools foundation of `@sage/tools`, and its `ToolResult`.
 //!
-//! `Edit` and `Bash` stand in the source by name alone; their fields are those of the package's own contract.
-//! `GraphQuery` comes with the code graph.
+//! The source mentions `Edit` and `Bash` by name only. Their fields come from the package's own
+//! contract. `GraphQuery` comes with the code graph.
 //!
-//! Of the source's `ToolContext`, `cwd` is the workspace and `logger` the audit. The schemas have no place for `dryRun` and
-//! `permissions`, and the source gives them to a run and not to a call: they are `--dry-run` and `--permission` of every command. A single
-//! `Edit` is only tried with its `strategy: check`. None of the source's tools asks the `secretProvider` for anything; a tool of one's own
-//! has it as the service `Secrets` of its context, which gives the secrets that its plan names.
+//! Fields of the source's `ToolContext` map as follows: `cwd` is the workspace and `logger` the
+//! audit. The schemas have no place for `dryRun` and `permissions`, and the source sets these for a
+//! run, not for a call. They are the options `--dry-run` and `--permission` of every command. A
+//! single `Edit` is tried with `strategy: check`. No tool of the source asks the `secretProvider`.
+//! A custom tool gets secrets through the service `Secrets` of its context, limited to the secrets
+//! that its plan names.
 
 use serde_json::{Map, Value, json};
 use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};
 
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
-/// The version of each tool, as `Tool.version` has it.
+/// Version of each tool, the value of `Tool.version`.
 pub(crate) const VERSION: &str = "1.0.0";
 
-/// `Bash` takes no timeout, so it has one that tests and builds can live with, in seconds.
+/// Timeout of `Bash` in seconds. The tool takes no timeout argument, so the value is long enough
+/// for tests and builds.
 const BASH_SECONDS: u64 = 600;
 
 const FILE_TO_READ: Field = Field {
@@ -34,7 +37,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         title: "Read",
         description: "Read file contents from the workspace",
         takes: &[FILE_TO_READ],
-        // All of it: there is no argument to ask for the rest.
+        // Return the whole file, because no argument asks for the rest.
         settled: || json!({"max_bytes": 33_554_432}),
         adapt: None,
         gives: &[Given { name: "content", from: From::Text("content"), says: "The file." }],
@@ -62,7 +65,7 @@ pub(crate) const TOOLS: &[Outside] = &[
                 says: "Content to write",
             },
         ],
-        // The backup is the checkpoint.
+        // The checkpoint serves as the backup.
         settled: || json!({"backup": false}),
         adapt: None,
         gives: &[Given { name: "bytes", from: From::Integer("size_bytes"), says: "Bytes written." }],
@@ -152,7 +155,7 @@ pub(crate) const TOOLS: &[Outside] = &[
     },
 ];
 
-/// An empty list of arguments is none: then the command is a line.
+/// Removes an empty list of arguments, so that the command counts as a command line.
 #[expect(clippy::unnecessary_wraps, reason = "others of its kind can refuse")]
 fn without_empty_args(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
     if canonical.get("argv").and_then(Value::as_array).is_some_and(Vec::is_empty) {
@@ -161,7 +164,7 @@ fn without_empty_args(_: &Map<String, Value>, canonical: &mut Map<String, Value>
     Ok(())
 }
 
-/// SAGE's `ToolResult`.
+/// Formats a result as SAGE's `ToolResult`.
 pub(crate) fn answer(result: &CallResult) -> Value {
     let mut answer = json!({ "ok": result.ok() });
     match &result.outcome {
@@ -190,14 +193,14 @@ pub(crate) fn answer(result: &CallResult) -> Value {
         "endedAt": result.meta.ended_at,
         "durationMs": result.meta.duration_ms,
     });
-    // The source's `Write` has a backup: `handfast undo` takes this id.
+    // The backup of the source's `Write`: `handfast undo` accepts this id.
     if let Some(checkpoint) = &result.meta.checkpoint {
         answer["meta"]["backup"] = json!(checkpoint);
     }
     answer
 }
 
-/// A message with the text of the source in front, where that has one for it.
+/// Puts the source's wording in front of a message if the source defines one.
 fn in_words_of_the_source(message: &str) -> String {
     let bare = message.strip_prefix("denied: ").unwrap_or(message);
     if let Some((name, rest)) =
@@ -217,7 +220,7 @@ fn in_words_of_the_source(message: &str) -> String {
 pub(crate) fn answer_schema(data: &Value) -> Value {
     let text = || json!({"type": "string"});
     let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
-    // A call that failed gives what there is.
+    // A failed call returns only the fields that exist.
     let mut data = data.clone();
     if let Some(data) = data.as_object_mut() {
         data.remove("required");

@@ -7,7 +7,7 @@ use tool::{Example, Timeout, ToolError};
 
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
-/// What a command may not be given: what says which program runs and what it loads, and the key of the worker itself.
+/// Variables that a call may not set: those that select programs or loaded code, and the worker's key.
 const PROTECTED_KEYS: [&str; 32] = [
     "WORKER_API_KEY",
     "PATH",
@@ -43,7 +43,7 @@ const PROTECTED_KEYS: [&str; 32] = [
     "XDG_CONFIG_HOME",
 ];
 
-/// Texts that mark the value of a key as a credential of the host. A command gets no such credential, and none in its place.
+/// Parts of a key that mark a credential of the host, which no command gets or replaces.
 const CREDENTIAL_PARTS: [&str; 11] = [
     "TOKEN",
     "SECRET",
@@ -58,10 +58,11 @@ const CREDENTIAL_PARTS: [&str; 11] = [
     "AUTH_SOCK",
 ];
 
-/// Words that do the same where they stand between underscores: `GITHUB_PAT` names a credential and `MY_PATH` does not.
+/// Words between underscores that mark a credential in the same way: `GITHUB_PAT` names a
+/// credential, `MY_PATH` does not.
 const CREDENTIAL_WORDS: [&str; 2] = ["PAT", "PASS"];
 
-/// Beginnings of such keys.
+/// Prefixes of keys that a call may not set.
 const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
 
 pub(crate) const TOOLS: &[Outside] = &[
@@ -306,12 +307,12 @@ pub(crate) const TOOLS: &[Outside] = &[
     },
 ];
 
-/// A parameter that may be left out, and that [`linear`] sees to.
+/// Builds an optional parameter that [`linear`] maps.
 const fn optional(name: &'static str, kind: Kind, says: &'static str) -> Field {
     Field { name, becomes: None, kind, need: Need::Optional, says }
 }
 
-/// The source's parameters that are named after an id, and what they name.
+/// Parameters of the source with an id in their name, and their canonical names.
 const IDS: [(&str, &str); 5] = [
     ("teamId", "team"),
     ("stateId", "state"),
@@ -320,7 +321,7 @@ const IDS: [(&str, &str); 5] = [
     ("id", "issue"),
 ];
 
-/// The parameters by their canonical names.
+/// Maps the parameters to their canonical names.
 fn linear(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
     let mut params = Map::new();
     for (name, value) in given.get("params").and_then(Value::as_object).into_iter().flatten() {
@@ -341,8 +342,8 @@ fn linear(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Res
     Ok(())
 }
 
-/// What errors call the fields of an object by their canonical names, and what the dialect calls them. Of two for one, that of the
-/// source comes first.
+/// Returns pairs of the canonical name and the dialect's name of a field, as errors quote them. If
+/// two names share one canonical name, the name in the source comes first.
 pub(crate) fn words_for<'a>(
     object: &'a str,
     fields: impl Iterator<Item = &'a str> + 'a,
@@ -365,7 +366,7 @@ fn snake_case(name: &str) -> String {
     letters.collect()
 }
 
-/// The source names no longest time, and the canonical tool refuses what is longer than its own.
+/// Caps the timeout, because the source has no limit and the canonical tool refuses longer times.
 #[expect(clippy::unnecessary_wraps, reason = "what adapts may refuse")]
 fn bounded(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
     if let Some(seconds) = canonical.get("timeout").and_then(Value::as_f64) {
@@ -374,9 +375,10 @@ fn bounded(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result
     Ok(())
 }
 
-/// `env(1)` sets the variables, so that the policy and the audit see what runs, as it runs.
+/// Maps the arguments of a command. `env(1)` sets the variables, so the policy and the audit see
+/// the command exactly as it runs.
 fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
-    // The canonical tool refuses what is longer than it takes; here it is ended at its limit.
+    // The canonical tool refuses a timeout above its limit, so the value is reduced to the limit.
     if let Some(seconds) = canonical.get("timeout").and_then(Value::as_f64) {
         canonical.insert("timeout".to_owned(), json!(seconds.min(60.0)));
     }

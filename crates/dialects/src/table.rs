@@ -1,78 +1,80 @@
-//! What a table of a dialect is made of: one [`Outside`] a tool, with a row for each field that it takes and gives.
+//! The elements of a dialect's table: one [`Outside`] per tool, with a row for each argument and
+//! for each field of the answer.
 //!
-//! The schemas that callers see, and how arguments and answers are mapped, both come from these rows, so that they cannot differ.
+//! Schemas and mappings are both derived from these rows, so they cannot disagree.
 
 use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError, name_every_type};
 
-/// One tool as a dialect has it.
+/// One tool of a dialect.
 pub(crate) struct Outside {
-    /// The name it is called by.
+    /// Name in the dialect.
     pub(crate) name: &'static str,
-    /// The canonical tool that does the work.
+    /// Name of the canonical tool that does the work.
     pub(crate) canonical: &'static str,
-    /// A short name for people.
+    /// Short title for people.
     pub(crate) title: &'static str,
-    /// What a model reads.
+    /// Description for models.
     pub(crate) description: &'static str,
-    /// What it takes.
+    /// Arguments.
     pub(crate) takes: &'static [Field],
-    /// Arguments of the canonical tool that the source settles.
+    /// Arguments of the canonical tool that the source fixes.
     pub(crate) settled: fn() -> Value,
-    /// What else of the arguments has to be brought into the canonical form: what the caller gave, and what came of the rows.
+    /// Mapping beyond the rows: receives the caller's arguments and the canonical arguments that
+    /// the rows produced.
     pub(crate) adapt: Option<Adapt>,
-    /// What it gives.
+    /// Fields of the answer.
     pub(crate) gives: &'static [Given],
-    /// The limits of the source, where it has some of its own.
+    /// Timeout of the source, or `None` for that of the canonical tool.
     pub(crate) timeout: Option<Timeout>,
-    /// Whether a call may touch no file but the one that its arguments name.
+    /// True if a call may touch only the file that its arguments name.
     pub(crate) one_file: bool,
-    /// The argument of the canonical tool that names a folder which has to lie in the workspace.
+    /// Argument of the canonical tool that names a folder and must lie in the workspace.
     pub(crate) within: Option<&'static str>,
-    /// One worked example, which is also a test.
+    /// A worked example, which also serves as a test.
     pub(crate) example: Example,
 }
 
-/// See [`Outside::adapt`].
+/// Type of [`Outside::adapt`].
 pub(crate) type Adapt = fn(&Map<String, Value>, &mut Map<String, Value>) -> Result<(), ToolError>;
 
-/// No argument is settled.
+/// Fixes no arguments.
 pub(crate) fn nothing() -> Value {
     Value::Object(Map::new())
 }
 
 /// One argument.
 pub(crate) struct Field {
-    /// Its name.
+    /// Name in the dialect.
     pub(crate) name: &'static str,
-    /// The argument of the canonical tool that it becomes; none where [`Outside::adapt`] sees to it.
+    /// Argument of the canonical tool that receives the value, or `None` if [`Outside::adapt`] maps it.
     pub(crate) becomes: Option<&'static str>,
-    /// What it may be.
+    /// Type of the value.
     pub(crate) kind: Kind,
-    /// Whether it may be left out.
+    /// Requirement: required, optional, or optional with a default.
     pub(crate) need: Need,
-    /// What a model reads.
+    /// Description for models.
     pub(crate) says: &'static str,
 }
 
-/// Whether an argument may be left out.
+/// Requirement of an argument.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
-    /// It may not.
+    /// The caller must give the argument.
     Required,
-    /// It may, and nothing stands in for it.
+    /// The caller may omit the argument, and no value replaces it.
     Optional,
-    /// It may, and is this then, as JSON.
+    /// The caller may omit the argument, and this JSON value replaces it.
     Default(&'static str),
 }
 
-/// What a value may be.
+/// Type of an argument.
 pub(crate) enum Kind {
     /// A text.
     Text,
-    /// A whole number from the first to the second.
+    /// An integer within inclusive bounds.
     Integer(i64, i64),
-    /// Milliseconds, which the canonical tool takes as seconds.
+    /// Milliseconds, converted to seconds for the canonical tool.
     Milliseconds,
     /// True or false.
     Switch,
@@ -80,13 +82,13 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// A list of texts.
     Texts,
-    /// A list of values of any kind.
+    /// A list of values of any type.
     Values,
     /// An object whose values are texts.
     TextByName,
     /// An object of fields that keep their names.
     Object(&'static [Field]),
-    /// Any value of JSON.
+    /// Any JSON value.
     Any,
 }
 
@@ -107,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// The value as the canonical tool takes it.
+    /// Converts the value to the form of the canonical tool.
     fn canonical(&self, value: &Value) -> Value {
         match (self, value.as_f64()) {
             (Kind::Milliseconds, Some(milliseconds)) => json!(milliseconds / 1_000.0),
@@ -118,49 +120,49 @@ impl Kind {
 
 /// One field of an answer.
 pub(crate) struct Given {
-    /// Its name.
+    /// Name in the dialect.
     pub(crate) name: &'static str,
-    /// Where it comes from.
+    /// Source of the value.
     pub(crate) from: From,
-    /// What a program reads.
+    /// Description for programs.
     pub(crate) says: &'static str,
 }
 
-/// Where a field of an answer comes from.
+/// Source of an answer's field. A name refers to a field of the canonical answer.
 pub(crate) enum From {
-    /// A text of the canonical answer.
+    /// A text.
     Text(&'static str),
-    /// A whole number of it.
+    /// An integer.
     Integer(&'static str),
-    /// Any number of it.
+    /// A number.
     Number(&'static str),
-    /// A whole number of it that is not always there; then it is 0.
+    /// An integer that may be missing and is then 0.
     IntegerOrNone(&'static str),
     /// True or false.
     Switch(&'static str),
-    /// A text that is not always there.
+    /// A text that may be missing.
     OptionalText(&'static str),
-    /// The exit code: that of a process which was killed, where a command did not end by itself.
+    /// The exit code. If the command was killed and has none, the code of a process killed by SIGKILL.
     ExitCode(&'static str),
-    /// How long the call ran, in milliseconds.
+    /// Duration of the call in milliseconds.
     Milliseconds,
-    /// Any value of JSON.
+    /// Any JSON value.
     Any(&'static str),
-    /// Any value of JSON that is not always there.
+    /// Any JSON value, which may be missing.
     OptionalAny(&'static str),
     /// An object whose values are texts.
     TextByName(&'static str),
-    /// A whole number that is not always there.
+    /// An integer that may be missing.
     OptionalInteger(&'static str),
     /// A list of texts.
     Texts(&'static str),
-    /// A list of objects whose fields are known when it is made.
+    /// A list of objects whose fields are unknown in advance.
     Objects(&'static str),
-    /// Each item of a list.
+    /// The items of a list, each mapped by these rows.
     Items(&'static str, &'static [Given]),
 }
 
-/// What a process that SIGKILL ended exits with for a shell: 128 and the number of the signal.
+/// Exit code that a shell reports for a process ended by SIGKILL: 128 plus the number of the signal.
 const KILLED: i64 = 128 + 9;
 
 impl From {
@@ -206,7 +208,7 @@ impl From {
     }
 }
 
-/// The schema of the arguments.
+/// Returns the schema of an object with these arguments.
 pub(crate) fn object(fields: &[Field]) -> Value {
     let properties: Map<String, Value> = fields
         .iter()
@@ -229,7 +231,7 @@ pub(crate) fn object(fields: &[Field]) -> Value {
     schema
 }
 
-/// The schema of an answer.
+/// Returns the schema of an answer.
 pub(crate) fn given(gives: &[Given]) -> Value {
     let properties: Map<String, Value> = gives
         .iter()
@@ -248,7 +250,7 @@ pub(crate) fn given(gives: &[Given]) -> Value {
     schema
 }
 
-/// The arguments that the rows come to. The schema has accepted them.
+/// Maps arguments to their canonical form. The schema has already accepted the arguments.
 pub(crate) fn canonical(fields: &[Field], arguments: &Map<String, Value>) -> Map<String, Value> {
     let mut canonical = Map::new();
     for field in fields {
@@ -264,7 +266,7 @@ pub(crate) fn canonical(fields: &[Field], arguments: &Map<String, Value>) -> Map
     canonical
 }
 
-/// The answer that the rows come to.
+/// Maps data of the canonical tool to the answer.
 pub(crate) fn shaped(gives: &[Given], data: &Value, milliseconds: u64) -> Value {
     let field = |given: &Given| Some((given.name.to_owned(), given.from.value(data, milliseconds)?));
     Value::Object(gives.iter().filter_map(field).collect())

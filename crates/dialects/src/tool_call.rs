@@ -1,4 +1,4 @@
-//! `tool_call`: calls a tool that is not listed.
+//! `tool_call`: calls an unlisted tool by its name.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use tool::{
     AnyTool, Class, Example, Lane, Level, Place, Prepared, Presentation, Spec, TextCap, Timeout, ToolError,
 };
 
-/// Only names the call of another tool, which then has the life of any call: the policy, the audit and errors know that one alone.
+/// The tool `tool_call`. The engine runs the named tool instead, so the policy, the audit and
+/// errors refer to that tool only.
 pub struct ToolCall {
     input_schema: Value,
     output_schema: Value,
@@ -22,7 +23,8 @@ const SPEC: Spec = Spec {
         arguments: r#"{"name": "file_move", "arguments": {"source": "draft.md", "destination": "title.md"}}"#,
         result: r#"{"moved": true}"#,
     },
-    // Those of the tool that it names count. These are what a client may assume of a call of which it knows nothing.
+    // The values of the named tool apply. These are the values that a client must assume while the
+    // named tool is unknown.
     level: Level::Critical,
     class: Class { reads_only: false, destructive: true, idempotent: false, open_world: true },
     timeout: Timeout::fixed(3600),
@@ -32,7 +34,7 @@ const SPEC: Spec = Spec {
 };
 
 impl ToolCall {
-    /// The tool.
+    /// Creates the tool.
     pub fn tool() -> Arc<dyn AnyTool> {
         let text = |description: &str| json!({"type": "string", "description": description});
         Arc::new(Self {
@@ -63,7 +65,7 @@ impl AnyTool for ToolCall {
         &self.output_schema
     }
 
-    /// Where it cannot be told which tool was meant, it may have been one that takes secrets.
+    /// Returns true, because an unreadable name may refer to a tool that takes secrets.
     fn takes_secrets(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Tools that only try: those of a runtime that changes nothing.
+//! Tools of a runtime that changes nothing: every call is a dry run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use serde_json::Value;
 use tool::{AnyTool, Data, Place, Prepared, Spec, Told, ToolError};
 
-/// The field by which a canonical tool is told to change nothing.
+/// Name of the canonical argument that requests a dry run.
 const DRY_RUN: &str = "dry_run";
 
-/// A canonical tool whose every call is a dry run, whatever its arguments say.
+/// A canonical tool whose every call is a dry run, regardless of its arguments.
 pub struct OnlyTried(Arc<dyn AnyTool>);
 
 impl OnlyTried {
-    /// The tool as it may be called where nothing is changed: one that reads as it is, one that knows dry runs with nothing else, and
-    /// no other.
+    /// Returns the tool in the form that changes nothing: unchanged if it only reads, wrapped if it
+    /// supports dry runs, and `None` otherwise.
     pub fn tool(inner: Arc<dyn AnyTool>) -> Option<Arc<dyn AnyTool>> {
         if inner.spec().class.reads_only {
             return Some(inner);
@@ -60,13 +60,13 @@ impl AnyTool for OnlyTried {
         self.0.names_another(arguments)
     }
 
-    /// So that the audit has the arguments of what was done.
+    /// Adds the dry run to the canonical arguments, so that the audit records what was done.
     fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
         let canonical = self.0.translate(arguments)?.unwrap_or_else(|| arguments.clone());
         Ok(Some(tried(canonical)))
     }
 
-    /// INVARIANT: nothing is prepared that changes anything, also where nobody has translated the arguments.
+    /// INVARIANT: no prepared call changes anything, even if its arguments were never translated.
     fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
         self.0.prepare(tried(arguments), place)
     }

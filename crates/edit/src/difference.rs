@@ -1,40 +1,47 @@
+//! Unified diffs of two texts, and the ranges in which two texts differ.
+
 use std::fmt::Write;
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// A part of a text that another one took the place of, in bytes.
+/// A range of a text and the range that replaced it, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
-    /// In the old text.
+    /// The range in the old text.
     pub old: Range<usize>,
-    /// In the new one.
+    /// The range in the new text.
     pub new: Range<usize>,
 }
 
-/// Lines that are shown around a change.
+/// Context lines on each side of a change.
 const CONTEXT: usize = 3;
-/// Longer blocks are shown as replaced: comparing them line by line would take longer than the edit.
+/// Maximum number of lines of a block that is compared line by line. A longer block is shown as
+/// replaced, because its comparison would take longer than the edit.
 const LONGEST_BLOCK: usize = 2_000;
-/// Of one difference. What does not fit is counted.
+/// Length of one diff, in bytes, after which further hunks are only counted.
 const MOST_BYTES: usize = 100_000;
 
-/// A run of whole lines that changed: byte ranges, and the numbers of lines before them.
+/// A run of whole changed lines, as byte ranges of the old and the new text.
 struct Block {
     old: Range<usize>,
     new: Range<usize>,
 }
 
-/// The difference of two texts in the unified format, from what is known to have changed. Nothing where nothing did.
+/// Returns the difference of two texts in the unified format, given the ranges that changed.
+/// Returns an empty string if no line differs.
 ///
-/// It takes time for the edits and not for the text. A long one is cut between hunks, and says so in its last line.
+/// The work is proportional to the edits, not to the length of the text. A long diff is cut between
+/// hunks, and its last line reports the cut.
 pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
     let header = format!("--- {}\n+++ {}\n", name_of_side("a", name), name_of_side("b", name));
     with_header(header, old, new, edited)
 }
 
-/// The difference of two whole texts, of which one may not be there: its name is then `/dev/null`. Nothing where both are
-/// the same, and where one is empty and the other not there.
+/// Returns the difference of two whole texts in the unified format. A side that is `None` is a
+/// missing file and is named `/dev/null`.
+///
+/// Returns an empty string if both texts are equal, and if one is empty and the other is missing.
 pub fn unified_whole(name: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let named = |letter: &str, side: Option<&[u8]>| match side {
         Some(_) => name_of_side(letter, name),
@@ -45,7 +52,8 @@ pub fn unified_whole(name: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> Stri
     with_header(header, old, new, &between(old, new))
 }
 
-/// One side in the header. A name that could pass for another line is quoted as git does.
+/// Returns the name of one side of the header. A name with control characters or quotes is quoted
+/// as git quotes it, so that it cannot pass for another line.
 fn name_of_side(letter: &str, name: &str) -> String {
     if !name.chars().any(|character| character.is_control() || character == '"') {
         return format!("{letter}/{name}");
@@ -78,7 +86,7 @@ fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[Edited]) -> 
     let mut rest = &blocks[..];
     while let Some(first) = rest.first() {
         let mut count = 1;
-        // Blocks whose context would meet are one hunk.
+        // Blocks whose context lines would meet form one hunk.
         while let Some(next) = rest.get(count)
             && lines(&old[rest[count - 1].old.end..next.old.start]).take(2 * CONTEXT + 1).count()
                 <= 2 * CONTEXT
@@ -114,7 +122,8 @@ fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[Edited]) -> 
     if hunks == 0 { String::new() } else { shown }
 }
 
-/// What has to change so that one text becomes the other, line by line; where too much does, the rest is one part.
+/// Returns the edits that turn one text into the other, line by line. If the part that differs has
+/// more than `LONGEST_BLOCK` lines on one side, it is one edit.
 pub fn between(old: &[u8], new: &[u8]) -> Vec<Edited> {
     let (one, other): (Vec<&[u8]>, Vec<&[u8]>) = (lines(old).collect(), lines(new).collect());
     let before = one.iter().zip(&other).take_while(|(old, new)| old == new).count();
@@ -145,7 +154,7 @@ pub fn between(old: &[u8], new: &[u8]) -> Vec<Edited> {
     edited
 }
 
-/// Counts lines from the beginning of a text on, each once.
+/// A counter of lines that scans each byte of a text once.
 #[derive(Default)]
 struct Counter {
     offset: usize,
@@ -160,7 +169,7 @@ impl Counter {
     }
 }
 
-/// The edits, widened to whole lines; those that share a line are one.
+/// Widens the edits to whole lines. Edits that share a line are merged.
 fn blocks(old: &[u8], new: &[u8], edited: &[Edited]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::with_capacity(edited.len());
     for edit in edited {
@@ -262,7 +271,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// The bytes of the lines of context before a line.
+/// Returns the length in bytes of the context lines before a line.
 fn lines_before(text: &[u8], start: usize) -> usize {
     let mut at = start;
     for _ in 0..CONTEXT {
@@ -334,7 +343,8 @@ mod tests {
         let old: String = (0..10_000).map(|line| format!("{line}\n")).collect();
         let new = old.replace("5000\n", "").replace("9000\n", "9000\nnew\n");
         let shown = unified("f", old.as_bytes(), new.as_bytes(), &between(old.as_bytes(), new.as_bytes()));
-        // More lines lie between the two changes than are compared one by one, so that all of them are one part.
+        // More than `LONGEST_BLOCK` lines lie between the two changes, so all of them form one
+        // edit.
         assert!(shown.starts_with("--- a/f\n+++ b/f\n@@ -4998,") && shown.contains("\n-5000\n"), "{shown}");
         let near = old.replace("5000\n", "").replace("5009\n", "5009\nnew\n");
         let shown = unified("f", old.as_bytes(), near.as_bytes(), &between(old.as_bytes(), near.as_bytes()));

@@ -1,6 +1,9 @@
+//! Files as text that can be edited: decoding and encoding that restores each unedited byte.
+
 use encoding_rs::{EncoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// A file's content as text, and how it was written, so that it can be written like that again.
+/// The content of a file as text, with the encoding and byte order mark that are needed to write it
+/// back.
 #[derive(Debug, Clone)]
 pub struct Document {
     text: Vec<u8>,
@@ -8,27 +11,28 @@ pub struct Document {
     mark: &'static [u8],
 }
 
-/// Why the content of a file is no text that can be edited.
+/// A reason why the content of a file cannot be edited as text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It has NUL bytes, as no text does.
+    /// The content has NUL bytes, which text does not have.
     #[error("it is binary")]
     Binary,
-    /// It holds bytes that mean nothing in the encoding, and would not come out as they were.
+    /// The content has bytes that are invalid in the encoding, or that would not be written back
+    /// unchanged.
     #[error("it holds bytes that are not {encoding}")]
     NotIn {
-        /// The encoding's name.
+        /// Name of the encoding.
         encoding: &'static str,
     },
 }
 
-/// Why a text cannot be written in the encoding of its file.
+/// An error for a text that cannot be written in the encoding of its file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{encoding} has no {character:?}")]
 pub struct Unwritable {
-    /// The encoding's name.
+    /// Name of the encoding.
     pub encoding: &'static str,
-    /// A character that it does not have.
+    /// A character that the encoding does not have.
     pub character: char,
 }
 
@@ -37,9 +41,10 @@ const UTF_16LE_MARK: &[u8] = b"\xff\xfe";
 const UTF_16BE_MARK: &[u8] = b"\xfe\xff";
 
 impl Document {
-    /// Reads the content of a file in an encoding; without one, in that which its byte order mark says, or UTF-8.
+    /// Decodes the content of a file. The default encoding is the one that the byte order mark
+    /// names, or else UTF-8.
     ///
-    /// Text in UTF-8 may hold other bytes, too: they are kept, and no edit can name them.
+    /// A file read as UTF-8 may have invalid bytes: these are preserved, and no edit can name them.
     ///
     /// # Errors
     /// [`Unreadable`].
@@ -72,32 +77,35 @@ impl Document {
             return Err(Unreadable::Binary);
         }
         let document = Self { text: text.into_owned().into_bytes(), encoding, mark };
-        // Some encodings write the same character in several ways, and what is not edited must come out as it was.
+        // Some encodings write one character in several ways, and text that is not edited must be
+        // written back unchanged.
         if document.write(&document.text).ok().as_ref() != Some(&bytes) {
             return Err(not_in);
         }
         Ok(document)
     }
 
-    /// The text: UTF-8, without a byte order mark.
+    /// Returns the text in UTF-8, without a byte order mark. A file that was read as UTF-8 may have
+    /// invalid bytes.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The name of its encoding.
+    /// Returns the name of the encoding.
     pub fn encoding(&self) -> &'static str {
         self.encoding.name()
     }
 
-    /// Whether text with characters beyond ASCII can be put into it.
+    /// Returns true if the document accepts text with characters beyond ASCII: false for UTF-8 with
+    /// invalid bytes.
     pub fn takes_any_character(&self) -> bool {
         self.encoding != UTF_8 || std::str::from_utf8(&self.text).is_ok()
     }
 
-    /// The bytes of a file that has this text instead.
+    /// Returns the bytes of the file with `text` as its content.
     ///
     /// # Errors
-    /// [`Unwritable`] where a character is not in the file's encoding.
+    /// [`Unwritable`] if the file's encoding lacks a character.
     pub fn write(&self, text: &[u8]) -> Result<Vec<u8>, Unwritable> {
         let mut bytes = self.mark.to_vec();
         if self.encoding == UTF_8 {

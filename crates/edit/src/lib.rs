@@ -1,8 +1,9 @@
-//! From a text and what should change in it to the new text: replacements, patches, and what to say where they do not fit.
+//! Computes the new text from a text and a change: replacements, patches, and reports of changes
+//! that do not fit.
 //!
-//! What is not replaced is kept byte for byte: line ends, a byte order mark, tabs, the end of the file.
-//! A place is found exactly or not at all; where a patch may drift, it drifts only to a place that is the only one, and that
-//! is told.
+//! Text that is not replaced is preserved byte for byte: line ends, byte order mark, tabs, end of
+//! the file. A place is found exactly or not at all. A hunk of a patch may drift, but only to a
+//! place that is unique, and the drift is reported.
 //!
 //! This crate is pure: it reads and writes no file and knows no tools.
 
@@ -18,7 +19,7 @@ pub use document::{Document, Unreadable, Unwritable};
 pub use nearest::{Near, nearest};
 pub use replace::{Count, Place, Refused, Replaced, Replacement, replace};
 
-/// The line, counted from 1, in which the byte at `offset` lies.
+/// Returns the number, counted from 1, of the line that contains the byte at `offset`.
 pub fn line_of(text: &[u8], offset: usize) -> usize {
     memchr::memchr_iter(b'\n', &text[..offset.min(text.len())]).count() + 1
 }

@@ -1,10 +1,12 @@
+//! Line ends: matches text with LF against files with CRLF.
+
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A text in which every line ends with LF alone, and where the CR of each CRLF was.
+/// A text in which every line ends with LF, and the positions of the removed CRs.
 pub(crate) struct Plain<'a> {
     pub(crate) text: Cow<'a, [u8]>,
-    /// The places, in `text`, of those LF that had a CR before them.
+    /// Positions, in `text`, of each LF that had a CR before it.
     carriage_returns: Vec<usize>,
 }
 
@@ -25,14 +27,15 @@ impl<'a> Plain<'a> {
         Self { text: Cow::Owned(plain), carriage_returns }
     }
 
-    /// The same range in the text as it was.
+    /// Maps a range of `text` to the range in the original text.
     pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let at = |place: usize| place + self.carriage_returns.partition_point(|lf| *lf < place);
         at(range.start)..at(range.end)
     }
 }
 
-/// How the line ends in which the byte at `offset` lies, or the one before it where it is the last.
+/// Returns the line end of the line that contains the byte at `offset`, or of the previous line if
+/// that line is the last.
 pub(crate) fn line_end_at(text: &[u8], offset: usize) -> &'static [u8] {
     let ends_with_crlf = |lf: usize| lf > 0 && text[lf - 1] == b'\r';
     let next = memchr::memchr(b'\n', &text[offset..]).map(|at| offset + at);
@@ -42,7 +45,7 @@ pub(crate) fn line_end_at(text: &[u8], offset: usize) -> &'static [u8] {
     }
 }
 
-/// The text with CRLF in place of LF where `end` says so.
+/// Returns the text with LF replaced by CRLF if `end` is CRLF.
 pub(crate) fn with_line_ends<'a>(text: &'a [u8], end: &[u8]) -> Cow<'a, [u8]> {
     if end == b"\n" || memchr::memchr(b'\n', text).is_none() {
         return Cow::Borrowed(text);

@@ -1,43 +1,45 @@
+//! A search for the places of a file that are most similar to a text that it does not have.
+
 use std::collections::HashSet;
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// A place that is like a text that is not there.
+/// A place of a file that is similar to a text that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Near {
-    /// Its first line, from 1.
+    /// First line, counted from 1.
     pub line: usize,
-    /// Its last line.
+    /// Last line.
     pub end_line: usize,
-    /// Whether it differs in white space alone.
+    /// True if the place differs only in white space.
     pub white_space_only: bool,
-    /// Character by character: `[-only in the text that was looked for-]`, `{+only in the file+}`.
+    /// Difference by characters: `[-only in the wanted text-]`, `{+only in the file+}`.
     pub difference: String,
 }
 
-/// How many places are told of.
+/// Maximum number of places that are reported.
 const MOST: usize = 3;
-/// How many are compared character by character to find those.
+/// Number of candidates that are compared character by character.
 const CANDIDATES: usize = 6;
-/// The part of a text that is looked through, in bytes: a second of work at most.
+/// Maximum number of bytes of a text that are searched: at most one second of work.
 const LONGEST_TEXT: usize = 128 << 20;
-/// Lines, and characters, of the two texts that are compared with one another.
+/// Maximum number of lines, and of characters, of each of the two texts that are compared.
 const MOST_LINES: usize = 200;
 const MOST_CHARACTERS: usize = 1_500;
-/// Below this likeness, in per cent, a place is no help.
+/// Minimum similarity of a reported place, in per cent.
 const LEAST_LIKENESS: usize = 45;
-/// Bytes below which a text is short.
+/// Length in bytes below which a text is short.
 const SHORT: usize = 24;
 /// Characters of an unchanged run that are shown on each side of a change.
 const SHOWN_AROUND: usize = 30;
-/// Of one difference, in characters.
+/// Maximum length of one difference, in characters.
 const LONGEST_DIFFERENCE: usize = 800;
 
-/// The places in `text` that are most like `wanted`, the best first.
+/// Returns the places in `text` that are most similar to `wanted`, the best first.
 ///
-/// One pass over the text finds the windows that share most with what is wanted; only those are compared in full. So a large
-/// file costs one look at each of its bytes.
+/// One pass over the text finds the windows that share most with `wanted`, and only these are
+/// compared in full. So each byte of a large file is read once.
 pub fn nearest(text: &[u8], wanted: &[u8]) -> Vec<Near> {
     let text = &text[..text.len().min(LONGEST_TEXT)];
     let wanted_lines: Vec<&[u8]> = lines(wanted).take(MOST_LINES).collect();
@@ -60,16 +62,16 @@ struct Window {
     score: usize,
 }
 
-/// What one line has in common with what is wanted.
+/// Score of one line: its similarity to the wanted text.
 struct Scored {
     bytes: Range<usize>,
     shared: usize,
 }
 
-/// The best windows of as many lines as are wanted, none of which overlap.
+/// Returns the best windows that do not overlap, each as high as the wanted text.
 fn windows(text: &[u8], wanted: &[&[u8]]) -> Vec<Window> {
     let wanted: Vec<Vec<u8>> = wanted.iter().map(|line| squeezed(line)).collect();
-    // In a short text, one slip spoils most runs of three.
+    // In a short text, one typing error changes most runs of three bytes.
     let width = if wanted.iter().map(Vec::len).sum::<usize>() < SHORT { 2 } else { 3 };
     let mut grams = Grams { width, table: vec![0; 1 << 10] };
     let mut short = HashSet::new();
@@ -107,7 +109,7 @@ fn windows(text: &[u8], wanted: &[&[u8]]) -> Vec<Window> {
     best
 }
 
-/// Keeps the window among the best ones, unless it overlaps a better one.
+/// Adds the window to the best ones, unless it overlaps a better one.
 fn keep(best: &mut Vec<Window>, window: Window) {
     if best.len() == CANDIDATES && best.iter().all(|other| other.score >= window.score) {
         return;
@@ -126,9 +128,10 @@ fn keep(best: &mut Vec<Window>, window: Window) {
     best.push(window);
 }
 
-/// Which short runs of bytes occur, as a table of bits: a few that do not are taken for others.
+/// A set of the short byte runs that occur, as a table of bits. A run that does not occur can be
+/// reported as one that does.
 struct Grams {
-    /// Bytes of a run.
+    /// Bytes per run.
     width: usize,
     table: Vec<u64>,
 }
@@ -153,18 +156,18 @@ impl Grams {
             self.table[word] & bit != 0
         };
         let shared = text.windows(self.width).filter(has).count();
-        // A line that has much else is less like it than one that has not.
+        // A line with much other text is less similar.
         (3 * shared).saturating_sub(text.len() + 1 - self.width)
     }
 }
 
-/// Compares a window with what is wanted; gives how alike they are in per cent.
+/// Compares a window with the wanted text. Returns their similarity in per cent.
 fn compare(window: &[u8], first_line: usize, wanted: &[u8]) -> Option<(usize, Near)> {
     let white_space_only = contains(&squeezed(window), &squeezed(wanted));
     let end_line = first_line + lines(window).count().saturating_sub(1);
     let wanted = String::from_utf8_lossy(wanted);
     let window = String::from_utf8_lossy(window);
-    // Whole lines that are alike at the beginning need not be compared.
+    // Equal whole lines at the beginning need no comparison.
     let alike: usize = window
         .split_inclusive('\n')
         .zip(wanted.split_inclusive('\n'))
@@ -184,7 +187,8 @@ fn compare(window: &[u8], first_line: usize, wanted: &[u8]) -> Option<(usize, Ne
     if likeness < LEAST_LIKENESS && !white_space_only {
         return None;
     }
-    // What stands before and behind on the same lines is no difference: the text may begin and end within a line.
+    // Text before and after the match on the same lines is no difference: the wanted text may begin
+    // and end within a line.
     let within = |operation: Option<&DiffOp>| matches!(operation, Some(DiffOp::Insert { .. }));
     let mut shown = Shown::default();
     if within(operations.first()) && alike == 0 {
@@ -210,7 +214,7 @@ fn compare(window: &[u8], first_line: usize, wanted: &[u8]) -> Option<(usize, Ne
     Some((likeness, Near { line: first_line, end_line, white_space_only, difference: shown.finished() }))
 }
 
-/// A difference as it is shown.
+/// A difference in the form in which it is shown.
 #[derive(Default)]
 struct Shown(String);
 

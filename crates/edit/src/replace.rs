@@ -1,3 +1,5 @@
+//! Replaces exact texts in a content, all or none.
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -6,96 +8,96 @@ use memchr::memmem;
 use crate::line_ends::{Plain, line_end_at, with_line_ends};
 use crate::{Edited, Near, line_of, nearest};
 
-/// One text that takes the place of another.
+/// One replacement of a text by another.
 #[derive(Debug, Clone, Copy)]
 pub struct Replacement<'a> {
-    /// What is there. Not empty.
+    /// Text to find. Not empty.
     pub old: &'a str,
-    /// What is to be there.
+    /// Text that replaces it.
     pub new: &'a str,
-    /// How often `old` must be there. All of them are replaced.
+    /// Required number of occurrences of `old`. All of them are replaced.
     pub count: Count,
 }
 
-/// How often a text must be there.
+/// A required number of occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// As often as this.
+    /// Exactly this number.
     Exactly(usize),
-    /// At least once.
+    /// One or more.
     Any,
 }
 
-/// A text in which everything was replaced.
+/// The result of a list of replacements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
     /// The new text.
     pub text: Vec<u8>,
-    /// What was replaced by what, in order; only what differs.
+    /// Ranges that changed, in order.
     pub edited: Vec<Edited>,
-    /// How many places were replaced.
+    /// Number of replaced occurrences.
     pub count: usize,
 }
 
-/// Why nothing was replaced. Replacements are counted from 0.
+/// A reason why nothing was replaced. Indexes count replacements from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// The text is not there.
+    /// The content does not have the text.
     Absent {
-        /// Which replacement.
+        /// Index of the replacement.
         index: usize,
-        /// The places that are most like it, the best first.
+        /// The most similar places, the best first.
         nearest: Vec<Near>,
-        /// An earlier replacement that would bring it in.
+        /// Index of an earlier replacement whose new text would bring in the missing text.
         comes_with: Option<usize>,
     },
-    /// The text is there more or less often than it must be.
+    /// The number of occurrences differs from the required one.
     Count {
-        /// Which replacement.
+        /// Index of the replacement.
         index: usize,
-        /// How often it is there.
+        /// Number of occurrences.
         found: usize,
-        /// How often it must be there.
+        /// Required number of occurrences.
         wanted: usize,
         /// The first places.
         places: Vec<Place>,
     },
-    /// Two replacements want to replace the same text.
+    /// Two replacements overlap.
     Overlap {
-        /// The one that begins first.
+        /// Index of the replacement that begins first.
         first: usize,
-        /// The other one.
+        /// Index of the other replacement.
         second: usize,
-        /// Where.
+        /// Line of the overlap.
         line: usize,
     },
 }
 
-/// A line, for people.
+/// A line of a text, as people read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// From 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// What is there, shortened.
+    /// Text of the line, shortened.
     pub text: String,
 }
 
-/// How many places are told of.
+/// Maximum number of places that are reported.
 const MOST_PLACES: usize = 5;
-/// Of one line.
+/// Maximum number of characters of a shown line.
 const MOST_CHARACTERS: usize = 120;
 
 struct Found {
     index: usize,
     range: Range<usize>,
-    /// What goes there, as it is written.
+    /// Replacement with the file's line ends.
     new: Vec<u8>,
 }
 
-/// Replaces all of it, or nothing.
+/// Applies all replacements, or none.
 ///
-/// Every text is looked for in the text as it is given, and not in what another replacement makes of it. LF in a replacement
-/// stands for whatever ends the lines there; one that names CR itself is first taken literally.
+/// Each text is searched for in the original text, and not in the result of another replacement. LF
+/// in a replacement matches any line end. A replacement that contains CR is first tried literally.
 ///
 /// # Errors
 /// [`Refused`].
@@ -151,7 +153,8 @@ fn find(
     if places.is_empty() || old == new {
         return Err(Refused::Absent { index, nearest: nearest(text, old), comes_with: None });
     }
-    // A single text that overlaps itself is there twice: it would be chance which is meant.
+    // A single occurrence that overlaps another counts as two, because the choice between them
+    // would be arbitrary.
     let again = |place: usize| {
         let behind = &searched[place + 1..(place + 2 * old.len() - 1).min(searched.len())];
         memmem::find(behind, old).map(|at| place + 1 + at)
@@ -164,7 +167,7 @@ fn find(
         let starts: Vec<usize> = all.map(|place| original(place..place).start).collect();
         return Err(Refused::Count { index, found: starts.len(), wanted, places: shown(text, &starts) });
     }
-    // What both have in common stays as it is, line ends included.
+    // The common beginning and end stay unchanged, including their line ends.
     let before = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let shorter = old.len().min(new.len()) - before;
     let same_ends = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
@@ -190,14 +193,14 @@ fn shown(text: &[u8], starts: &[usize]) -> Vec<Place> {
     starts.iter().take(MOST_PLACES).map(|start| place_at(text, *start)).collect()
 }
 
-/// The line in which a byte lies.
+/// Returns the line that contains the byte at `offset`.
 pub(crate) fn place_at(text: &[u8], offset: usize) -> Place {
     let start = memchr::memrchr(b'\n', &text[..offset]).map_or(0, |at| at + 1);
     let end = memchr::memchr(b'\n', &text[offset..]).map_or(text.len(), |at| offset + at);
     Place { line: line_of(text, offset), text: shortened(&text[start..end]) }
 }
 
-/// A line as people see it, shortened.
+/// Returns a line as people read it, shortened.
 pub(crate) fn shortened(line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line);
     let line = line.trim_end_matches(['\r', '\n']);
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(replaced("a\nb\r\nc\n", &[one("b\nc", "b\nd")]), "a\nb\r\nd\n");
         assert_eq!(replaced("a\r\nb", &[one("b", "b\nc")]), "a\r\nb\r\nc");
         assert_eq!(replaced("a\nb", &[one("a\r\nb", "a\r\nc")]), "a\nc");
-        // Whoever names CR means it, where it is there.
+        // A CR in a replacement is literal if the file has it.
         assert_eq!(replaced("a\r\nb\r\n", &[one("a\r\n", "a\n")]), "a\nb\r\n");
         assert_eq!(replaced("x\n", &[one("x", "x\r")]), "x\r\n");
     }
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!((replaced("aaa", &[any]), replaced("aaaa", &[any])), ("ba".into(), "bb".into()));
         let refused = replace(b"abc", &[one("ab", "x"), one("bc", "y")]).unwrap_err();
         assert!(matches!(refused, Refused::Overlap { first: 0, second: 1, .. }), "{refused:?}");
-        // Texts that overlap in what they keep alone can both be meant.
+        // Texts that overlap only in what they leave unchanged are both applied.
         assert_eq!(replaced("{a}\n{b}\n", &[one("{a}\n{", "{x}\n{"), one("\n{b}", "\n{y}")]), "{x}\n{y}\n");
     }
 }

@@ -1,4 +1,4 @@
-//! A stream of which the first bytes were read ahead.
+//! A stream with a read-ahead buffer.
 
 use std::io;
 use std::pin::Pin;
@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Bytes that are read at once while something is looked for in them.
+/// Bytes per read while the buffer is searched.
 const AT_ONCE: usize = 16 * 1024;
 
-/// The stream, and what was read of it and not used yet. Reading gives that first.
+/// A stream and the bytes that were read from it and not yet used. Reads return these bytes first.
 #[derive(Debug)]
 pub(crate) struct Ahead<S> {
     pub(crate) bytes: BytesMut,
@@ -24,7 +24,7 @@ impl<S> Ahead<S> {
 }
 
 impl<S: AsyncRead + Unpin> Ahead<S> {
-    /// Reads more ahead. Gives how much; nothing at the end.
+    /// Reads more into the buffer. Returns the number of bytes; 0 at the end of the stream.
     pub(crate) async fn fill(&mut self) -> io::Result<usize> {
         self.bytes.reserve(AT_ONCE);
         self.stream.read_buf(&mut self.bytes).await

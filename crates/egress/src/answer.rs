@@ -1,15 +1,15 @@
-//! What the proxy itself answers: why it does not go on.
+//! Responses of the proxy itself to requests that it refuses.
 
 use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// A request that is not carried, and why.
+/// A request that is not forwarded, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The status of HTTP.
+    /// HTTP status code.
     pub(crate) status: u16,
-    /// A sentence for who asked.
+    /// A sentence for the client.
     pub(crate) reason: String,
 }
 
@@ -39,14 +39,14 @@ impl Refusal {
         }
     }
 
-    /// The reason in one line, whatever was in the name of the host.
+    /// Returns the reason in one line, with control characters of the host name replaced.
     pub(crate) fn body(&self) -> String {
         let reason: String =
             self.reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         format!("handfast: {reason}\n")
     }
 
-    /// Answers, as the last thing on the connection.
+    /// Sends the response and closes the writing side of the connection.
     pub(crate) async fn send(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let body = self.body();
         let head = format!(

@@ -1,6 +1,7 @@
-//! Certificates for hosts whose connections are opened, from an authority that only the cells of one session trust.
+//! Certificates for hosts whose connections are opened, issued by an authority that only the cells
+//! of one session trust.
 //!
-//! Its key is in this process alone, and gone with it.
+//! The key of the authority exists in the memory of this process only.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,21 +19,21 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// The protocols that are spoken on an opened connection (RFC 7301): what is swapped and covered are the messages of HTTP.
+/// ALPN protocols on an opened connection (RFC 7301). The proxy swaps and redacts in HTTP messages only.
 pub(crate) const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Whom servers may have their certificates from.
+/// The authorities that servers' certificates must chain to.
 #[derive(Debug, Clone)]
 pub struct Trust {
     roots: Vec<CertificateDer<'static>>,
 }
 
 impl Trust {
-    /// Whom this system trusts. Blocks while files are read.
+    /// Loads the authorities of this system. Blocks while files are read.
     ///
     /// # Errors
-    /// Where that cannot be read.
+    /// The first error of the system's store, if no certificate could be read.
     pub fn of_system() -> io::Result<Self> {
         let loaded = rustls_native_certs::load_native_certs();
         match loaded.errors.into_iter().next() {
@@ -41,29 +42,29 @@ impl Trust {
         }
     }
 
-    /// One authority alone.
+    /// Trusts a single authority.
     pub fn of(authority: CertificateDer<'static>) -> Self {
         Self { roots: vec![authority] }
     }
 }
 
-/// The authority of one session, and whom this proxy itself trusts in its name.
+/// The authority of one session, with the authorities that this proxy trusts for servers.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
-    /// The key of all certificates that it gives.
+    /// Key of all certificates that the authority issues.
     key: KeyPair,
     provider: Arc<CryptoProvider>,
     given: Mutex<HashMap<Host, Arc<ServerConfig>>>,
-    /// For servers that are to speak HTTP/1.1, and for those that may speak HTTP/2 too.
+    /// TLS configurations for servers: HTTP/1.1 only, and HTTP/2 with HTTP/1.1.
     servers: [Arc<ClientConfig>; 2],
     bundle: String,
 }
 
 impl Authority {
-    /// Makes one.
+    /// Creates the authority with new keys.
     ///
     /// # Errors
-    /// Where there is no chance to make keys of, or a certificate of `trust` cannot be read by any means.
+    /// An error if the system has no randomness for keys, or a certificate cannot be made.
     pub fn make(trust: &Trust) -> io::Result<Self> {
         let mut parameters = CertificateParams::new(Vec::<String>::new()).map_err(io::Error::other)?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -73,7 +74,7 @@ impl Authority {
         let issuer = CertifiedIssuer::self_signed(parameters, make_key()?).map_err(io::Error::other)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
-        // A system may have certificates that are too old to be read; the others count.
+        // Skip certificates of the system that are too old to be parsed.
         roots.add_parsable_certificates(trust.roots.iter().cloned());
         let mut servers = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -95,22 +96,23 @@ impl Authority {
         })
     }
 
-    /// What programs in the cells are to trust, in PEM: this authority, and whom the system trusts.
+    /// Returns the certificates that programs in the cells must trust, in PEM: this authority, and
+    /// those of the system.
     pub fn bundle(&self) -> &str {
         &self.bundle
     }
 
-    /// With what this proxy speaks HTTP/1.1 to servers.
+    /// Returns the TLS configuration for servers with HTTP/1.1.
     pub(crate) fn servers(&self) -> Arc<ClientConfig> {
         self.servers[0].clone()
     }
 
-    /// With what it speaks HTTP/2, or where a server does not, HTTP/1.1.
+    /// Returns the TLS configuration for servers with HTTP/2, and with HTTP/1.1 for servers without HTTP/2.
     pub(crate) fn servers_of_both(&self) -> Arc<ClientConfig> {
         self.servers[1].clone()
     }
 
-    /// With what it speaks to who means this host.
+    /// Returns the TLS configuration with which this proxy poses as `host` to a program.
     pub(crate) fn in_place_of(&self, host: &Host) -> io::Result<Arc<ServerConfig>> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = given.get(host) {

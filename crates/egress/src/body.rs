@@ -1,4 +1,4 @@
-//! The body of a request as it comes, taken out of its frame.
+//! The body of a request as it arrives, with its framing removed.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::ahead::Ahead;
 use crate::answer::Refusal;
 use crate::head::Framing;
 
-/// How long the next part of a body may take to come.
+/// Maximum wait for the next part of a body.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The most that the line before a chunk may have, and all trailers together, in bytes.
+/// Maximum length of the line before a chunk, and of all trailers together, in bytes.
 const LONGEST_LINE: usize = 1024;
 const LONGEST_TRAILERS: usize = 16 * 1024;
 
-/// How far a body was read.
+/// Position within a body.
 #[derive(Debug)]
 pub(crate) enum Reading {
-    /// So many bytes are left, of the body or of a chunk; behind a chunk there are others.
+    /// `bytes` are left of the body or of a chunk. After a chunk, more chunks follow.
     Left { bytes: u64, in_chunk: bool },
-    /// The line before a chunk comes next.
+    /// The size line of a chunk follows.
     Size,
-    /// The end of a chunk's last line comes next.
+    /// The line end after a chunk's data follows.
     ChunkEnd,
-    /// Trailers come next, of which so many bytes were read. They are not passed on.
+    /// Trailers follow. The value counts their bytes read so far. Trailers are not passed on.
     Trailers(usize),
-    /// It has ended.
+    /// The body has ended.
     Ended,
 }
 
@@ -41,10 +41,10 @@ impl Reading {
         }
     }
 
-    /// The next part; none at the end.
+    /// Returns the next part of the body; `None` at its end.
     ///
     /// # Errors
-    /// Where the body is not framed as it said.
+    /// A [`Refusal`] if the body contradicts its framing or does not arrive in time.
     pub(crate) async fn next(
         &mut self,
         client: &mut Ahead<impl AsyncRead + Unpin>,
@@ -99,7 +99,7 @@ impl Reading {
     }
 }
 
-/// The next line, without its end, which is a carriage return and a line feed and nothing else.
+/// Reads the next line without its end. The end must be exactly a carriage return and a line feed.
 async fn line(client: &mut Ahead<impl AsyncRead + Unpin>, longest: usize) -> Result<Bytes, Refusal> {
     loop {
         if let Some(at) = memchr::memchr(b'\n', &client.bytes) {

@@ -1,4 +1,4 @@
-//! Requests of HTTP, one after the other: each is read, judged and written anew.
+//! HTTP/1 requests, one after the other: each is read, judged and rewritten.
 
 use std::io;
 use std::sync::Arc;
@@ -29,37 +29,39 @@ use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
 use crate::{Gate, Way};
 
-/// How long a connection waits for its next request.
+/// Maximum wait for the next request on a connection.
 pub(crate) const KEPT: Duration = Duration::from_mins(1);
 
-/// Bodies up to this many bytes are put together before they are sent, where a secret may stand in them, so that they can be sent
-/// with their length: some servers take no others.
+/// Maximum length of a body that is buffered when it may contain a placeholder, in bytes. A
+/// buffered body is sent with its length, because some servers accept no other.
 pub(crate) const WHOLE: u64 = 1024 * 1024;
 
-/// Where the requests of a connection may go.
+/// Limits on the destinations of a connection's requests.
 #[derive(Debug)]
 pub(crate) struct Scope {
     pub(crate) door: Door,
-    /// What the connection itself was asked for: a host, or for one that came to an address perhaps that address.
+    /// Host and port that the connection itself was opened for. For a connection to an address, the
+    /// host may be that address.
     pub(crate) meant: Option<(Host, u16)>,
-    /// Whether it is one by TLS that was opened.
+    /// True if this is a TLS connection that the proxy opened.
     pub(crate) opened: bool,
     pub(crate) place: Arc<Place>,
 }
 
 impl Scope {
-    /// Makes the scope of a connection that is not opened.
+    /// Creates the scope of a connection that is not opened.
     pub(crate) fn of(door: Door, meant: Option<(Host, u16)>, place: &Arc<Place>) -> Self {
         Self { door, meant, opened: false, place: place.clone() }
     }
 
-    /// The port that is not named in the header `Host`.
+    /// Returns the port that the `Host` header may omit.
     fn own_port(&self) -> u16 {
         if self.opened { 443 } else { 80 }
     }
 }
 
-/// Carries requests until the connection ends. The first may have been read already, and the connection to where they go be there.
+/// Forwards requests until the connection ends. `first` is a request that was already read,
+/// `server` an existing connection to its destination.
 pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
     session: &Session<G>,
     client: Ahead<S>,
@@ -158,10 +160,11 @@ async fn exchange<G: Gate>(
     let begun = AtomicBool::new(false);
     let uploading = async {
         if let Some(whole) = whole {
-            // That nobody takes it shows in the answer.
+            // If no receiver takes the body, the response tells why.
             sender.send(whole).await;
         }
-        // Where it is refused, its sender goes without a word, so that the server does not take what it has for all of it.
+        // On a refusal, the sender is dropped without an end, so that the server does not take the
+        // part for the whole.
         let is_taken = send_on(&mut reading, reader, body, &swapping, &sender).await?;
         sender.end();
         Ok::<_, Refusal>(is_taken)
@@ -188,17 +191,18 @@ async fn exchange<G: Gate>(
             answered = &mut answering => break answered?,
         }
     };
-    // Of a body that nobody wanted to its end, the rest would be taken for a request.
+    // If the body was not read to its end, its rest would be read as a request: close the connection.
     Ok(if uploaded == Some(true) { next } else { Next::None })
 }
 
-/// Whether the connection is to be one of the protocol WebSocket (RFC 6455). Other protocols may be offered, and nobody has to take them.
+/// Returns true if the request asks for the WebSocket protocol (RFC 6455). Servers may ignore
+/// offers of other protocols.
 fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
     let values = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))
 }
 
-/// Sends a body on as it comes. Says whether all of it was taken.
+/// Forwards a body as it arrives. Returns true if all of it was accepted.
 async fn send_on<G: Gate>(
     reading: &mut Reading,
     reader: &mut Ahead<impl AsyncRead + Unpin>,
@@ -208,7 +212,7 @@ async fn send_on<G: Gate>(
 ) -> Result<bool, Refusal> {
     while let Some(part) = reading.next(reader).await? {
         let part = body.next(part, swapping).await?;
-        // A server that wants no more of it has said why, or is gone.
+        // A server that accepts no more has already answered, or has closed the connection.
         if !part.is_empty() && !to.send(part).await {
             return Ok(false);
         }
@@ -217,7 +221,7 @@ async fn send_on<G: Gate>(
     Ok(rest.is_empty() || to.send(rest).await)
 }
 
-/// A connection to where requests go.
+/// Connects to the destination of the requests.
 async fn open<G: Gate>(
     session: &Session<G>,
     scope: &Scope,
@@ -233,7 +237,8 @@ async fn open<G: Gate>(
     made.map_err(|error| Refusal::unreachable(format!("{host} cannot be spoken to: {error}")))
 }
 
-/// Where a request goes, and the path that is asked for there; or what it was for, and why it goes nowhere.
+/// Returns the destination of a request, and the path to request there. If the request is refused,
+/// returns its destination (if known) and the reason.
 #[expect(clippy::type_complexity, reason = "said once, in the line above")]
 pub(crate) fn place(
     scope: &Scope,
@@ -261,8 +266,8 @@ pub(crate) fn place(
         return refuse(format!("the request is for {host}:{port} and its header Host names another"));
     }
     match &scope.meant {
-        // A program may connect to an address that it has from elsewhere; the name is looked up anew, so the address counts for
-        // nothing. Asked for by CONNECT it is what counts.
+        // A program may connect to an address that it has from elsewhere. The name is resolved
+        // anew, so this address is ignored. An address that was requested by CONNECT is binding.
         Some((Host::Address(_), _)) if scope.door == Door::Everywhere => {}
         Some((meant, at)) if *meant != host || *at != port => {
             return refuse(format!("the connection is to {meant}:{at} and its request for {host}:{port}"));
@@ -297,7 +302,8 @@ pub(crate) fn request(
         _ => drop(head.headers.remove(CONTENT_LENGTH)),
     }
     if scope.opened {
-        // What comes back is looked through for secrets, so it must be readable, and whole: parts of a value are not known.
+        // The response is searched for secrets, so it must be uncompressed, and complete: parts of
+        // a value are not recognized.
         head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         head.headers.remove(RANGE);
         head.headers.remove(IF_RANGE);

@@ -1,5 +1,5 @@
-//! The head of a request, read so that nobody can read another request out of the same bytes: whatever parsers are known to
-//! disagree about is refused.
+//! Strict parsing of request heads. Constructs that parsers are known to read differently are
+//! refused, so that no other parser reads another request from the same bytes.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use tokio::io::AsyncRead;
 use crate::ahead::Ahead;
 use crate::answer::Refusal;
 
-/// The most that a head may have, in bytes and in headers: what the largest servers take, several times.
+/// Maximum size of a head, in bytes and in headers: several times what the largest servers accept.
 pub(crate) const LARGEST: usize = 64 * 1024;
 pub(crate) const MOST_HEADERS: usize = 128;
 
@@ -25,28 +25,28 @@ pub(crate) struct Head {
     pub(crate) framing: Framing,
 }
 
-/// What a request is for.
+/// Target of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `CONNECT host:port`.
     Connect(Host, u16),
-    /// A whole URL of HTTP: the path with its query.
+    /// Absolute HTTP URL: host, port, and path with query.
     Absolute(Host, u16, String),
     /// A path with its query, or `*`.
     Path(String),
 }
 
-/// Where a body ends.
+/// End of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// After so many bytes.
+    /// The body has a fixed length in bytes.
     Length(u64),
-    /// After a chunk of no bytes.
+    /// The body ends with an empty chunk.
     Chunked,
 }
 
 impl Head {
-    /// The host that the header names, and the port if it does.
+    /// Returns the host of the `Host` header, and its port if the header names one.
     pub(crate) fn host(&self) -> Result<Option<(Host, Option<u16>)>, Refusal> {
         let Some(value) = self.headers.get(HOST) else { return Ok(None) };
         let text = value.to_str().map_err(|_| Refusal::malformed("the header Host is no text"))?;
@@ -54,14 +54,14 @@ impl Head {
     }
 }
 
-/// Reads a head. None where the connection ends before one begins.
+/// Reads a head. Returns `None` if the connection ends before its first byte.
 ///
 /// # Errors
-/// Why it is refused.
+/// The reason why the head is refused.
 pub(crate) async fn read(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<Option<Head>, Refusal> {
     let mut looked_at = 0_usize;
     loop {
-        // The end may lie across two reads.
+        // The end of the head may span two reads.
         let from = looked_at.saturating_sub(3);
         let rest = client.bytes.get(from..).unwrap_or_default();
         if let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") {
@@ -83,7 +83,7 @@ pub(crate) async fn read(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<O
     }
 }
 
-/// Refuses what only some take for the end of a line, or for a line that goes on.
+/// Refuses line ends and continuation lines that only some parsers recognize.
 fn plain_lines(head: &[u8], whole: bool) -> Result<(), Refusal> {
     for at in memchr::memchr3_iter(b'\n', b'\r', 0, head) {
         let (before, after) = (at.checked_sub(1).and_then(|before| head.get(before)), head.get(at + 1));
@@ -152,7 +152,7 @@ fn read_target(method: &Method, target: &str) -> Result<Target, Refusal> {
     Ok(Target::Absolute(url.host().clone(), url.port(), url.path_and_query().to_owned()))
 }
 
-/// `host` or `host:port`.
+/// Parses `host` or `host:port`.
 fn authority(text: &str) -> Result<(Host, Option<u16>), Refusal> {
     let wrong = |why: String| Refusal::malformed(format!("{text:?} names no host: {why}"));
     let after_brackets = text.rfind(']').map_or(0, |end| end + 1);

@@ -1,7 +1,7 @@
-//! The host that a TLS hello names.
+//! The host name in a TLS ClientHello (SNI).
 //!
-//! The hello is read by the library that speaks TLS elsewhere here, so it may come in any number of records and pieces; what that
-//! refuses goes nowhere.
+//! The hello is parsed by the TLS library, so it may arrive in any number of records and pieces. A
+//! hello that the library refuses is not forwarded.
 
 use std::time::Duration;
 
@@ -14,19 +14,20 @@ use crate::ahead::Ahead;
 /// The first byte of a connection that begins with a handshake of TLS (RFC 8446, section 5.1).
 pub(crate) const HANDSHAKE: u8 = 22;
 
-/// The most that a hello may have, in bytes: several times what keys after quantum computers take.
+/// Maximum size of a hello, in bytes: several times what post-quantum keys need.
 const LARGEST: usize = 64 * 1024;
 
-/// How long a hello, or the head of a request, may take to come.
+/// Maximum wait for a hello, or for the head of a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An alert that ends a connection: access denied, fatal (RFC 8446, section 6.2).
+/// TLS alert that ends a connection: access denied, fatal (RFC 8446, section 6.2).
 pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
-/// Reads a hello ahead and gives the name in it, in lower case; none where it has none. All of it stays to be read.
+/// Reads a hello ahead and returns its host name, in lower case; `None` if the hello has none. All
+/// bytes stay in the buffer.
 ///
 /// # Errors
-/// Why it is none, in words for who sent it.
+/// A description for the client, if the bytes are not a TLS hello.
 pub(crate) async fn read(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
     timeout(PATIENCE, read_whole(client))
         .await

@@ -1,18 +1,22 @@
-//! The way out of a network of cells: a proxy that takes the connections of commands, has each judged, and carries those that may
-//! go on.
+//! Egress proxy of a network of cells: accepts the connections of commands, has each one judged,
+//! and forwards the allowed ones.
 //!
-//! Programs come in two ways: some know of a proxy (`CONNECT`, requests with a whole URL), the others connect to an address. For
-//! those every name that may be reached has an address of this proxy's, which means nothing elsewhere, and no question about a
-//! name leaves the machine. Either way it is the name that counts: the one that was asked for, that of the TLS hello and that of
-//! each request must be the same, it is looked up once, and what was looked up and checked is dialled.
-//! What is neither TLS nor HTTP goes nowhere.
+//! Some programs know of a proxy (`CONNECT`, requests with an absolute URL); the others connect to
+//! an address. For the latter, the proxy's name server assigns an address to every allowed name.
+//! The address has a meaning only inside the network. No name query leaves the machine.
 //!
-//! TLS goes through untouched, but for hosts that a secret belongs to: there the connection is opened, with a certificate that only
-//! the cells of the session trust, what stands for the secret in the cell is swapped for its value, and in what comes back the value is
-//! covered. HTTP is read request by request, and written anew, so that nobody behind this proxy reads another
-//! request than it did. An opened connection may be one of HTTP/2 on either side.
+//! Decisions are made by name. The requested name, the name in the TLS hello and the name in each
+//! request must be equal. The proxy resolves the name once, checks the addresses, and dials only
+//! these. Traffic other than TLS and HTTP is refused.
 //!
-//! This crate knows no policy and no tools: a [`Gate`] says what may go where. It runs on a thread of its own.
+//! TLS passes through unchanged, except for hosts that a secret is bound to. For these hosts, the
+//! proxy opens the connection with a certificate that only the cells of the session trust. On the
+//! way out, placeholders are swapped for the values of secrets; on the way back, these values are
+//! redacted. HTTP is parsed and rewritten request by request, so that no server behind the proxy
+//! reads a different request. An opened connection may use HTTP/2 on either side.
+//!
+//! This crate knows no policy and no tools: a [`Gate`] decides on each destination. The proxy runs
+//! on its own thread.
 
 mod ahead;
 mod answer;
@@ -46,47 +50,49 @@ use tokio::task::AbortHandle;
 pub use authority::{Authority, Trust};
 pub use swap::{Place, Secret, placeholder};
 
-/// The environment by which programs know of the proxy, which listens on `127.0.0.1`. What they serve each other there does not
-/// go through it.
+/// Returns the environment variables that point programs to the proxy, which listens on
+/// `127.0.0.1`. Connections among programs on the loopback device bypass the proxy.
 pub fn variables(proxy_port: u16) -> impl Iterator<Item = (&'static str, String)> {
     let proxy = format!("http://127.0.0.1:{proxy_port}");
-    // Programs agree neither on the case nor on all of the names.
+    // Programs agree neither on the case nor on the full set of names.
     let proxies =
         ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"].map(|name| (name, proxy.clone()));
     let without = ["NO_PROXY", "no_proxy"].map(|name| (name, "localhost,127.0.0.1,::1".to_owned()));
     proxies.into_iter().chain(without)
 }
 
-/// What decides for one network of cells.
+/// The decisions for one network of cells.
 pub trait Gate: Send + Sync + 'static {
-    /// What finds the addresses of names.
+    /// Resolver of host names.
     type Resolver: Resolve + Sync;
 
-    /// Whether the host may be reached at this port. Asked for every connection, and for every request of HTTP.
+    /// Decides whether the host may be reached at this port. Called for every connection, and for
+    /// every HTTP request.
     fn judge(&self, host: &Host, port: u16) -> Verdict;
 
-    /// Whether the host may be reached at any port, so that its name has an address in the cells.
+    /// Returns true if the host may be reached at some port, so that its name gets an address in the cells.
     fn knows(&self, host: &Host) -> bool;
 
-    /// Which addresses beside the public ones the host may lead to.
+    /// Returns the permission for the addresses that the host may resolve to, besides public ones.
     fn permission(&self, host: &Host, port: u16) -> Permission;
 
-    /// What finds the addresses of names.
+    /// Returns the resolver of host names.
     fn resolver(&self) -> &Self::Resolver;
 
-    /// Writes down what was decided. What was allowed goes on when this has ended well, and not otherwise.
+    /// Records a decision. An allowed connection proceeds only if this succeeds.
     fn note(&self, met: Met) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// What opened connections have their certificates from. Without one none is opened.
+    /// Returns the issuer of certificates for opened connections. Without an issuer, no connection
+    /// is opened.
     fn authority(&self) -> Option<&Authority> {
         None
     }
 
-    /// The value that this placeholder stands for, to be sent to this host, in this place, now. It is written down before this ends
-    /// well.
+    /// Returns the value for a placeholder that is to be sent now to this host, at this position.
+    /// The use is recorded before this returns the value.
     ///
     /// # Errors
-    /// Why it is not swapped: a sentence for who tried.
+    /// The reason why the placeholder is not swapped: a sentence for the client.
     fn swap(
         &self,
         _placeholder: &str,
@@ -96,27 +102,29 @@ pub trait Gate: Send + Sync + 'static {
         async { Err("this session has no secrets".to_owned()) }
     }
 
-    /// Whether a secret of the host may stand in a body, which changes the length of that.
+    /// Returns true if a body may contain a secret of the host. A swap there changes the length of
+    /// the body.
     fn swaps_bodies(&self, _host: &Host) -> bool {
         false
     }
 
-    /// What covers secrets in one answer of an opened host.
+    /// Returns the redactor for one response of an opened host.
     fn cover(&self) -> Box<dyn Cover> {
         Box::new(Nothing)
     }
 }
 
-/// Covers secrets in what comes back.
+/// Redacts secrets in one response.
 pub trait Cover: Send {
-    /// What of the body can be shown, now that this part of it has come, or it has ended.
+    /// Takes the next part of the body and returns the redacted bytes that are safe to pass on.
+    /// `ended` marks the last part.
     fn part(&mut self, part: &[u8], ended: bool) -> Vec<u8>;
 
-    /// The value of a header with all secrets covered; none where there is none in it.
+    /// Returns the header value with all secrets redacted; `None` if it contains none.
     fn text(&self, text: &str) -> Option<String>;
 }
 
-/// Where there are no secrets.
+/// Redactor of a session without secrets.
 struct Nothing;
 
 impl Cover for Nothing {
@@ -129,49 +137,49 @@ impl Cover for Nothing {
     }
 }
 
-/// What a gate says.
+/// Decision of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes through untouched.
+    /// The connection passes through unchanged.
     Through,
-    /// It is opened, because a secret belongs to the host.
+    /// The connection is opened, because a secret is bound to the host.
     Opened,
-    /// It does not, and why: a sentence for who tried.
+    /// The connection is refused. The value is a sentence for the client.
     Refused(String),
 }
 
-/// A connection that was decided on, or a question for a name that was not answered.
+/// A decision on a connection, or a name query that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Met {
-    /// The host, as it was understood, or as it was asked for where that was no host.
+    /// Host in normal form, or as requested if the text is not a host.
     pub host: String,
-    /// The port; zero for a question for a name.
+    /// Port; 0 for a name query.
     pub port: u16,
-    /// How it was asked for.
+    /// Kind of the request.
     pub way: Way,
-    /// Why it was refused; none where it was not.
+    /// Reason of the refusal; `None` if the connection was allowed.
     pub refused: Option<String>,
 }
 
-/// How a connection was asked for.
+/// Kind of request for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// `CONNECT`.
     Connect,
     /// TLS to an address.
     Tls,
-    /// A request of HTTP.
+    /// HTTP request.
     Http,
-    /// A question for a name.
+    /// Name query.
     Name,
-    /// A placeholder of a secret.
+    /// Placeholder of a secret.
     Secret,
-    /// Something else.
+    /// Another protocol.
     Other,
 }
 
 impl Way {
-    /// As a word.
+    /// Returns the kind as a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -184,18 +192,19 @@ impl Way {
     }
 }
 
-/// Sockets that listen in a network of cells.
+/// Listening sockets in a network of cells.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For programs that know of a proxy.
+    /// Socket for programs that know of a proxy.
     pub proxy: TcpListener,
-    /// For those that do not: every address. The local address of a connection is the one that was meant.
+    /// Sockets for the other programs, on all addresses. The local address of a connection is its
+    /// intended destination.
     pub everywhere: Vec<TcpListener>,
-    /// For questions about names (RFC 1035, over UDP), at every address.
+    /// Socket for name queries (RFC 1035, over UDP), on all addresses.
     pub names: UdpSocket,
 }
 
-/// The thread that carries the connections. They end when it is dropped.
+/// The thread that carries the connections. The connections end when this is dropped.
 #[derive(Debug)]
 pub struct Carrier {
     handle: Handle,
@@ -203,25 +212,25 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// Where the system refuses a thread, or what it waits with.
+    /// An error if the system refuses a thread or an event queue.
     pub fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
         thread::Builder::new().name("egress".to_owned()).spawn(move || {
-            // It is dropped and never sent.
+            // The sender is only ever dropped, never used.
             let _dropped = runtime.block_on(ended);
         })?;
         Ok(Self { handle, _ends: ends })
     }
 
-    /// Takes the connections of a network until what this gives is dropped.
+    /// Serves the connections of a network until the returned value is dropped.
     ///
     /// # Errors
-    /// Where a socket cannot be waited for.
+    /// An error if a socket cannot be registered for events.
     pub fn serve<G: Gate>(&self, listeners: Listeners, gate: Arc<G>) -> io::Result<Serving> {
         let _inside = self.handle.enter();
         let serving = serve::Open::of(listeners)?;
@@ -229,7 +238,7 @@ impl Carrier {
     }
 }
 
-/// A network whose connections are taken. They end when it is dropped.
+/// A network that is being served. Its connections end when this is dropped.
 #[derive(Debug)]
 pub struct Serving(AbortHandle);
 

@@ -1,8 +1,9 @@
-//! Opened connections on which a program speaks HTTP/2 (RFC 9113): many requests at once, each read, judged and written anew as one of
-//! HTTP/1.1 is.
+//! Opened connections on which a program speaks HTTP/2 (RFC 9113): concurrent requests, each read,
+//! judged and rewritten like an HTTP/1.1 request.
 //!
-//! Frames, flow control and the compression of headers are the library's. What is here is what a connection may cost: how many requests
-//! it has at a time, how large their heads are, how long it may stand still, and how often a client may change its mind.
+//! The library handles frames, flow control and header compression. This module bounds the cost of
+//! a connection: concurrent requests, size of heads, idle time, and the number of requests that a
+//! client may cancel.
 
 mod exchange;
 mod passed;
@@ -32,21 +33,23 @@ use crate::respond::ANSWERED;
 use crate::session::Session;
 use servers::Servers;
 
-/// Requests of a connection at a time: as few as RFC 9113 (section 5.1.2) would have one allow.
+/// Maximum number of concurrent requests per connection: the lowest value that RFC 9113 (section
+/// 5.1.2) recommends.
 const STREAMS: u32 = 100;
-/// Bytes that may be on their way to this proxy and not yet passed on: of one request, and of all of a connection.
+/// Bytes that this proxy buffers of one request, and of all requests of a connection.
 const WINDOW: u32 = 256 * 1024;
 const WINDOW_OF_ALL: u32 = 1024 * 1024;
-/// Bytes of one answer that may wait to be sent.
+/// Bytes of one response that may wait to be sent.
 const WAITING: usize = 64 * 1024;
-/// Bodies that are put together at a time, before they are sent.
+/// Maximum number of bodies that are buffered whole at a time.
 const WHOLE_BODIES: usize = 8;
-/// How many more requests than were answered a client may take back before their answer.
+/// Maximum excess of cancelled requests over answered ones. A request counts as cancelled if the
+/// client resets it before its response.
 const TAKEN_BACK: usize = 100;
-/// How often it is looked at whether anything moves.
+/// Interval of the checks for activity.
 const LOOKED: Duration = Duration::from_secs(10);
 
-/// Carries the requests of a connection until it ends.
+/// Serves the requests of a connection until it ends.
 pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     session: Arc<Session<G>>,
     client: S,
@@ -81,14 +84,14 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin + Send + 's
         why = activity.ends() => why,
     };
     if ended == Ended::Idle {
-        // Who asks just now is told to ask on another connection.
+        // A client that sends a request at this moment must use another connection.
         serving.as_mut().graceful_shutdown();
         let _late = timeout(PATIENCE, serving).await;
     }
     Ok(())
 }
 
-/// What the requests of a connection have in common.
+/// Shared state of the requests of a connection.
 struct Connection<G> {
     session: Arc<Session<G>>,
     scope: Scope,
@@ -98,14 +101,14 @@ struct Connection<G> {
     whole_bodies: Semaphore,
 }
 
-/// The tasks of a connection, which end with it.
+/// The tasks of a connection, which end with the connection.
 #[derive(Clone, Default)]
 struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
 impl Tasks {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that have ended are let go of.
+        // Reap finished tasks.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task)
     }
@@ -117,7 +120,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
     }
 }
 
-/// Ends all tasks when it is dropped. They hold each other, and would not end by themselves.
+/// Aborts all tasks on drop. The tasks keep each other alive, so they would not end otherwise.
 struct AllEnd(Tasks);
 
 impl Drop for AllEnd {
@@ -126,23 +129,23 @@ impl Drop for AllEnd {
     }
 }
 
-/// Why a connection is ended by this side.
+/// Reason why this side ends a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
-    /// Nobody asks for anything.
+    /// The connection has no requests.
     Idle,
-    /// What was asked for does not move, or is taken back all the time.
+    /// The requests make no progress, or the client cancels too many of them.
     Useless,
 }
 
-/// What goes on on a connection.
+/// Activity of a connection.
 #[derive(Default)]
 struct Activity {
-    /// Requests that are not answered to their end.
+    /// Requests whose response is not complete.
     active: AtomicUsize,
-    /// Grows with everything that moves.
+    /// Counter that grows with every event.
     moved: AtomicU64,
-    /// Requests that were taken back before their answer, less those that were answered.
+    /// Requests that were cancelled before their response, minus answered ones.
     taken_back: AtomicUsize,
     enough: Notify,
 }
@@ -176,7 +179,7 @@ impl Activity {
     }
 }
 
-/// One request, until its answer has ended.
+/// A request, until its response is complete.
 struct Active {
     activity: Arc<Activity>,
     is_answered: bool,
@@ -189,12 +192,12 @@ impl Active {
         Self { activity: activity.clone(), is_answered: false }
     }
 
-    /// The answer has begun.
+    /// Marks the response as begun.
     fn answered(&mut self) {
         self.is_answered = true;
         self.activity.moves();
         let less = |count: usize| Some(count.saturating_sub(1));
-        // It always has a next value.
+        // `less` always returns a value, so the update cannot fail.
         let _before = self.activity.taken_back.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
@@ -215,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs this on a clock that goes ahead when nobody has anything to do.
+    /// Runs `work` on a clock that advances while all tasks are idle.
     fn later<T>(work: impl Future<Output = T>) -> T {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -1,8 +1,9 @@
-//! Answers questions about names: those that may be reached have an address of this proxy's, all others do not exist. No
-//! question goes anywhere.
+//! A name server that assigns an address of this proxy to every allowed name, and answers that all
+//! other names do not exist. No query is forwarded.
 //!
-//! The addresses are those that are set aside for measuring networks (RFC 2544), which lead nowhere on the internet; in the cells
-//! every address leads to this proxy, which knows by the address what name was meant.
+//! The addresses come from the range for benchmarks (RFC 2544), which is not routed on the
+//! internet. In the cells every address leads to this proxy, which maps the address back to the
+//! name.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -20,11 +21,11 @@ use tokio::net::UdpSocket;
 use crate::session::Session;
 use crate::{Gate, Way};
 
-/// The first address that is given, and how many there are: 198.18.0.0/15 without its first and last.
+/// First assigned address, and the number of addresses: 198.18.0.0/15 without its first and last.
 const FIRST: u32 = 0xc612_0001;
 const MOST: u32 = (1 << 17) - 2;
 
-/// The addresses of names in one network. A name keeps its own.
+/// Addresses of the names in one network. A name never changes its address.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses(Mutex<Given>);
 
@@ -35,7 +36,7 @@ struct Given {
 }
 
 impl Addresses {
-    /// The address of the name; none where all are given.
+    /// Returns the address of the name; `None` if all addresses are assigned.
     fn of(&self, name: &str) -> Option<Ipv4Addr> {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(address) = given.of.get(name) {
@@ -48,7 +49,8 @@ impl Addresses {
         Some(address)
     }
 
-    /// What a connection to this address is meant for: the name that has it, or the address itself.
+    /// Returns the destination of a connection to this address: the name that owns the address, or
+    /// the address itself.
     pub(crate) fn meant(&self, address: IpAddr) -> Host {
         let address = address.to_canonical();
         let given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,28 +63,28 @@ impl Addresses {
     }
 }
 
-/// Answers until the socket fails.
+/// Answers queries until the socket fails.
 pub(crate) async fn answer<G: Gate>(session: &Session<G>, socket: &UdpSocket) -> io::Result<()> {
-    // One of the two is of the other family, and refused.
+    // One of the two options is for the other address family and fails.
     if setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true).is_err() {
         setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?;
     }
     loop {
         let asked = socket.async_io(Interest::READABLE, || receive(socket)).await?;
         let Some(answer) = respond(session, &asked.bytes).await else { continue };
-        // Who asked may be gone, and may ask again.
+        // The client may have gone. A client without an answer repeats its query.
         let _gone = socket.async_io(Interest::WRITABLE, || send(socket, &asked, &answer)).await;
     }
 }
 
-/// A question, who asked, and whom.
+/// A query, with its sender and the address that it was sent to.
 struct Asked {
     bytes: Vec<u8>,
     from: Option<SockaddrStorage>,
     of: Option<ControlMessageOwned>,
 }
 
-/// The longest question over UDP (RFC 1035, section 4.2.1, and what RFC 6891 adds).
+/// Maximum length of a query over UDP (RFC 1035, section 4.2.1, and the extension of RFC 6891), in bytes.
 const LONGEST: usize = 4096;
 
 fn receive(socket: &UdpSocket) -> io::Result<Asked> {
@@ -98,7 +100,7 @@ fn receive(socket: &UdpSocket) -> io::Result<Asked> {
     Ok(Asked { bytes, from, of })
 }
 
-/// From the address that was asked: a program takes no answer from another.
+/// Sends the answer from the address that was queried: programs accept answers from no other address.
 fn send(socket: &UdpSocket, asked: &Asked, answer: &[u8]) -> io::Result<()> {
     let parts = [IoSlice::new(answer)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
@@ -121,17 +123,17 @@ const INTERNET: u16 = 1;
 const ADDRESS: u16 = 1;
 const NO_SUCH_NAME: u8 = 3;
 const SERVER_FAILURE: u8 = 2;
-/// Seconds that an answer may be kept. Names keep their addresses for as long as the network is there.
+/// Time to live of an answer, in seconds. A name keeps its address for the life of the network.
 const KEPT: u32 = 300;
 
-/// What is asked, and where the question ends.
+/// A parsed query, with the offset of its end.
 struct Question {
     name: String,
     kind: u16,
     end: usize,
 }
 
-/// The answer; none to what is no question.
+/// Builds the answer; `None` if the bytes are not a query.
 async fn respond<G: Gate>(session: &Session<G>, bytes: &[u8]) -> Option<Vec<u8>> {
     let question = read(bytes)?;
     let host = Host::parse(&question.name).ok().filter(|host| matches!(host, Host::Name(_)));
@@ -141,7 +143,7 @@ async fn respond<G: Gate>(session: &Session<G>, bytes: &[u8]) -> Option<Vec<u8>>
             Some(address) => (0, Some(address)),
             None => (SERVER_FAILURE, None),
         },
-        // It exists, and has nothing else.
+        // The name exists, but has no record of this type.
         Some(_) => (0, None),
         None => {
             if question.kind == ADDRESS {
@@ -153,12 +155,12 @@ async fn respond<G: Gate>(session: &Session<G>, bytes: &[u8]) -> Option<Vec<u8>>
     };
     let mut answer = Vec::with_capacity(question.end + 16);
     answer.extend_from_slice(bytes.get(..2)?);
-    // An answer of who is responsible, to who wanted others to be asked and is told that they are.
+    // Flags: response, authoritative, recursion desired as in the query, recursion available.
     answer.extend_from_slice(&[0x84 | bytes.get(2)? & 1, 0x80 | code]);
     answer.extend_from_slice(&[0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]);
     answer.extend_from_slice(bytes.get(HEADER..question.end)?);
     if let Some(address) = address {
-        // The name is that of the question.
+        // Pointer to the name in the question.
         answer.extend_from_slice(&[0xc0, 12]);
         answer.extend_from_slice(&ADDRESS.to_be_bytes());
         answer.extend_from_slice(&INTERNET.to_be_bytes());
@@ -175,7 +177,7 @@ fn read(bytes: &[u8]) -> Option<Question> {
     let mut at = HEADER;
     loop {
         let length = usize::from(*bytes.get(at)?);
-        // Longer ones are references, which a question has no use for.
+        // Larger values are compression pointers, which a query does not need.
         if length > 63 {
             return None;
         }

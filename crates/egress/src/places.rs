@@ -1,4 +1,5 @@
-//! How many connections a network has at a time, and which of them ends where one more comes.
+//! Limit on concurrent connections of a network, and the choice of the connection that ends in
+//! favour of a new one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,10 +16,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::forward::KEPT;
 
-/// Time between two looks of a waiting connection for a place that has been idle for long enough.
+/// Interval at which a waiting connection looks for one that has been idle for long enough.
 const LOOKED: Duration = Duration::from_secs(1);
 
-/// The places of one network.
+/// The connection slots of one network.
 pub(crate) struct Places {
     most: usize,
     taken: Mutex<Taken>,
@@ -27,21 +28,21 @@ pub(crate) struct Places {
 
 #[derive(Default)]
 struct Taken {
-    /// By the order in which they came.
+    /// Slots in order of arrival.
     places: BTreeMap<u64, Arc<Place>>,
     next: u64,
 }
 
-/// The place of one connection.
+/// The slot of one connection.
 #[derive(Debug)]
 pub(crate) struct Place {
     moved: Mutex<Instant>,
-    /// Requests under way, and tunnels.
+    /// Number of active requests and tunnels.
     working: AtomicUsize,
     wanted_back: Notify,
 }
 
-/// A place that is given back when this is dropped.
+/// A slot that is released on drop.
 pub(crate) struct Held {
     places: Arc<Places>,
     number: u64,
@@ -53,15 +54,16 @@ impl Places {
         Arc::new(Self { most, taken: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Takes a place for a connection that has come. Where all are taken, the connection that has been idle for longest ends: one that
-    /// has begun nothing or waits for its next request, and where none is, one on which nothing has moved for a minute.
+    /// Takes a slot for a new connection. If all slots are taken, the connection that has been idle
+    /// for longest ends. Connections without an active request come first; after them, active ones
+    /// without traffic for a minute.
     pub(crate) async fn enter(self: &Arc<Self>) -> Held {
         loop {
             let freed = self.freed.notified();
             if let Some(held) = self.try_enter() {
                 return held;
             }
-            // That nothing was freed is looked at again: what works may have become idle.
+            // Look again even if no slot was freed: an active connection may have become idle.
             let _looked = timeout(LOOKED, freed).await;
         }
     }
@@ -105,24 +107,24 @@ impl Place {
         *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that something has moved on the connection.
+    /// Records traffic on the connection.
     pub(crate) fn moves(&self) {
         *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Notes that the connection works until what this gives is dropped.
+    /// Marks the connection as active until the returned value is dropped.
     pub(crate) fn work(self: &Arc<Self>) -> Working {
         self.working.fetch_add(1, Ordering::Relaxed);
         Working(self.clone())
     }
 
-    /// Returns when another connection has the place.
+    /// Waits until the slot is given to another connection.
     pub(crate) async fn is_wanted_back(&self) {
         self.wanted_back.notified().await;
     }
 }
 
-/// A mark on a place whose connection works, until it is dropped.
+/// A mark that a connection is active, until it is dropped.
 pub(crate) struct Working(Arc<Place>);
 
 impl Drop for Working {
@@ -132,7 +134,7 @@ impl Drop for Working {
     }
 }
 
-/// The connection of a program, on its place.
+/// The connection of a program, in its slot.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,

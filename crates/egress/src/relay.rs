@@ -1,6 +1,7 @@
-//! Two connections joined: what comes on one goes out on the other, untouched.
+//! Bidirectional copy between two connections, without changes.
 //!
-//! A side that has said all ends its half alone; the other may go on for as long as it likes, as long as anything moves.
+//! A side that reaches its end closes only its own direction. The other direction may continue as
+//! long as there is traffic.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +15,13 @@ use tokio::time::sleep;
 use crate::ahead::Ahead;
 use crate::places::{Client, Place};
 
-/// Bytes that are moved at once.
+/// Bytes per read.
 const AT_ONCE: usize = 128 * 1024;
 
-/// How long nothing may move: longer than servers keep a request waiting.
+/// Maximum time without traffic: longer than servers delay a response.
 const IDLE: Duration = Duration::from_mins(10);
 
-/// Joins them until both have ended, one breaks, or nothing moves any more.
+/// Copies in both directions until both have ended, one fails, or traffic stops.
 pub(crate) async fn join(client: Ahead<Client>, mut server: TcpStream) -> io::Result<()> {
     let Ahead { bytes, stream: Client { stream: mut client, place } } = client;
     let _working = place.work();
@@ -60,7 +61,7 @@ async fn copy(
     }
 }
 
-/// Returns when nothing has moved for so long, looked at twice in that time.
+/// Returns after a time `most` without traffic, sampled twice in that time.
 async fn stillness(moved: &AtomicU64, most: Duration) {
     let (mut seen, mut still) = (moved.load(Ordering::Relaxed), 0);
     while still < 2 {

@@ -1,4 +1,4 @@
-//! The answer to a request, on its way back.
+//! HTTP/1 responses on their way back to the program.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,17 +22,17 @@ use tokio::time::timeout;
 use crate::Cover;
 use crate::answer::Refusal;
 
-/// How long a server may take for its answer, or the next part of it.
+/// Maximum wait for a response, and for each further part of it.
 pub(crate) const ANSWERED: Duration = Duration::from_mins(10);
 
-/// Whether the connection can have another request.
+/// State of the connection after a response: open for another request, or not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Another,
     None,
 }
 
-/// What counts between two neighbours alone (RFC 9110, section 7.6.1), beside what the header `Connection` names.
+/// Hop-by-hop headers (RFC 9110, section 7.6.1), in addition to those that the `Connection` header names.
 const OF_ONE_CONNECTION: [HeaderName; 6] = [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, EXPECT];
 
 pub(crate) fn without_those_of_the_connection(headers: &mut HeaderMap) {
@@ -44,7 +44,7 @@ pub(crate) fn without_those_of_the_connection(headers: &mut HeaderMap) {
         .filter_map(|name| name.trim().parse().ok())
         .collect();
     let others = ["keep-alive", "proxy-connection", "proxy-authorization"].map(HeaderName::from_static);
-    // Who names these would have the next one read another request.
+    // `Connection` must not remove these two: without them the next server would read a different request.
     let kept = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
     for name in named.into_iter().filter(|name| !kept(name)).chain(others).chain(OF_ONE_CONNECTION) {
         headers.remove(name);
@@ -56,12 +56,12 @@ pub(crate) fn says_close(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("close"))
 }
 
-/// Why an exchange did not come to its end.
+/// Failure of an exchange.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// Nothing was answered yet.
+    /// The response has not begun, so the refusal is sent as the response.
     Refused(Refusal),
-    /// The answer has begun, so all that is left is to break off.
+    /// The response has begun, so the connection can only be closed.
     Off(io::Error),
 }
 
@@ -71,17 +71,17 @@ impl From<Refusal> for Broken {
     }
 }
 
-/// Whom an answer is for.
+/// The request that a response answers.
 pub(crate) struct To<'a> {
     pub(crate) method: &'a Method,
     pub(crate) version: Version,
-    /// Whether the connection is to end with it.
+    /// True if the connection is to close after the response.
     pub(crate) closes: bool,
-    /// Set when the answer has begun, so that no other can take its place.
+    /// Set when the response begins, so that no second response is sent.
     pub(crate) begun: &'a AtomicBool,
 }
 
-/// Passes an answer on, with secrets covered where that is wanted.
+/// Passes a response on, redacted if `cover` is given.
 pub(crate) async fn respond(
     response: Response<Incoming>,
     to: To<'_>,
@@ -99,7 +99,7 @@ pub(crate) async fn respond(
         looking = Some(Looking::of(&mut headers, cover)?);
     }
     let has_body = has_body(to.method, status);
-    // What covers changes lengths.
+    // Redaction changes the length.
     let length = body.size_hint().exact().filter(|length| looking.is_none() || *length == 0);
     let chunked = has_body && length.is_none() && to.version == Version::HTTP_11;
     if has_body {
@@ -123,28 +123,28 @@ pub(crate) async fn respond(
     Ok(if closes { Next::None } else { Next::Another })
 }
 
-/// Whether an answer of this status to this method has a body.
+/// Returns true if a response with this status to this method has a body.
 pub(crate) fn has_body(method: &Method, status: StatusCode) -> bool {
     *method != Method::HEAD && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// What looks an answer through for secrets.
+/// Decodes and redacts a response.
 pub(crate) struct Looking {
     decoder: Decoder,
     cover: Box<dyn Cover>,
 }
 
-/// Bytes of a compressed body that are looked at at once: little, because of each a thousand may come.
+/// Bytes of a compressed body that are decoded at a time: few, because each may expand a thousandfold.
 const AT_ONCE: usize = 1024;
 
 impl Looking {
-    /// For the answer with these headers, which are covered, and say no more how the body was encoded.
+    /// Prepares for the response with these headers: redacts the headers and removes the content encoding.
     pub(crate) fn of(headers: &mut HeaderMap, cover: Box<dyn Cover>) -> Result<Self, Refusal> {
         *headers = covered(std::mem::take(headers), cover.as_ref());
         Ok(Self { decoder: decoder(headers)?, cover })
     }
 
-    /// What can be shown of the next bytes, of which as many are taken as may be looked at at once.
+    /// Consumes at most one step of `part` and returns the redacted bytes that are safe to pass on.
     pub(crate) fn some(&mut self, part: &mut Bytes) -> io::Result<Vec<u8>> {
         if self.decoder.is_plain() {
             return Ok(self.cover.part(&std::mem::take(part), false));
@@ -154,14 +154,14 @@ impl Looking {
         Ok(self.cover.part(&plain, false))
     }
 
-    /// The rest, and these trailers as they can be shown.
+    /// Returns the remaining redacted bytes, and the redacted trailers.
     pub(crate) fn rest(mut self, trailers: HeaderMap) -> io::Result<(Vec<u8>, HeaderMap)> {
         let plain = self.decoder.finish().map_err(io::Error::other)?;
         let rest = self.cover.part(&plain, true);
         Ok((rest, covered(trailers, self.cover.as_ref())))
     }
 
-    /// Puts what can be shown of this part behind what is there already, and gives it on wherever that is much.
+    /// Redacts `part` and appends it to the output.
     async fn part(&mut self, mut part: Bytes, out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
         while !part.is_empty() {
             out.add(&self.some(&mut part)?).await?;
@@ -170,7 +170,7 @@ impl Looking {
     }
 }
 
-/// What makes a body readable, which then says no more that it was not.
+/// Returns a decoder for the body and removes the header of its encoding.
 fn decoder(headers: &mut HeaderMap) -> Result<Decoder, Refusal> {
     let said = headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
     let decoder = Decoder::new(&said.collect::<Vec<_>>().join(","), u64::MAX).map_err(|error| {
@@ -184,16 +184,16 @@ fn decoder(headers: &mut HeaderMap) -> Result<Decoder, Refusal> {
     Ok(decoder)
 }
 
-/// Bytes that are given on at once where more has come already.
+/// Bytes that are collected before they are written.
 const GATHERED: usize = 64 * 1024;
-/// Bytes of the line before a chunk: eight digits and its end.
+/// Length of the line before a chunk, in bytes: eight digits and the line end.
 const SIZE: usize = 10;
 
-/// Where an answer goes.
+/// Destination of a response.
 struct Out<'a, W> {
     writer: &'a mut W,
     chunked: bool,
-    /// What waits for more, with room for the line before it.
+    /// Collected bytes, preceded by room for the chunk's size line.
     gathered: BytesMut,
 }
 
@@ -212,7 +212,7 @@ impl<W: AsyncWrite + Unpin> Out<'_, W> {
         Ok(())
     }
 
-    /// Sends what waits, so that the client has it.
+    /// Writes the collected bytes.
     async fn give(&mut self) -> io::Result<()> {
         let mut gathered = std::mem::take(&mut self.gathered);
         let Some(length) = gathered.len().checked_sub(SIZE).filter(|length| *length > 0) else {
@@ -225,7 +225,7 @@ impl<W: AsyncWrite + Unpin> Out<'_, W> {
             gathered.advance(SIZE);
         }
         self.writer.write_all(&gathered).await?;
-        // By TLS it may still wait to be encrypted.
+        // Flush, because written bytes may still wait for encryption by TLS.
         self.writer.flush().await?;
         gathered.clear();
         self.gathered = gathered;
@@ -253,7 +253,7 @@ async fn pass_on(
         let frame = match there(&mut body).await {
             Some(frame) => frame,
             None => {
-                // Nobody waits for what may come later.
+                // Flush before the wait for later data.
                 out.give().await?;
                 timeout(ANSWERED, body.frame()).await.map_err(|_| io::ErrorKind::TimedOut)?
             }
@@ -262,7 +262,7 @@ async fn pass_on(
         let frame = match frame {
             Ok(frame) => frame,
             Err(error) => {
-                // What came before it broke off is the client's.
+                // Pass on the data that arrived before the failure.
                 out.give().await?;
                 return Err(io::Error::other(error));
             }
@@ -283,7 +283,7 @@ async fn pass_on(
     out.writer.flush().await
 }
 
-/// The next frame, or the end, where it is there already or comes with what was received.
+/// Returns the next frame, or the end, if it is available without a wait.
 async fn there(body: &mut Incoming) -> Option<Option<hyper::Result<Frame<Bytes>>>> {
     for is_second in [false, true] {
         let look = |context: &mut Context<'_>| match Pin::new(&mut *body).poll_frame(context) {
@@ -294,18 +294,18 @@ async fn there(body: &mut Incoming) -> Option<Option<hyper::Result<Frame<Bytes>>
         if frame.is_some() || is_second {
             return frame;
         }
-        // The connection to the server is read by a task of its own.
+        // A separate task reads from the server connection; let it run.
         tokio::task::yield_now().await;
     }
     None
 }
 
-/// The headers with every secret covered. What cannot be read is left out.
+/// Redacts every header. Headers that are not text are dropped.
 fn covered(headers: HeaderMap, cover: &dyn Cover) -> HeaderMap {
     let mut kept = HeaderMap::new();
     let mut last = None;
     for (name, value) in headers {
-        // Further values of a header come without its name.
+        // The map yields further values of a header without its name.
         last = name.or(last);
         let (Some(name), Ok(text)) = (&last, std::str::from_utf8(value.as_bytes())) else { continue };
         if cover.text(name.as_str()).is_some() {

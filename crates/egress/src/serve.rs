@@ -1,4 +1,4 @@
-//! Takes connections and finds out what each wants.
+//! Accepts connections and determines the protocol of each.
 
 use std::io;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::places::{Client, Places};
 use crate::session::{Session, Touch};
 use crate::{Gate, Listeners, Way, multiplexed, names, relay};
 
-/// Connections of one network at a time. For one more, that goes which was idle longest.
+/// Maximum number of connections of one network. One more ends the connection that was idle for longest.
 const MOST: usize = 512;
 
-/// Bytes that may wait to be sent by an opened connection: all that is given on at once, so that it goes out at once.
+/// Send buffer of an opened connection, in bytes: large enough for everything that is written at a time.
 const ENCRYPTED: usize = 128 * 1024;
 
-/// Listeners that can be waited for.
+/// Listeners registered for events.
 pub(crate) struct Open {
     proxy: TcpListener,
     everywhere: Vec<TcpListener>,
@@ -47,7 +47,7 @@ impl Open {
         })
     }
 
-    /// Takes connections for as long as this is polled. They end with it.
+    /// Accepts connections while this future is polled. The connections end with it.
     pub(crate) async fn run<G: Gate>(self, gate: Arc<G>) {
         self.run_within(gate, MOST).await;
     }
@@ -63,12 +63,12 @@ impl Open {
         }
         let names = self.names;
         listening.spawn(async move { names::answer(&session, &names).await });
-        // None of them ends, unless its socket fails, and then the others go on.
+        // A listener ends only if its socket fails; the others continue.
         while listening.join_next().await.is_some() {}
     }
 }
 
-/// Which way a connection came.
+/// Entry through which a connection came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Door {
     Proxy,
@@ -86,7 +86,7 @@ async fn take<G: Gate>(
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Who connected is gone again, or the program has no descriptor left for it, which passes.
+                // The client has gone, or the process has no free descriptor. Both are temporary.
                 Err(_) => {
                     tokio::task::yield_now().await;
                     continue;
@@ -99,7 +99,7 @@ async fn take<G: Gate>(
             let place = held.place.clone();
             let client = Client { stream, place: place.clone() };
             tokio::select! {
-                // What breaks off was told to who connected, as far as they were still there.
+                // The client was already informed of a failure, as far as it was still connected.
                 _broken = carry(&session, client, door) => {}
                 () = place.is_wanted_back() => {}
             }
@@ -128,7 +128,7 @@ async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: Door) -
     forward::serve(session, client, None, None, scope).await
 }
 
-/// A program that knows of the proxy.
+/// Serves a program that knows of the proxy.
 async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) -> io::Result<()> {
     let head = match timeout(PATIENCE, head::read(&mut client)).await {
         Ok(Ok(Some(head))) => head,
@@ -149,7 +149,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) ->
         return Refusal::malformed("CONNECT has a body").send(&mut client).await;
     }
     let server = match session.judge(&host, port, Way::Connect).await {
-        // Its requests are judged one by one, and the first makes the connection.
+        // Requests are judged one by one; the first one makes the connection.
         Ok(Touch::Requests) => Ok(None),
         Ok(Touch::Nothing) => session.open(&host, port, Way::Connect).await.map(Some),
         Err(refusal) => Err(refusal),
@@ -181,7 +181,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) ->
     }
 }
 
-/// A program that has connected to an address and speaks TLS.
+/// Serves a program that connected to an address and speaks TLS.
 async fn tls<G: Gate>(
     session: &Arc<Session<G>>,
     mut client: Ahead<Client>,
@@ -212,7 +212,8 @@ async fn tls<G: Gate>(
     }
 }
 
-/// A connection that is opened: this proxy is the server that was meant, for a program that trusts the authority of its session.
+/// Serves an opened connection: the proxy poses as the intended server, with a certificate of the
+/// session's authority, which the program trusts.
 async fn opened<G: Gate>(
     session: &Arc<Session<G>>,
     client: Ahead<Client>,
@@ -244,7 +245,8 @@ async fn opened<G: Gate>(
     }
 }
 
-/// Whether the hello names what the connection was asked for. Who asks for an address need not name one.
+/// Checks that the hello names the host of the connection. For a connection to an address, the name
+/// may be missing.
 async fn same_name(client: &mut Ahead<Client>, host: &Host) -> Result<(), String> {
     match (hello::read(client).await?, host) {
         (None, Host::Address(_)) => Ok(()),

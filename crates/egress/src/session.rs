@@ -1,4 +1,4 @@
-//! What the connections of one network have in common.
+//! Shared state of the connections of one network.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::answer::Refusal;
 use crate::names::Addresses;
 use crate::{Gate, Met, Verdict, Way};
 
-/// How long a connection may take to be made.
+/// Maximum time to establish a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many further connections to servers the requests of one network may have at a time.
+/// Maximum number of further server connections for the requests of one network.
 const FURTHER: usize = 64;
 
-/// What is touched of a connection by TLS.
+/// Part of a TLS connection that the proxy opens: nothing, or its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     Nothing,
     Requests,
 }
 
-/// The gate of a network, and the addresses that its names have.
+/// The gate of a network, with the addresses of its names.
 pub(crate) struct Session<G> {
     pub(crate) gate: Arc<G>,
     pub(crate) addresses: Addresses,
-    /// Connections to servers beside the one that each connection of a program may have.
+    /// Permits for server connections besides the one that each program connection may have.
     pub(crate) further: Arc<Semaphore>,
 }
 
@@ -39,10 +39,10 @@ impl<G: Gate> Session<G> {
         Self { gate, addresses: Addresses::default(), further: Arc::new(Semaphore::new(FURTHER)) }
     }
 
-    /// Asks whether the host may be reached, and whether the connection is to be opened.
+    /// Asks the gate whether the host may be reached, and whether the connection is to be opened.
     ///
     /// # Errors
-    /// Why not. It is written down then.
+    /// The refusal, which has been recorded.
     pub(crate) async fn judge(&self, host: &Host, port: u16, way: Way) -> Result<Touch, Refusal> {
         match self.gate.judge(host, port) {
             Verdict::Through => Ok(Touch::Nothing),
@@ -51,10 +51,10 @@ impl<G: Gate> Session<G> {
         }
     }
 
-    /// A connection to the host, which was judged.
+    /// Connects to the host, which was judged before.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no connection.
     pub(crate) async fn open(&self, host: &Host, port: u16, way: Way) -> Result<TcpStream, Refusal> {
         let met = Met { host: host.to_string(), port, way, refused: None };
         let permission = self.gate.permission(host, port);
@@ -78,7 +78,7 @@ impl<G: Gate> Session<G> {
         }
     }
 
-    /// Writes down what was refused. That it cannot be written changes nothing about it.
+    /// Records a refusal. A failure to record it does not change the refusal.
     pub(crate) async fn refuse(&self, host: String, port: u16, way: Way, reason: String) -> Refusal {
         let _unwritten = self.gate.note(Met { host, port, way, refused: Some(reason.clone()) }).await;
         Refusal::denied(reason)

@@ -1,5 +1,6 @@
-//! Placeholders: what stands for secrets in the cells, and is swapped for them on the way out, at their hosts and in their places
-//! alone. Anywhere else a request with one goes nowhere.
+//! Placeholders, which represent secrets in the cells. The proxy swaps a placeholder for its value
+//! on the way out, only for the secret's hosts and at its permitted positions. A request with a
+//! placeholder elsewhere is refused.
 
 use std::io;
 use std::ops::{Deref, Range};
@@ -15,37 +16,38 @@ use crate::answer::Refusal;
 use crate::session::Session;
 use crate::{Gate, Way};
 
-/// What every placeholder begins with. It needs no escaping in URLs, JSON, forms and shells, and nor does what follows.
+/// Prefix of every placeholder. Neither the prefix nor the digits need escaping in URLs, JSON,
+/// forms or shells.
 const PREFIX: &[u8] = b"handfast_secret_";
-/// Hexadecimal digits of chance behind it: 128 bits.
+/// Random hexadecimal digits after the prefix: 128 bits.
 const DIGITS: usize = 32;
 const LENGTH: usize = PREFIX.len() + DIGITS;
 
-/// Where in a request a placeholder stands.
+/// Position of a placeholder in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the value of a header, also within the base64 of `Basic`.
+    /// The value of a header, also within the base64 of `Basic`.
     Header,
-    /// In the query of the URL.
+    /// The query of the URL.
     Query,
-    /// In the body.
+    /// The body.
     Body,
 }
 
-/// The value of a secret, in whatever memory it is kept.
+/// The value of a secret, in memory of any kind.
 pub struct Secret(Box<dyn Deref<Target = [u8]> + Send + Sync>);
 
 impl Secret {
-    /// Of a value.
+    /// Wraps a value.
     pub fn of(value: impl Deref<Target = [u8]> + Send + Sync + 'static) -> Self {
         Self(Box::new(value))
     }
 }
 
-/// A new placeholder, that nobody can guess.
+/// Creates a new, unguessable placeholder.
 ///
 /// # Errors
-/// Where the system has no chance to give.
+/// An error if the system has no randomness.
 pub fn placeholder() -> io::Result<String> {
     let mut chance = [0_u8; DIGITS / 2];
     getrandom::fill(&mut chance).map_err(io::Error::other)?;
@@ -53,7 +55,7 @@ pub fn placeholder() -> io::Result<String> {
     Ok(format!("{}{digits}", String::from_utf8_lossy(PREFIX)))
 }
 
-/// The first whole placeholder.
+/// Finds the first complete placeholder.
 fn find(bytes: &[u8]) -> Option<Range<usize>> {
     memchr::memmem::find_iter(bytes, PREFIX).find_map(|at| {
         let digits = bytes.get(at + PREFIX.len()..at + LENGTH)?;
@@ -61,7 +63,7 @@ fn find(bytes: &[u8]) -> Option<Range<usize>> {
     })
 }
 
-/// How a value is written where it is put.
+/// Escaping of a value at its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     AsItIs,
@@ -87,12 +89,12 @@ impl Written {
     }
 }
 
-/// What is swapped in the requests to one host.
+/// Swapping in the requests to one host.
 pub(crate) struct Swapping<'a, G> {
     pub(crate) session: &'a Session<G>,
     pub(crate) host: &'a Host,
     pub(crate) port: u16,
-    /// Whether the connection is one that is opened. On others a placeholder is refused.
+    /// True if the connection is opened. On other connections a placeholder is refused.
     pub(crate) opened: bool,
 }
 
@@ -114,7 +116,7 @@ impl<G: Gate> Swapping<'_, G> {
         }
     }
 
-    /// The bytes with every placeholder swapped; none where there is none in them.
+    /// Returns the bytes with every placeholder swapped; `None` if there is no placeholder.
     async fn swap(&self, bytes: &[u8], place: Place, written: Written) -> Result<Option<Vec<u8>>, Refusal> {
         let mut swapped = Vec::new();
         let mut rest = bytes;
@@ -131,7 +133,7 @@ impl<G: Gate> Swapping<'_, G> {
         Ok(Some(swapped))
     }
 
-    /// Swaps what stands in the headers and the query.
+    /// Swaps the placeholders in the headers and in the query.
     pub(crate) async fn head(
         &self,
         method: &Method,
@@ -196,7 +198,7 @@ impl<G: Gate> Swapping<'_, G> {
         self.session.refuse(self.host.to_string(), self.port, Way::Secret, reason).await
     }
 
-    /// The same within a user and password (RFC 7617).
+    /// Swaps the placeholders within `Basic` credentials (RFC 7617).
     async fn basic(&self, value: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
         let Some((scheme, encoded)) = value.split_at_checked(6) else { return Ok(None) };
         if !scheme.eq_ignore_ascii_case(b"basic ") {
@@ -208,14 +210,14 @@ impl<G: Gate> Swapping<'_, G> {
     }
 }
 
-/// A body on its way out, of which what may be the beginning of a placeholder is held back.
+/// An outgoing body. Bytes that may be the beginning of a placeholder are held back.
 pub(crate) struct Body {
     held: BytesMut,
     written: Written,
 }
 
 impl Body {
-    /// One of the kind that the headers say.
+    /// Creates a body with the escaping for the content type in `headers`.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -226,7 +228,7 @@ impl Body {
         };
         Self { held: BytesMut::new(), written }
     }
-    /// What can go on, now that this part has come.
+    /// Takes the next part and returns the bytes that can be sent.
     pub(crate) async fn next<G: Gate>(
         &mut self,
         part: Bytes,
@@ -257,13 +259,13 @@ impl Body {
         }
     }
 
-    /// What was held back, now that nothing comes any more.
+    /// Returns the bytes held back, at the end of the body.
     pub(crate) fn rest(self) -> Bytes {
         self.held.freeze()
     }
 }
 
-/// How many bytes at the end may be the beginning of a placeholder's beginning.
+/// Returns how many bytes at the end may be the beginning of [`PREFIX`].
 fn begun(bytes: &[u8]) -> usize {
     (1..PREFIX.len()).rev().find(|length| bytes.ends_with(&PREFIX[..*length])).unwrap_or(0)
 }

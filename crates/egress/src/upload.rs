@@ -1,4 +1,4 @@
-//! A body that is sent on as it comes.
+//! A request body that is sent as it arrives.
 
 use std::io;
 use std::pin::Pin;
@@ -10,10 +10,11 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Parts that may wait to be sent.
+/// Maximum number of parts that wait to be sent.
 const WAITING: usize = 4;
 
-/// The end that gives the parts. Dropped before the end was said, the body breaks off, so that no server takes what it has for all.
+/// The end that supplies the parts. If it is dropped without [`Uploader::end`], the body breaks
+/// off, so that no server takes the part for the whole.
 #[derive(Debug)]
 pub(crate) struct Uploader {
     parts: Sender<Bytes>,
@@ -21,28 +22,28 @@ pub(crate) struct Uploader {
 }
 
 impl Uploader {
-    /// Sends a part; says whether anybody takes it.
+    /// Sends a part. Returns false if the receiver is gone.
     pub(crate) async fn send(&self, part: Bytes) -> bool {
         self.parts.send(part).await.is_ok()
     }
 
-    /// Nothing comes any more.
+    /// Marks the end of the body.
     pub(crate) fn end(self) {
         self.whole.store(true, Ordering::Release);
     }
 }
 
-/// The receiving end, which is sent.
+/// The receiving end, used as the body of the request.
 #[derive(Debug)]
 pub(crate) struct Upload {
     parts: Receiver<Bytes>,
     whole: Arc<AtomicBool>,
-    /// Its length in bytes, where it is known.
+    /// Remaining length in bytes, if known.
     left: Option<u64>,
 }
 
 impl Upload {
-    /// Both ends.
+    /// Creates both ends.
     pub(crate) fn of(length: Option<u64>) -> (Uploader, Self) {
         let (sender, parts) = channel(WAITING);
         let whole = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! Connections to servers, for requests.
+//! Connections to servers, for forwarded requests.
 
 use std::io;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ use crate::authority::HTTP2;
 use crate::hello::PATIENCE;
 use crate::upload::Upload;
 
-/// Bytes that a server may send of one answer of HTTP/2 before they are passed on, and of all on its connection.
+/// HTTP/2 flow-control windows: bytes that a server may send of one response before they are passed
+/// on, and of all responses on its connection.
 const WINDOW: u32 = 256 * 1024;
 const WINDOW_OF_ALL: u32 = 1024 * 1024;
-/// Bytes that the head of an answer may have.
+/// Maximum size of a response head, in bytes.
 const LARGEST_HEAD: u32 = 128 * 1024;
 
 /// A connection to a server.
@@ -32,23 +33,24 @@ pub(crate) struct Upstream {
     pub(crate) sender: Sender,
 }
 
-/// How requests are sent on it.
+/// Sending half of a connection.
 pub(crate) enum Sender {
-    /// One after the other.
+    /// One request after the other.
     Http1(http1::SendRequest<Upload>),
-    /// Many at a time.
+    /// Concurrent requests.
     Http2(http2::SendRequest<Upload>),
 }
 
 impl Upstream {
     pub(crate) async fn plain(stream: TcpStream, host: Host, port: u16) -> io::Result<Self> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        // It ends with its sender, and what breaks it is told there.
+        // The connection task ends with its sender, which also receives its errors.
         drop(tokio::spawn(connection));
         Ok(Self { host, port, sender: Sender::Http1(sender) })
     }
 
-    /// By TLS, to a server whose certificate is for this host, in the protocol that it chooses of those in `config`.
+    /// Connects over TLS to a server with a certificate for this host. The server chooses one of
+    /// the protocols in `config`.
     pub(crate) async fn by_tls(
         stream: TcpStream,
         host: Host,
@@ -89,7 +91,7 @@ impl Upstream {
         }
     }
 
-    /// The same connection for one more request, where it takes several at a time.
+    /// Returns a handle to this connection for one more request, if it allows several at a time.
     pub(crate) fn shared(&self) -> Option<Self> {
         let Sender::Http2(sender) = &self.sender else { return None };
         let sender = Sender::Http2(sender.clone());
@@ -100,7 +102,7 @@ impl Upstream {
         let answer = match &mut self.sender {
             Sender::Http1(sender) => sender.send_request(request).await,
             Sender::Http2(sender) => {
-                // RFC 9113, section 8.3.1: in place of the header.
+                // RFC 9113, section 8.3.1: `:authority` replaces the `Host` header.
                 let authority = request.headers_mut().remove(HOST);
                 let authority = authority.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default();
                 let uri = Uri::builder().scheme("https").authority(authority);

@@ -1,5 +1,8 @@
-//! Vectors for `cargo xtask bench --only embedding`: `embed_lines MODEL_FOLDER bytes|exact THREADS` answers each line of its input, a
-//! list of texts in JSON, with one line `{"cpu": SECONDS, "wall": SECONDS, "vectors": [[...]]}`, as the peer does.
+//! Vectors for `cargo xtask bench --only embedding`.
+//!
+//! `embed_lines MODEL_FOLDER bytes|exact THREADS` reads lines of input, each a JSON list of texts.
+//! Each line is answered with `{"cpu": SECONDS, "wall": SECONDS, "vectors": [[...]]}`, in the
+//! format of the peer.
 
 #![allow(clippy::print_stdout, reason = "the answers are this program's only result")]
 

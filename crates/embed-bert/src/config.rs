@@ -1,4 +1,4 @@
-//! What a model's `config.json` says, checked before anything is reserved by it.
+//! Values of a model's `config.json`, checked before any memory is reserved for them.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::OpenError;
 
-/// The measures of a network.
+/// Dimensions of a network.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Config {
     pub(crate) hidden_size: usize,
@@ -32,7 +32,7 @@ fn epsilon() -> f32 {
     1e-12
 }
 
-/// What lies in `1_Pooling/config.json`, where it is there.
+/// Content of `1_Pooling/config.json`, if the file exists.
 #[derive(Deserialize)]
 #[allow(clippy::struct_field_names, reason = "the names of the file")]
 struct Pooling {
@@ -44,12 +44,12 @@ struct Pooling {
     pooling_mode_max_tokens: bool,
 }
 
-/// How the vectors of the tokens become one.
+/// Method that combines the vectors of the tokens into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pool {
-    /// Their mean.
+    /// Mean of all vectors.
     Mean,
-    /// That of the first one.
+    /// Vector of the first token.
     First,
 }
 
@@ -91,7 +91,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Numbers of one head.
+    /// Returns the number of components of one attention head.
     pub(crate) fn head(&self) -> usize {
         self.hidden_size / self.num_attention_heads
     }

@@ -1,50 +1,52 @@
+//! Errors of opening a model.
+
 use std::path::{Path, PathBuf};
 
-/// Why a folder is no model that can be used.
+/// The reason why a folder is not a usable model.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// a file cannot be read
+    /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// a file has another size than the one that was pinned
+    /// A file differs in size from the pinned file.
     #[error("`{}` has {found} bytes, and the model's has {wanted}: it was cut off or is another one", path.display())]
     Size {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Bytes that it has.
+        /// Actual size, in bytes.
         found: u64,
-        /// Bytes that it should have.
+        /// Expected size, in bytes.
         wanted: u64,
     },
-    /// a file is not the one that was pinned
+    /// A file differs in its hash from the pinned file.
     #[error("`{}` is not the model's file: its SHA-256 is {found}, and should be {wanted}", path.display())]
     Hash {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is.
+        /// Actual SHA-256, in hexadecimal.
         found: String,
-        /// What it should be.
+        /// Expected SHA-256, in hexadecimal.
         wanted: String,
     },
-    /// a file is damaged
+    /// A file is damaged.
     #[error("`{}` is damaged: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
-    /// a model of another architecture
+    /// The model has an architecture that this crate does not support.
     #[error("`{}` is of a model that cannot be run here: {what}", path.display())]
     Unsupported {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is not known here.
+        /// Description of the unsupported part.
         what: String,
     },
 }

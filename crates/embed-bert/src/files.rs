@@ -1,4 +1,4 @@
-//! The files of a model: what they are called, whether they are the pinned ones, and their hashes.
+//! Files of a model: their names, the check against the pinned files, and their hashes.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,30 +9,30 @@ use sha2::{Digest, Sha256};
 
 use crate::OpenError;
 
-/// The weights.
+/// Name of the file with the weights.
 pub const MODEL: &str = "model.safetensors";
-/// The vocabulary, and how a text is taken apart.
+/// Name of the file with the vocabulary and the tokenizer.
 pub const TOKENIZER: &str = "tokenizer.json";
-/// The measures of the network.
+/// Name of the file with the dimensions of the network.
 pub const CONFIG: &str = "config.json";
-/// How the vectors of tokens become one; where it is not there, it is their mean.
+/// Name of the file with the pooling method. If it is missing, the vectors of the tokens are averaged.
 pub const POOLING: &str = "1_Pooling/config.json";
 
-/// A file as it must be.
+/// A file with a fixed content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned {
-    /// Its name in the folder.
+    /// Name of the file in the folder.
     pub name: &'static str,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its SHA-256, in hexadecimal.
+    /// SHA-256, in hexadecimal.
     pub sha256: &'static str,
 }
 
-/// Whether the files of a folder are the pinned ones.
+/// Checks whether the files of a folder are the pinned ones.
 ///
 /// # Errors
-/// [`OpenError`], with the first that is not.
+/// Returns [`OpenError`] for the first file that cannot be read or differs.
 pub fn check(folder: &Path, files: &[Pinned]) -> Result<(), OpenError> {
     check_sizes(folder, files)?;
     for file in files {
@@ -61,7 +61,7 @@ pub(crate) fn check_hash(folder: &Path, file: &Pinned, found: [u8; 32]) -> Resul
     Err(OpenError::Hash { path: folder.join(file.name), found, wanted: file.sha256.to_owned() })
 }
 
-/// The SHA-256 of a file.
+/// Returns the SHA-256 of a file.
 pub(crate) fn hash_of(path: &Path) -> Result<[u8; 32], OpenError> {
     let mut file = File::open(path).map_err(OpenError::unreadable(path))?;
     let mut hasher = Sha256::new();
@@ -86,7 +86,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a file looks like from outside: as long as that is the same, it is not hashed again.
+/// Returns the size and the times of a file. The file is not hashed again until they change.
 pub(crate) fn stamp(path: &Path) -> Result<[u8; 40], OpenError> {
     let metadata = std::fs::metadata(path).map_err(OpenError::unreadable(path))?;
     let times = [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()];

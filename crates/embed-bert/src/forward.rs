@@ -1,11 +1,11 @@
-//! One pass of several texts through the network: their tokens one below the other, without any padding between.
+//! One pass of several texts through the network. Their tokens are stacked without padding.
 
 use simd::{Level, Panels, Quantised};
 
 use crate::config::{Config, Pool};
 use crate::weights::{Layer, Linear, Matrix, Norm, Weights, Words};
 
-/// What one thread works in, kept from one batch to the next.
+/// Buffers of one thread, reused from one batch to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     rows: Vec<f32>,
@@ -18,19 +18,20 @@ pub(crate) struct Room {
     head: Vec<f32>,
 }
 
-/// Rows that go through the wide layer at once, so that what lies between stays in the processor's cache.
+/// Number of rows that go through the wide layer at once, so that the intermediate values stay in
+/// the processor's cache.
 const ROWS_AT_ONCE: usize = 96;
 
-/// How finely rows are made bytes where a matrix is.
+/// Number of bytes that stand for each number of a row, if the matrix consists of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fineness {
-    /// One for each number.
+    /// One byte for each number.
     OneByte,
-    /// Another one for what the first leaves of it.
+    /// A second byte for the remainder that the first byte leaves.
     TwoBytes,
 }
 
-/// The vectors of several texts, given as the numbers of their tokens.
+/// Computes the vectors of several texts, each given as the numbers of its tokens.
 pub(crate) fn pass(
     weights: &Weights,
     config: &Config,
@@ -46,7 +47,7 @@ pub(crate) fn pass(
         for first in (0..room.rows.len()).step_by(ROWS_AT_ONCE * width) {
             let last = room.rows.len().min(first + ROWS_AT_ONCE * width);
             let rows = &mut room.rows[first..last];
-            // Of all rows these cost the most precision as one byte a number, and they lie in the cache.
+            // One byte a number would cost the most precision in these rows, and they are in the cache.
             apply(&layer.up, level, rows, (width, Fineness::TwoBytes), &mut room.bytes, &mut room.wide);
             simd::gelu(level, &mut room.wide);
             let wide = (config.intermediate_size, fineness);
@@ -118,7 +119,7 @@ fn attend(
     add(&layer.after_attention, config, level, &mut room.rows, &room.added);
 }
 
-/// `out = rows * matrix + bias`.
+/// Computes `out = rows * matrix + bias`.
 fn apply(
     linear: &Linear,
     level: Level,
@@ -142,12 +143,12 @@ fn apply(
         let mut left = rows.to_vec();
         bytes.left_of(&mut left, depth);
         simd::quantise(level, &left, depth, bytes);
-        // What both halves leave over would be a product too, far below what is rounded anyway.
+        // The product of the two remainders is omitted: it is far below the rounding error.
         add_product(level, bytes, first, out);
     }
 }
 
-/// `out += rows * matrix`.
+/// Computes `out += rows * matrix`.
 fn add_product(level: Level, rows: &Quantised, matrix: &Panels, out: &mut [f32]) {
     let mut more = vec![0.0; out.len()];
     simd::product(level, rows, matrix, &vec![0.0; matrix.columns()], &mut more);
@@ -161,7 +162,7 @@ fn add(norm: &Norm, config: &Config, level: Level, rows: &mut [f32], added: &[f3
     }
 }
 
-/// The one vector of a text, of the length one.
+/// Returns the single vector of a text, scaled to length 1.
 fn pooled(rows: &[f32], width: usize, pool: Pool, level: Level) -> Vec<f32> {
     let mut sum = rows.get(..width).unwrap_or_default().to_vec();
     if pool == Pool::Mean {
@@ -169,7 +170,7 @@ fn pooled(rows: &[f32], width: usize, pool: Pool, level: Level) -> Vec<f32> {
             sum.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
         }
     }
-    // The number of rows falls away with the length.
+    // No division by the number of rows is needed, because the vector is scaled to length 1.
     let length = simd::dot(level, &sum, &sum).sqrt().max(f32::MIN_POSITIVE);
     for number in &mut sum {
         *number /= length;

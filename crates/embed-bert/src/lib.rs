@@ -1,13 +1,14 @@
-//! Vectors of texts by a network of BERT's family, read from a folder and computed here: no other program, no network.
+//! Vectors of texts from a BERT network, which is read from a folder and computed in this process.
 //!
-//! Two ways through the same layers: in floats, exactly as the model was made ([`Precision::Exact`]), and with matrices and rows made
-//! bytes ([`Precision::Bytes`]), which is several times quicker and has a cosine of at least 0.999 to the other. The second one's
-//! matrices are kept in a file beside the model, so that later opening is a matter of milliseconds.
+//! There are two ways through the same layers. [`Precision::Exact`] computes in floats, exactly as
+//! the model was made. [`Precision::Bytes`] turns matrices and rows into bytes: it is several times
+//! quicker, and its vectors have a cosine of at least 0.999 to the exact ones. The byte matrices
+//! are stored in a file next to the model, so that later opening takes milliseconds.
 //!
-//! Nothing is padded: the tokens of several texts lie one below the other, and only attention knows where one ends. So the length of
-//! a text costs nothing to its neighbours, and texts need not be sorted.
+//! Nothing is padded: the tokens of several texts are stacked, and only attention separates the
+//! texts. So the length of a text costs its neighbours nothing, and texts need not be sorted.
 //!
-//! It fetches nothing, and knows no tools.
+//! This crate downloads nothing, and knows nothing about tools.
 
 mod config;
 mod error;
@@ -22,13 +23,14 @@ pub use error::OpenError;
 pub use files::{CONFIG, MODEL, POOLING, Pinned, TOKENIZER, check};
 pub use work::{Precision, open, open_pinned, open_with};
 
-/// Tokens of a text that count, those of its begin and end included; what is beyond is cut off.
+/// Maximum number of tokens of a text, including its first and last marker. Further tokens are cut off.
 pub const MOST_TOKENS: usize = 256;
 
-/// What people call the model that is pinned.
+/// Name of the pinned model, as people know it.
 pub const PINNED_NAME: &str = "all-MiniLM-L6-v2";
 
-/// Its files, as their authors published them (revision 1110a243fdf4706b3f48f1d95db1a4f5529b4d41).
+/// Files of the pinned model, as its authors published them (revision
+/// 1110a243fdf4706b3f48f1d95db1a4f5529b4d41).
 pub const PINNED: [Pinned; 3] = [
     Pinned {
         name: MODEL,

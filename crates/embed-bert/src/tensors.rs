@@ -1,4 +1,4 @@
-//! The tensors of a `model.safetensors`, read one by one from where they lie in the file.
+//! Tensors of a `model.safetensors`, read one by one from their positions in the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::OpenError;
 
-/// Bytes of the longest head that is read.
+/// Maximum length of the header, in bytes.
 const LONGEST_HEAD: u64 = 16 << 20;
 
 /// An open file of tensors.
@@ -62,7 +62,7 @@ impl Tensors {
         Ok(Self { path: path.to_owned(), file, start: 8 + length, named })
     }
 
-    /// A tensor of floats of exactly this shape; some models have `bert.` before its name.
+    /// Reads a tensor of floats with exactly this shape. Some models prefix its name with `bert.`.
     pub(crate) fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, OpenError> {
         let found = self.named.get(name).or_else(|| self.named.get(&format!("bert.{name}")));
         let tensor = found.ok_or_else(|| OpenError::damaged(&self.path, format!("it has no {name}")))?;

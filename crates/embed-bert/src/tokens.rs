@@ -1,4 +1,5 @@
-//! From text to the numbers of `WordPiece`, as BERT's tokenizer does it: only as much of a text is looked at as the model takes.
+//! Conversion of text to `WordPiece` token numbers, as in BERT's tokenizer. A text is read only as
+//! far as the model takes tokens.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,17 +10,17 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::OpenError;
 
-/// Bytes of the longest token that a vocabulary may have.
+/// Maximum length of a token in the vocabulary, in bytes.
 const LONGEST: usize = 512;
 
-/// A vocabulary, and what happens to a text before it is looked up there.
+/// A vocabulary, with the steps that normalise a text before the lookup.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     vocabulary: HashMap<Box<str>, u32>,
-    /// Found in the raw text, whatever is around them.
+    /// Special tokens, which are found in the raw text regardless of their context.
     added: Vec<(Box<str>, u32)>,
     prefix: Box<str>,
-    /// Characters of the longest word that is taken apart.
+    /// Maximum number of characters of a word that is split into pieces.
     longest: usize,
     first: u32,
     last: u32,
@@ -69,7 +70,7 @@ struct Model {
 }
 
 impl Tokens {
-    /// From a `tokenizer.json` whose numbers are all below `limit`.
+    /// Reads a `tokenizer.json` whose token numbers are all below `limit`.
     pub(crate) fn read(path: &Path, bytes: &[u8], limit: usize) -> Result<Self, OpenError> {
         let file: File =
             serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
@@ -104,7 +105,7 @@ impl Tokens {
         })
     }
 
-    /// The numbers of a text, with those of its begin and its end: at most `most`.
+    /// Returns the token numbers of a text, including the markers of its begin and end: at most `most`.
     pub(crate) fn of(&self, text: &str, most: usize) -> Vec<u32> {
         let room = most.saturating_sub(2);
         let mut found = vec![self.first];
@@ -120,9 +121,10 @@ impl Tokens {
         found
     }
 
-    /// The text up to the first added token, that token, and what is behind it.
+    /// Splits a text at the first added token: the text before it, its number, and the text after it.
     fn until_added<'text>(&self, text: &'text str) -> (&'text str, Option<u32>, &'text str) {
-        // Every added token of BERT begins like this; looking for all of them everywhere would cost more than all the rest.
+        // Candidates are filtered by the first byte of an added token. To compare all tokens at
+        // every position would cost more than all other steps together.
         let begins = |at: &usize| {
             let here = &text[*at..];
             self.added.iter().find(|(content, _)| !content.is_empty() && here.starts_with(&**content))
@@ -138,7 +140,7 @@ impl Tokens {
         (text, None, "")
     }
 
-    /// Adds the numbers of a text's words until there are at least `most`.
+    /// Adds the token numbers of a text's words until there are at least `most`.
     fn words(&self, text: &str, most: usize, found: &mut Vec<u32>) {
         let mut word = String::new();
         let mut length = 0;
@@ -161,7 +163,7 @@ impl Tokens {
                 return;
             }
             length += 1;
-            // A word may be as long as the text, and beyond this nobody looks at it.
+            // A word may be as long as the text. Characters beyond the limit are never read.
             if length <= self.longest {
                 word.push(character);
             }
@@ -175,7 +177,7 @@ impl Tokens {
         each(' ', found);
     }
 
-    /// The characters of a text as the vocabulary has them.
+    /// Returns the characters of a text, normalised for the vocabulary.
     fn normal<'text>(&'text self, text: &'text str) -> Box<dyn Iterator<Item = char> + 'text> {
         let clean = text.chars().filter_map(move |character| match character {
             _ if !self.clean => Some(character),
@@ -197,7 +199,8 @@ impl Tokens {
         if self.lower { Box::new(stripped.flat_map(char::to_lowercase)) } else { stripped }
     }
 
-    /// Adds the pieces of one word: the longest that is in the vocabulary, and so on; all of it is unknown where one is not.
+    /// Adds the pieces of one word, each the longest prefix of the rest that is in the vocabulary.
+    /// If any piece is missing, the whole word is unknown.
     fn pieces(&self, word: &str, found: &mut Vec<u32>) {
         let before = found.len();
         let mut rest = word;
@@ -254,7 +257,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools")
     }
 
-    /// The numbers of each text by the tokenizer's authors.
+    /// Returns the token numbers of each text from the tokenizer of the model's authors.
     fn peer(texts: &[String]) -> Vec<Vec<u32>> {
         let mut child = Command::new(tools().join("embedding/bin/python"))
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/test-tools/embedding_peer.py"))

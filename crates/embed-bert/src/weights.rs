@@ -1,4 +1,4 @@
-//! The numbers of a network, as floats or as bytes, and the one file in which those that were made bytes are kept.
+//! Weights of a network, as floats or as bytes, and the file that stores the byte weights.
 
 use std::io::{self, Read, Write};
 
@@ -8,78 +8,78 @@ use crate::OpenError;
 use crate::config::Config;
 use crate::tensors::Tensors;
 
-/// A matrix, as it is multiplied with.
+/// A matrix in the form in which it is multiplied.
 #[derive(Debug)]
 pub(crate) enum Matrix {
     Floats(Rows),
     Bytes(Panels),
-    /// Bytes, and what these leave as bytes: 16 bits.
+    /// Two bytes for each number: the first, and the remainder that it leaves.
     Fine(Panels, Panels),
 }
 
-/// How precise a matrix must be for all to be precise enough.
+/// Precision that a matrix needs for the result to be precise enough.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
     /// Floats.
     Floats,
-    /// Twice as many bytes.
+    /// Two bytes for each number.
     Fine,
-    /// Bytes.
+    /// One byte for each number.
     Bytes,
 }
 
-/// The vectors of the vocabulary.
+/// Vectors of the vocabulary.
 #[derive(Debug)]
 pub(crate) enum Words {
     Floats(Vec<f32>),
     Bytes { bytes: Vec<i8>, scales: Vec<f32> },
 }
 
-/// A matrix, and what is added behind it.
+/// A matrix, and the bias that is added after it.
 #[derive(Debug)]
 pub(crate) struct Linear {
     pub(crate) matrix: Matrix,
     pub(crate) bias: Vec<f32>,
 }
 
-/// What a row is stretched and shifted by.
+/// Gain and shift of a normalisation.
 #[derive(Debug)]
 pub(crate) struct Norm {
     pub(crate) gain: Vec<f32>,
     pub(crate) shift: Vec<f32>,
 }
 
-/// One layer.
+/// One layer of the network.
 #[derive(Debug)]
 pub(crate) struct Layer {
     /// Queries and keys side by side.
     pub(crate) asked: Linear,
-    /// In floats: of all matrices this one costs the most precision as bytes, with rows of bytes above all, and it is a twelfth of the
-    /// work.
+    /// Floats: this matrix would lose the most precision as bytes, above all with rows of bytes,
+    /// and it is a twelfth of the work.
     pub(crate) values: Linear,
     pub(crate) output: Linear,
     pub(crate) after_attention: Norm,
     pub(crate) up: Linear,
-    /// In twice as many bytes: what is large before it lets the steps of bytes be seen.
+    /// Two bytes for each number: large input values would make the steps of single bytes visible.
     pub(crate) down: Linear,
     pub(crate) after: Norm,
 }
 
-/// All of a network.
+/// All weights of a network.
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) words: Words,
-    /// One row for each position, the vector of the first type in it.
+    /// One row for each position, with the vector of the first token type added.
     pub(crate) positions: Vec<f32>,
     pub(crate) norm: Norm,
     pub(crate) layers: Vec<Layer>,
 }
 
-/// Where the numbers of a network come from, in the one order in which they are asked for.
+/// Source of the weights of a network, which are requested in one fixed order.
 pub(crate) trait Source {
     type Error;
     fn words(&mut self, rows: usize, width: usize) -> Result<Words, Self::Error>;
-    /// Several tensors of the same width, one below the other.
+    /// Returns several tensors of the same width, one below the other.
     fn floats(&mut self, names: &[String], shape: &[usize]) -> Result<Vec<f32>, Self::Error>;
     fn matrix(
         &mut self,
@@ -92,7 +92,7 @@ pub(crate) trait Source {
 }
 
 impl Weights {
-    /// All of it from a source. `most` positions are kept.
+    /// Reads all weights from a source, with the first `most` positions.
     pub(crate) fn from<S: Source>(source: &mut S, config: &Config, most: usize) -> Result<Self, S::Error> {
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
         let words = source.words(config.vocab_size, hidden)?;
@@ -145,10 +145,10 @@ fn norm<S: Source>(source: &mut S, name: &str, width: usize) -> Result<Norm, S::
     })
 }
 
-/// Out of the file of the model.
+/// Weights from the file of the model.
 pub(crate) struct Original<'tensors> {
     pub(crate) tensors: &'tensors Tensors,
-    /// Whether matrices are made bytes.
+    /// True if matrices are turned into bytes.
     pub(crate) bytes: bool,
 }
 
@@ -213,7 +213,7 @@ impl Source for Original<'_> {
     }
 }
 
-/// Out of what [`write`] wrote. What is read is true only if [`Kept::finish`] says so.
+/// Weights from a file of [`write`]. They are valid only if [`Kept::finish`] returns true.
 pub(crate) struct Kept<R> {
     reader: R,
     hasher: blake3::Hasher,
@@ -242,7 +242,7 @@ impl<R: Read> Kept<R> {
         Panels::read(bytes, depth, columns).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Whether all that was read is what was written, and nothing stands behind it.
+    /// Returns true if the hash of all bytes matches and the file ends here.
     pub(crate) fn finish(mut self) -> io::Result<bool> {
         let mut hash = [0; 32];
         self.reader.read_exact(&mut hash)?;
@@ -274,7 +274,7 @@ impl<R: Read> Source for Kept<R> {
     }
 }
 
-/// Writes weights of bytes behind `head`, in the order in which they are read, and the hash of all.
+/// Writes byte weights after `head`, in the order in which they are read, followed by the hash of everything.
 pub(crate) fn write(weights: &Weights, head: &[u8], file: &mut impl Write) -> io::Result<()> {
     let mut hasher = blake3::Hasher::new();
     let mut put = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Opening a model, and many texts over several threads.
+//! Opening of a model, and distribution of texts over several threads.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -19,28 +19,28 @@ use crate::tokens::Tokens;
 use crate::weights::{Kept, Original, Weights, write};
 use crate::{MOST_TOKENS, OpenError, PINNED, PINNED_NAME};
 
-/// Matrices that were made bytes, beside the model.
+/// Name of the file of byte matrices, next to the model.
 const KEPT: &str = "weights.bytes";
-/// What such a file begins with: its format, which another number follows when it changes.
+/// First bytes of that file: its format, whose number increases with each change.
 const FORMAT: &[u8; 16] = b"embed-bert 0001\n";
-/// Tokens of one batch, beyond which no further text is taken in.
+/// Number of tokens at which a batch takes no further text.
 const BATCH_TOKENS: usize = 192;
-/// Tokens of a text, its begin and end included, up to which all of its rows are made two bytes a number: the noise of few rows has
-/// little to even out with, and few rows cost little.
+/// Maximum number of tokens of a short text, including its begin and end markers. All rows of a short text
+/// use two bytes a number: over few rows noise averages out little, and few rows cost little.
 const SHORT_TOKENS: usize = 16;
-/// Bytes of the longest `config.json` or `tokenizer.json` that is read.
+/// Maximum size of a `config.json` or `tokenizer.json`, in bytes.
 const LONGEST_FILE: u64 = 64 << 20;
 
-/// How exactly a model is computed.
+/// Precision with which a model is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// In floats, as it was made.
+    /// Floats, as the model was made.
     Exact,
-    /// With matrices and rows made bytes.
+    /// Matrices and rows as bytes.
     Bytes,
 }
 
-/// A model that is open.
+/// An open model.
 #[derive(Debug)]
 struct Bert {
     model: Model,
@@ -53,27 +53,28 @@ struct Bert {
     most: usize,
 }
 
-/// Opens the model of a folder, as bytes where the machine multiplies those more quickly. At most `threads` work at a time.
+/// Opens the model of a folder, as bytes if this machine multiplies bytes faster. At most `threads`
+/// threads work at a time.
 ///
 /// # Errors
-/// [`OpenError`].
+/// Returns [`OpenError`] if the folder is not a usable model.
 pub fn open(folder: &Path, threads: usize) -> Result<Arc<dyn Embedder>, OpenError> {
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
     open_as(folder, &name, threads, quickest(), Level::best(), &[])
 }
 
-/// Opens [`PINNED`], and nothing else.
+/// Opens [`PINNED`], and no other model.
 ///
 /// # Errors
-/// [`OpenError`], also where the files are others.
+/// Returns [`OpenError`] if the folder is not a usable model or contains other files.
 pub fn open_pinned(folder: &Path, threads: usize) -> Result<Arc<dyn Embedder>, OpenError> {
     open_as(folder, PINNED_NAME, threads, quickest(), Level::best(), &PINNED)
 }
 
-/// Opens the model of a folder in this way, with no wider instructions than these.
+/// Opens the model of a folder with the given precision, and with no wider instructions than `level`.
 ///
 /// # Errors
-/// [`OpenError`].
+/// Returns [`OpenError`] if the folder is not a usable model.
 pub fn open_with(
     folder: &Path,
     threads: usize,
@@ -139,10 +140,11 @@ fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     std::fs::read(path).map_err(OpenError::unreadable(path))
 }
 
-/// Whether a file of this name may have this hash.
+/// Check of a file's hash against the pinned one, by the name of the file.
 type Check<'pinned> = dyn Fn(&str, [u8; 32]) -> Result<(), OpenError> + 'pinned;
 
-/// The weights as bytes, out of the kept file where it is of this model, and else of the model, which are then kept.
+/// Returns the byte weights and the hash of the model: from the stored file if it belongs to this
+/// model, else from the model itself, which also stores them.
 fn of_bytes(
     folder: &Path,
     config: &Config,
@@ -158,7 +160,7 @@ fn of_bytes(
             check(MODEL, found)?;
             return Ok((weights, found));
         }
-        // The file was copied or touched. Its content says whether it is still the same.
+        // The file was copied or touched. Its content shows whether it has changed.
         if hash_of(&path)? == found {
             check(MODEL, found)?;
             keep(folder, &weights, &found, &stamp, &of_config);
@@ -173,7 +175,8 @@ fn of_bytes(
     Ok((weights, found))
 }
 
-/// What is kept of a model with these measures; none where there is nothing, or nothing whole.
+/// Reads the stored weights of a model with these dimensions. Returns `None` if there are none or
+/// they are incomplete.
 fn kept(
     folder: &Path,
     config: &Config,
@@ -194,7 +197,8 @@ fn kept(
     kept.finish().ok()?.then_some((weights, found, stamp))
 }
 
-/// Keeps them beside the model. Where that cannot be, in a folder that is only read, opening takes longer the next time, and no more.
+/// Stores the weights next to the model, on best effort. In a read-only folder only the next
+/// opening takes longer.
 fn keep(folder: &Path, weights: &Weights, found: &[u8; 32], stamp: &[u8; 40], of_config: &[u8; 32]) {
     let head = [FORMAT.as_slice(), of_config, found, stamp].concat();
     let kept = || -> std::io::Result<()> {
@@ -206,18 +210,18 @@ fn keep(folder: &Path, weights: &Weights, found: &[u8; 32], stamp: &[u8; 40], of
     let _left_undone = kept().is_err();
 }
 
-/// What the threads of one call share.
+/// State that the threads of one call share.
 struct Work<'call> {
     texts: &'call [&'call str],
     next: AtomicUsize,
     stopped: AtomicBool,
 }
 
-/// Places of texts, and their tokens.
+/// Indices of texts, and their tokens.
 type Batch = (Vec<usize>, Vec<Vec<u32>>);
 
 impl Bert {
-    /// Takes texts until there are none, and gives their vectors with their places.
+    /// Takes texts until all are taken, and returns their vectors with their indices.
     fn work(&self, work: &Work, stop: &dyn Fn() -> bool) -> Vec<(usize, Vec<f32>)> {
         let mut room = Room::default();
         let mut done = Vec::new();

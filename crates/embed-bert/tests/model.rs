@@ -1,5 +1,5 @@
-//! The pinned model, beside what others compute with the same files: `NumPy` in floats, and the tokenizer of its authors.
-//! `cargo xtask test` fetches both.
+//! The pinned model, compared with other programs on the same files: `NumPy` in floats, and the
+//! tokenizer of its authors. `cargo xtask test` fetches both.
 
 #![allow(clippy::disallowed_methods, reason = "the peer is a program")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it is")]
@@ -18,7 +18,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A folder of one's own with the files of the model, linked.
+/// Creates a temporary folder with links to the files of the model.
 fn model() -> tempfile::TempDir {
     let from = root().join("target/test-tools/model/all-MiniLM-L6-v2").canonicalize();
     let from = from.expect("the model is missing: `cargo xtask test` fetches it");
@@ -29,7 +29,7 @@ fn model() -> tempfile::TempDir {
     folder
 }
 
-/// What the peer answers to these texts.
+/// Returns the peer's answer for these texts.
 fn peer(kind: &str, texts: &[&str]) -> serde_json::Value {
     let python = root().join("target/test-tools/embedding/bin/python");
     assert!(python.exists(), "{} is missing: `cargo xtask test` installs it", python.display());
@@ -50,7 +50,7 @@ fn peer(kind: &str, texts: &[&str]) -> serde_json::Value {
     serde_json::from_str(&line).unwrap()
 }
 
-/// Pieces of the project's own pages of many lengths, and what is unlike them.
+/// Returns pieces of the project's own pages, in many lengths, and some unusual texts.
 fn texts() -> Vec<String> {
     let page = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
     let words: Vec<&str> = page.split_whitespace().collect();
@@ -96,7 +96,8 @@ fn floats_are_those_of_the_reference_and_bytes_near_them_at_every_level() {
     }
 }
 
-/// Texts of up to 70 words, and those over which the noise of bytes has little to even out with: a word, or none.
+/// Returns texts of up to 70 words, among them texts of one word and of none, over which the noise
+/// of bytes averages out little.
 fn short_texts() -> Vec<String> {
     let pages = ["docs/ARCHITECTURE.md", "CHANGELOG.md", "docs/THREAT_MODEL.md"];
     let pages = pages.map(|page| std::fs::read_to_string(root().join(page)).unwrap()).concat();

@@ -1,10 +1,10 @@
-//! What a server answers: a vector for each text, by its number.
+//! Response of an embeddings server: one vector for each text, matched by its index.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-/// Characters of a server's own words that are repeated.
+/// Maximum number of characters of a server's error message that are repeated.
 const LONGEST_WORDS: usize = 300;
 
 #[derive(Deserialize)]
@@ -14,12 +14,12 @@ struct Body {
 
 #[derive(Deserialize)]
 struct Entry {
-    /// Its text's place in the request; some servers leave it out and keep the order.
+    /// Index of the text in the request. Some servers omit it and keep the order.
     index: Option<usize>,
     embedding: Numbers,
 }
 
-/// Numbers, or, from servers that always send them so, their bytes in base64.
+/// Components of a vector. Some servers always send them as the base64 of their bytes.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Numbers {
@@ -27,7 +27,8 @@ enum Numbers {
     Encoded(String),
 }
 
-/// The vectors for so many texts, in their order, each of the length one.
+/// Reads the vectors of `count` texts from a response, in the order of the texts, and scales each
+/// to length 1.
 pub(crate) fn vectors(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|error| format!("the answer is none of a server of embeddings ({error})"))?;
@@ -68,7 +69,7 @@ fn unit(numbers: Numbers) -> Result<Vec<f32>, String> {
     Ok(vector)
 }
 
-/// What a server that refuses says, as `{"error": {"message": ...}}` or in other shapes.
+/// Returns the error message of a server, from `{"error": {"message": ...}}` or from other shapes.
 pub(crate) fn words(body: &[u8]) -> String {
     let parsed: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let said = ["/error/message", "/error", "/message", "/detail"]

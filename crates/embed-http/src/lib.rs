@@ -1,7 +1,9 @@
-//! Vectors from a server with `OpenAI`'s `/v1/embeddings`: that service itself, or one of one's own that speaks like it.
+//! Vectors from a server with the `/v1/embeddings` interface of `OpenAI`: that service, or a
+//! compatible server.
 //!
-//! Every text that is embedded is sent there, so nothing comes this way unless its user's configuration names the server.
-//! It reads no configuration and no environment, and keeps nothing on disk.
+//! The server receives every text that is embedded, so this crate is used only if the user's
+//! configuration names a server. The crate reads no configuration and no environment variable, and
+//! writes nothing to disk.
 
 mod answer;
 mod worker;
@@ -14,25 +16,27 @@ use fetch::{HeaderName, HeaderValue, Uri};
 
 use crate::worker::{Job, Worker};
 
-/// Texts of one request.
+/// Maximum number of texts in one request.
 const BATCH: usize = 32;
 
-/// Bytes of one text: a token has at least one byte, and such models take 8,192 tokens; servers refuse what is longer.
+/// Maximum length of one text, in bytes. A token has at least one byte, and these models take 8,192
+/// tokens. Servers refuse a longer text.
 const LONGEST_TEXT: usize = 8_000;
 
-/// How often it is asked whether to stop while a request is under way.
+/// Interval at which a waiting request checks whether to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Which server, and what it is asked for.
+/// Address of the server, and the model that is requested from it.
 #[derive(Clone)]
 pub struct Settings {
-    /// Where it takes texts, as in `https://api.example.com/v1/embeddings`.
+    /// URL that takes texts, for example `https://api.example.com/v1/embeddings`.
     pub url: String,
-    /// The model's name there.
+    /// Name of the model on the server.
     pub model: String,
-    /// The numbers of a vector; the server is asked for so many. Without it, as many as the server gives.
+    /// Number of components of a vector, which is sent with each request. If it is `None`, the
+    /// server chooses.
     pub dimensions: Option<usize>,
-    /// What is sent as `Authorization: Bearer`.
+    /// Key, which is sent as `Authorization: Bearer`.
     pub key: Option<String>,
 }
 
@@ -52,10 +56,12 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The model that these settings name. Where they do not say how long its vectors are, the server is asked once.
+    /// Opens the model that `settings` name. If the settings do not give the number of dimensions,
+    /// one request to the server finds it out.
     ///
     /// # Errors
-    /// [`Failure`] where the settings name no server that a key may go to, or where the server does not answer.
+    /// Returns [`Failure`] if the settings name no server to which a key may be sent, or if the
+    /// server does not answer.
     pub fn open(settings: Settings, stop: &dyn Fn() -> bool) -> Result<Self, Failure> {
         let worker = Worker::start(&address(&settings)?, headers(&settings)?)?;
         let model = Model { name: settings.model.clone(), hash: [0; 32], dimensions: 0 };
@@ -72,7 +78,7 @@ impl Remote {
         Ok(remote)
     }
 
-    /// What its vectors depend on, as far as anyone here can tell.
+    /// Returns the hash of everything known here that the vectors depend on: URL, model name and dimensions.
     fn hash(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         for part in [&self.settings.url, &self.settings.model, &self.model.dimensions.to_string()] {
@@ -83,7 +89,7 @@ impl Remote {
     }
 
     fn failed(&self, why: &str) -> Failure {
-        // Servers repeat what they do not like, and this goes to whoever asked.
+        // Servers repeat parts of a rejected request, and this message reaches the caller.
         let why = match &self.settings.key {
             Some(key) if !key.is_empty() => why.replace(key.as_str(), "***"),
             _ => why.to_owned(),
@@ -91,9 +97,9 @@ impl Remote {
         Failure::Failed(format!("{}: {why}", self.settings.url))
     }
 
-    /// One request.
+    /// Sends one request.
     fn ask(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure> {
-        // An empty text is refused by some servers; a space means as little.
+        // Some servers refuse an empty text. A space carries as little meaning.
         let cut: Vec<&str> = texts.iter().map(|text| if text.is_empty() { " " } else { cut(text) }).collect();
         let mut body =
             serde_json::json!({"model": self.settings.model, "input": cut, "encoding_format": "float"});
@@ -101,7 +107,7 @@ impl Remote {
             body["dimensions"] = dimensions.into();
         }
         let (said, hears) = channel();
-        // The request ends where this goes.
+        // The worker cancels the request when `_waits` is dropped.
         let (_waits, gone) = tokio::sync::oneshot::channel();
         self.worker.take(Job { body: body.to_string().into_bytes(), said, gone })?;
         let told = wait(&hears, stop);
@@ -148,12 +154,12 @@ impl Embedder for Remote {
     }
 }
 
-/// The beginning of a text, cut between characters.
+/// Returns the beginning of a text, cut at a character boundary.
 fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or(text)
 }
 
-/// A key and texts go over TLS, or stay on this machine.
+/// Parses the URL. A key may be sent only over TLS or to this machine.
 fn address(settings: &Settings) -> Result<Uri, Failure> {
     let failed = |why: &str| Failure::Failed(format!("`{}` {why}", settings.url));
     let url: Uri = settings.url.parse().map_err(|_| failed("is no URL"))?;

@@ -1,4 +1,5 @@
-//! The thread that asks: whoever embeds may be in an async runtime or in none, and looks at whether to stop meanwhile.
+//! Thread that sends the requests. The caller may or may not run in an async runtime, and checks
+//! meanwhile whether to stop.
 
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -11,25 +12,25 @@ use tokio::sync::oneshot;
 
 use crate::answer;
 
-/// The most bytes of an answer: 32 vectors of 3,072 numbers, each written with all its digits.
+/// Maximum size of a response, in bytes: 32 vectors of 3,072 numbers, each written with all its digits.
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 
-/// How long one request may take.
+/// Timeout of one request.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Requests for one batch where the server says that it has too much to do, and the longest pause between two.
+/// Maximum number of requests for one batch if the server is busy, and maximum pause between two of them.
 const ATTEMPTS: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// One request, and who waits for its answer.
+/// One request, with the channel for its response.
 pub(crate) struct Job {
     pub(crate) body: Vec<u8>,
     pub(crate) said: Sender<Result<Vec<u8>, String>>,
-    /// Closed when nobody waits any more.
+    /// Closed when the caller no longer waits.
     pub(crate) gone: oneshot::Receiver<()>,
 }
 
-/// The thread. It ends when this goes.
+/// Handle of the thread. The thread ends when this handle is dropped.
 pub(crate) struct Worker {
     jobs: UnboundedSender<Job>,
 }
@@ -63,11 +64,11 @@ impl Asking {
     async fn all(&self, waiting: &mut UnboundedReceiver<Job>) {
         while let Some(job) = waiting.recv().await {
             tokio::select! {
-                // First, so that no server is asked for nobody.
+                // Poll this branch first, so that no request is sent for a caller that has gone.
                 biased;
                 _ = job.gone => {}
                 told = self.one(job.body) => {
-                    // Who has just gone needs no answer.
+                    // A caller that has just gone needs no response.
                     let _ = job.said.send(told);
                 }
             }

@@ -1,4 +1,4 @@
-//! Servers on this machine that speak like that of `OpenAI`, and some that do not.
+//! Servers on this machine that speak the interface of `OpenAI`, and some that do not.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program: what goes wrong in it ends it")]
 
@@ -10,12 +10,12 @@ use embed_http::{Remote, Settings};
 use serde_json::{Value, json};
 use testkit::web::{Reply, Request, Server};
 
-/// A vector that tells its text: how long it is, and 1.
+/// Answers with one vector for each text: the length of the text, and 1.
 fn answer(request: &Request) -> Reply {
     let asked: Value = serde_json::from_slice(&request.body).unwrap();
     let texts = asked["input"].as_array().unwrap();
     let entry = |(index, text): (usize, &Value)| json!({"index": index, "embedding": [text.as_str().unwrap().len(), 1]});
-    // From the last to the first, as a server may.
+    // The order is reversed, as a server may do.
     let data: Vec<Value> = texts.iter().enumerate().rev().map(entry).collect();
     Reply::json(&json!({"object": "list", "data": data, "model": "m"}).to_string())
 }

@@ -1,42 +1,45 @@
-//! What turns texts into vectors, for whoever compares texts by their meaning: the words alone, no engine.
+//! Interface between models that turn texts into vectors and the code that compares texts by
+//! meaning. This crate has only types and a trait, and no engine.
 
 use std::sync::Arc;
 
 /// A model that makes vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// What people call it.
+    /// Name of the model, as people know it.
     pub name: String,
-    /// The hash of all that its vectors depend on. Vectors of two hashes are never compared.
+    /// Hash of everything that the vectors of the model depend on. Vectors of models with different
+    /// hashes are never compared.
     pub hash: [u8; 32],
-    /// Numbers of one vector.
+    /// Number of components of one vector.
     pub dimensions: usize,
 }
 
-/// Turns texts into vectors.
+/// An engine that turns texts into vectors.
 pub trait Embedder: Send + Sync {
-    /// The model.
+    /// Returns the model.
     fn model(&self) -> &Model;
 
-    /// One vector of the length one for each text, in their order. `stop` is asked every now and then.
+    /// Returns one vector of length 1 for each text, in the order of the texts. The implementation
+    /// calls `stop` at intervals and gives up if `stop` returns true.
     ///
     /// # Errors
-    /// [`Failure`].
+    /// Returns [`Failure`] if the caller stopped the work or if the work failed.
     fn embed(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure>;
 }
 
-/// Opens a model.
+/// A function that opens a model.
 pub type OpenModel = Arc<dyn Fn() -> Opened + Send + Sync>;
 
-/// The model, or why there is none.
+/// The opened model, or the reason why it cannot be opened.
 pub type Opened = Result<Arc<dyn Embedder>, String>;
 
-/// Why there are no vectors.
+/// The reason why a call returned no vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The caller has stopped it.
+    /// The caller stopped the work.
     Stopped,
-    /// It cannot be done.
+    /// The work failed, for the given reason.
     Failed(String),
 }
 

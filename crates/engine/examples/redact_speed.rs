@@ -1,5 +1,5 @@
-//! How fast the redactor reads, for `cargo run --release -p engine --example redact_speed`: through a stream of words, with one
-//! secret and with a thousand.
+//! Measurement of the redactor's speed: `cargo run --release -p engine --example redact_speed`. The
+//! redactor reads a stream of words, with one secret and with a thousand.
 
 #![allow(
     clippy::print_stdout,
@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use engine::Redactor;
 
-/// Bytes that are read each time.
+/// Number of bytes per round.
 const LENGTH: usize = 128 << 20;
-/// The best of so many counts.
+/// Number of rounds, of which the fastest counts.
 const ROUNDS: usize = 5;
 
 fn main() {
-    // Numbers that look like chance and are the same each time (xorshift).
+    // Pseudo-random numbers that are identical in each run (xorshift).
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: usize| {
         state ^= state << 13;

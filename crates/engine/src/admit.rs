@@ -1,7 +1,9 @@
-//! Who may start now: commands are bounded in number, for each session and for all, answers in bytes.
+//! Admission of calls: the number of commands is limited per session and overall, and answers are
+//! limited in bytes.
 //!
-//! A session whose commands wait for a place of the machine has its turn when every other one that waits has had its own, so no number of
-//! commands of one session keeps those of another waiting for longer than one of each.
+//! A session whose commands wait for a place on the machine gets a turn after every other waiting
+//! session has had one. Many commands of one session therefore delay those of another session by at
+//! most one command each.
 
 mod bytes;
 
@@ -15,32 +17,34 @@ use tool::{Code, Data, Effect, Held, Lane, Prepared, Retry, SessionId, Stop, Too
 use crate::stopping::requested;
 use bytes::{Room, Rooms};
 
-/// When a refused command may be tried again: a typical command is done by then.
+/// Milliseconds after which a refused command may be retried. A typical command has ended by then.
 const COMMAND_RETRY_MS: u64 = 1_000;
 
-/// Bytes of an answer beside the file that it holds.
+/// Bytes of an answer in addition to the file that it contains.
 const ANSWER_WITHOUT_FILE: u64 = 16 * 1024;
 
-/// How many commands may run and wait, and how large the answers of all calls may be together.
+/// Limits on the commands that run and wait, and on the total size of the answers of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneLimits {
-    /// Of one session at once (CSP/1 source: max concurrent 5).
+    /// Commands of one session that run at once (CSP/1 source: max concurrent 5).
     pub(crate) running: usize,
-    /// Of one session for a place (CSP/1 source: queue overflow 10 max); one more is refused.
+    /// Commands of one session that wait for a place (CSP/1 source: queue overflow 10 max). One
+    /// more is refused.
     pub(crate) waiting: usize,
-    /// Of all sessions at once.
+    /// Commands of all sessions that run at once.
     pub(crate) in_all: usize,
-    /// Bytes of answers that may exist at once, from the start of a call until its door has delivered the answer.
+    /// Bytes of answers that may exist at once. An answer counts from the start of its call until
+    /// its door has delivered it.
     pub(crate) answer_bytes: u64,
 }
 
 impl LaneLimits {
-    /// Those that the profile names, else the built-in ones.
+    /// Returns the limits that the profile names, and the built-in ones for the rest.
     pub(crate) fn of(policy: &Policy) -> Self {
         let limits = policy.limits_over(Self::built_in());
         let number =
             |limit: Option<u64>| limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-        // Where none may run, whatever waits would wait for ever.
+        // A limit of 0 would make waiting commands wait for ever.
         Self {
             running: number(limits.commands).max(1),
             waiting: number(limits.commands_waiting),
@@ -49,7 +53,7 @@ impl LaneLimits {
         }
     }
 
-    /// The built-in ones, under their keys.
+    /// Returns the built-in limits under their profile keys.
     pub(crate) fn built_in() -> policy::Limits {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         policy::Limits {
@@ -69,14 +73,16 @@ pub(crate) struct Lanes {
     bytes: Rooms,
 }
 
-/// A call's place. The part for its bytes outlives the run: it goes along with the answer.
+/// An admitted call: its place in the command lane, if it has one, and the room for its answer. The
+/// room outlives the run: it is released with the answer.
 pub(crate) struct Admitted {
     _command: Option<Place>,
     bytes: Room,
 }
 
 impl Admitted {
-    /// Ends the command's place, keeps the answer's. An answer whose length is known holds no more than that.
+    /// Releases the command's place and keeps the room for the answer. If the answer's length is
+    /// known, the room shrinks to that length.
     pub(crate) fn into_held(mut self, answer: &Result<Data, ToolError>) -> Held {
         match answer {
             Ok(Data::Written(written)) => self.bytes.shrink(written.as_str().len() as u64),
@@ -95,8 +101,9 @@ impl Lanes {
         }
     }
 
-    /// The most bytes that an answer is expected to hold. A call may ask for more than its file has: the file's size counts then, so
-    /// that a small file is read as a small answer.
+    /// Returns the largest number of bytes that the answer is expected to have. If the call asks
+    /// for more than its file has, the file's size counts, so that a small file is read as a small
+    /// answer.
     pub(crate) fn expected(&self, prepared: &Prepared, effects: &[Part]) -> u64 {
         let asked = prepared.answer_bytes;
         if !prepared.answers_with_file || self.bytes.is_small(asked) {
@@ -104,16 +111,16 @@ impl Lanes {
         }
         let [Part { effect: Effect::Read { path }, real, .. }] = effects else { return asked };
         let size = std::fs::metadata(real.as_deref().unwrap_or(path)).map(|file| file.len());
-        // Escapes and Base64 take up to twice the room, and what else an answer has takes little. Where there is no file, no answer
-        // holds one.
+        // Escapes and Base64 take up to twice the room, and the rest of an answer takes little. A
+        // missing file adds no bytes to the answer.
         size.map_or(0, |size| size.saturating_mul(2)).saturating_add(ANSWER_WITHOUT_FILE).min(asked)
     }
 
-    /// Waits for a place.
+    /// Waits until the call may start.
     ///
     /// # Errors
-    /// `EQUOTA` where the queue of the session's commands is full, with the time after which to retry; `ECANCELLED` or `ETIMEOUT`
-    /// where a stop is requested while waiting.
+    /// `EQUOTA` if the queue of the session's commands is full, with the time after which to retry.
+    /// `ECANCELLED` or `ETIMEOUT` if a stop is requested while the call waits.
     pub(crate) async fn admit(
         &self,
         session: &SessionId,
@@ -130,7 +137,7 @@ impl Lanes {
     }
 }
 
-/// The commands of all sessions.
+/// Running and waiting commands of all sessions.
 struct Commands {
     limits: LaneLimits,
     state: Mutex<State>,
@@ -138,11 +145,11 @@ struct Commands {
 
 #[derive(Default)]
 struct State {
-    /// Commands that run, of all sessions.
+    /// Number of running commands of all sessions.
     running: usize,
-    /// The sessions that have a command that runs or waits.
+    /// Sessions that have a running or waiting command.
     sessions: HashMap<SessionId, OfSession>,
-    /// The sessions that have one that waits, each once, in the order of their turns.
+    /// Sessions that have a waiting command, each once, in the order of their turns.
     turns: VecDeque<SessionId>,
     tickets: u64,
 }
@@ -153,7 +160,7 @@ struct OfSession {
     waiting: VecDeque<(u64, oneshot::Sender<Place>)>,
 }
 
-/// The place of a command that runs; the next one gets it when this is dropped.
+/// Place of a running command. Dropping it passes it on to the next waiting command.
 struct Place {
     commands: Arc<Commands>,
     session: SessionId,
@@ -192,7 +199,7 @@ impl Commands {
         }
     }
 
-    /// Gives the places that there are to those whose turn it is.
+    /// Gives the free places to the waiting commands whose turn has come.
     fn give(this: &Arc<Self>) {
         let mut given = Vec::new();
         {
@@ -204,7 +211,8 @@ impl Commands {
             }
         }
         for (session, waiter) in given {
-            // Where the waiter is gone, its place comes back and is dropped here, which gives it to the next. Not under the lock.
+            // If the receiver is gone, `send` returns the place, and dropping it here gives it to
+            // the next command. That drop takes the lock, so it must happen outside the lock.
             let _ = waiter.send(Place { commands: this.clone(), session });
         }
     }
@@ -215,7 +223,8 @@ impl Commands {
 }
 
 impl State {
-    /// The first that waits of the first session in turn that may have one more, which counts as running from now on.
+    /// Takes the next waiting command: the first one of the first session in turn that is below its
+    /// limit. The command counts as running from then on.
     fn next_turn(&mut self, most: usize) -> Option<(SessionId, oneshot::Sender<Place>)> {
         let may = |session: &SessionId| self.sessions.get(session).is_some_and(|of| of.running < most);
         let index = self.turns.iter().position(may)?;
@@ -251,7 +260,8 @@ impl Drop for Place {
     }
 }
 
-/// A command that waits. One that is cancelled leaves the queue with this.
+/// A waiting command. Dropping this value, as cancellation does, removes the command from the
+/// queue.
 struct Waiting<'a> {
     commands: &'a Arc<Commands>,
     session: &'a SessionId,

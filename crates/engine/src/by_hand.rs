@@ -1,4 +1,4 @@
-//! What the user does on the command line beside all calls, between two rows of the audit.
+//! Actions of the user on the command line outside any call, each recorded between two audit rows.
 
 use serde_json::{Value, json};
 use store::{AuditRow, Durability, Kind, Store, StoreError};
@@ -6,7 +6,7 @@ use tool::{CallId, Clock, Code};
 
 use crate::Door;
 
-/// The rows of one such deed.
+/// Audit rows of one action.
 pub(crate) struct Deed<'a> {
     pub(crate) id: CallId,
     what: &'a str,
@@ -20,12 +20,12 @@ impl<'a> Deed<'a> {
         Self { id: crate::new_call_id(clock), what, plan, clock }
     }
 
-    /// The row that is there before anything is done.
+    /// Builds the row that is written before the action.
     pub(crate) fn intent(&self) -> AuditRow {
         self.row(Kind::Intent)
     }
 
-    /// The row that says how it ended.
+    /// Builds the row that records how the action ended.
     pub(crate) fn outcome(&self, failed: Option<Code>) -> AuditRow {
         let mut row = self.row(Kind::Outcome);
         row.outcome = Some(failed.map_or("ok", |code| code.as_str()).to_owned());
@@ -42,11 +42,12 @@ impl<'a> Deed<'a> {
     }
 }
 
-/// Does `work` for the user who is at the command line, between two rows of the audit. Blocks. `code` says what an error is called
-/// there. Nothing of `arguments` may be secret.
+/// Runs `work` for the user on the command line, between two audit rows. Blocks. `code` returns the
+/// error code for the audit. `arguments` must contain no secret.
 ///
 /// # Errors
-/// Those of `work`; and where a row cannot be written, in which case it was not done, or is not known to be.
+/// Fails with the error of `work`, or if a row cannot be written. If the first row fails, `work`
+/// has not run. If the second row fails, the outcome is not recorded.
 pub fn by_hand<T, E: From<StoreError>>(
     (store, clock): (&Store, &dyn Clock),
     what: &str,

@@ -1,4 +1,4 @@
-//! Answers of read-only calls, for callers that opted in.
+//! Cache of the answers of read-only calls, for callers that opted in.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use tool::Data;
 
 use crate::unchanged::Looked;
 
-/// How long an answer may be given again (CSP/1 source: 60 s for safe reads).
+/// Time for which an answer may be returned again (CSP/1 source: 60 s for safe reads).
 const FRESH: Duration = Duration::from_mins(1);
-/// Answers kept at most; more would hold memory for callers that never come back.
+/// Maximum number of cached answers. More would occupy memory for callers that never come back.
 const ANSWERS: usize = 64;
-/// A larger answer is not kept.
+/// Largest answer, in bytes, that is cached.
 const LARGEST_ANSWER: usize = 256 * 1024;
 
 #[derive(Default)]
@@ -26,12 +26,13 @@ struct Answers {
 
 struct Kept {
     made: Instant,
-    /// What there was when it was read.
+    /// State of the files when the answer was read.
     looked: Looked,
     answer: Data,
 }
 
-/// Changes whenever something changed, so that an answer that was read before is not kept after.
+/// Counter that increases with every change, so that an answer read before a change is not cached
+/// after it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
@@ -42,7 +43,7 @@ impl Kept {
 }
 
 impl Cache {
-    /// The answer to this call, where it is fresh and everything is as it was.
+    /// Returns the answer to this call if it is fresh and no file has changed.
     pub(crate) fn get(&self, key: &str, looked: Looked, now: Instant) -> Option<Data> {
         let answers = self.answers();
         let kept = answers.by_key.get(key).filter(|kept| kept.is_fresh(now) && kept.looked.is_as(&looked))?;
@@ -53,7 +54,7 @@ impl Cache {
         self.answers().generation
     }
 
-    /// Keeps an answer that was read in this generation.
+    /// Caches an answer that was read in the generation `read_in`.
     pub(crate) fn put(&self, key: String, answer: &Data, looked: Looked, read_in: Generation, now: Instant) {
         let size = match answer {
             Data::Value(value) => value.to_string().len(),
@@ -70,7 +71,7 @@ impl Cache {
         }
     }
 
-    /// Forgets everything: something changed.
+    /// Drops all answers, after a change.
     pub(crate) fn clear(&self) {
         let mut answers = self.answers();
         answers.by_key.clear();

@@ -1,3 +1,5 @@
+//! The state of one call on its way through the layers.
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,80 +20,82 @@ use crate::saving::Author;
 use crate::trace::Noted;
 use crate::{Asker, CallRequest, Door, Engine, Sent, record};
 
-/// To whom background commands of a session may belong.
+/// Returns the owners that background commands of a session may have: one for unbounded callers and
+/// one for callers under a ceiling.
 pub(crate) fn owners(session: &SessionId) -> [String; 2] {
     [session.0.clone(), format!("bounded {}", session.0)]
 }
 
-/// One call on its way through the layers, each of which adds what it found out.
+/// One call on its way through the layers. Each layer adds its results.
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) session: SessionId,
-    /// To whom belongs what outlives the session.
+    /// Owner of everything that outlives the session.
     pub(crate) holder: Option<SessionId>,
     pub(crate) door: Door,
-    /// The name of the user whom Handfast runs as.
+    /// Name of the user whom Handfast runs as.
     pub(crate) user: Option<Arc<str>>,
     pub(crate) dialect: &'static str,
     pub(crate) asker: Arc<dyn Asker>,
     pub(crate) stop: Stop,
     pub(crate) progress: Arc<dyn Progress>,
-    /// What the caller named, and once it was found the canonical name.
+    /// Name of the tool as the caller gave it, later the canonical name.
     pub(crate) tool: String,
     pub(crate) presentation: Presentation,
     pub(crate) cache: bool,
-    /// Taken by the plan layer.
+    /// Arguments of the call. The plan layer takes them.
     pub(crate) arguments: Value,
-    /// The arguments as the audit may see them: secrets covered, long texts cut.
+    /// Arguments as the audit may see them: secrets covered, long texts cut.
     pub(crate) noted_arguments: Value,
-    /// The secrets among them.
+    /// Secrets among the arguments.
     pub(crate) sent: Sent,
-    /// BLAKE3 of the whole arguments, hexadecimal.
+    /// BLAKE3 digest of the whole arguments, hexadecimal.
     pub(crate) arguments_digest: String,
     pub(crate) level: Level,
     pub(crate) timeout: Duration,
-    /// How long it ran.
+    /// Duration of the run.
     pub(crate) ran: Duration,
-    /// With what its command ended, where it ran one that ended by itself.
+    /// Exit code of its command, if it ran one that ended without being stopped.
     pub(crate) exit_code: Option<i64>,
     pub(crate) effects: Vec<Part>,
-    /// Whether everything that it changes can be undone.
+    /// True if everything that the call changes can be undone.
     pub(crate) undoable: bool,
-    /// Whether the difference that it makes stands in its answer.
+    /// True if the answer contains the difference that the call makes.
     pub(crate) shows_difference: bool,
-    /// Of a dry run: the call that it tries.
+    /// The call that a dry run tries.
     pub(crate) dry_run: Option<Tried>,
-    /// The arguments of a command, in case it has to be run in another way than was decided on.
+    /// Arguments of a command, in case it has to run in another way than was decided on.
     pub(crate) again: Value,
-    /// What it starts outlives it.
+    /// True if what the call starts outlives the call.
     pub(crate) background: bool,
-    /// What it starts outlives its session too.
+    /// True if what the call starts outlives its session too.
     pub(crate) outlives_session: bool,
     pub(crate) decision: Option<Decision>,
-    /// What its caller may at most do.
+    /// Upper limit on what the caller may do.
     pub(crate) ceiling: Ceiling,
-    /// Its rules, where they are not those of the engine: what is leased to it by pattern, what its ceiling takes away.
+    /// Rules of the call, if they differ from the engine's: with leased patterns, or under a
+    /// ceiling.
     pub(crate) leased: Option<Arc<Leased>>,
     pub(crate) approved_by: Option<String>,
-    /// What its commands may write because of that.
+    /// Writes of its commands that the approval covers.
     pub(crate) foreseen: Foreseen,
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
     pub(crate) changes: Option<Changes>,
-    /// The id of the checkpoint, where something changed that can be undone.
+    /// Id of the checkpoint, if something changed that can be undone.
     pub(crate) checkpoint: Option<String>,
-    /// The checkpoints that the call takes back, said by its tool.
+    /// Checkpoints that the call reverts, as reported by its tool.
     pub(crate) undoes: Arc<Mutex<Option<String>>>,
-    /// What it changes in databases.
+    /// Changes that the call makes in databases.
     pub(crate) of_data: OfData,
     pub(crate) cached: bool,
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
     pub(crate) warnings: Vec<String>,
     pub(crate) held: Held,
-    /// Keeps the network of its commands.
+    /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
-    /// What a trace will tell of it, where somebody follows calls.
+    /// Data for a trace of the call, if calls are traced.
     pub(crate) noted: Option<Box<Noted>>,
     started_at: Timestamp,
     started: Instant,
@@ -103,7 +107,7 @@ impl Call {
         Self {
             id,
             session: caller.session,
-            // Who acts under a ceiling shares nothing with who does not.
+            // A caller under a ceiling shares nothing with callers without one.
             holder: caller.holder.filter(|_| caller.ceiling.is_unbounded()),
             door: caller.door,
             user: None,
@@ -113,7 +117,7 @@ impl Call {
             progress,
             tool,
             presentation: Presentation::Record,
-            // An answer from the cache may hold what this caller may not see.
+            // A cached answer may contain data that a caller under a ceiling may not see.
             cache: cache && caller.ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
@@ -153,7 +157,7 @@ impl Call {
         }
     }
 
-    /// The answer for the case that the engine itself breaks off.
+    /// Returns the answer for the case that the engine itself fails during the call.
     pub(crate) fn broken_off(&self) -> CallResult {
         let error = ToolError::internal("the call broke off inside Handfast").effect(EffectState::Maybe);
         let meta = Meta::arrived(self.id.clone(), self.started_at);
@@ -165,7 +169,7 @@ impl Call {
         }
     }
 
-    /// How the policy sees the call.
+    /// Returns the call as the policy sees it.
     pub(crate) fn policy_request<'a>(&'a self, tool: &'a str) -> policy::Request<'a> {
         policy::Request {
             tool,
@@ -176,36 +180,36 @@ impl Call {
         }
     }
 
-    /// Whose change it is.
+    /// Returns the author of the call's changes.
     pub(crate) fn author(&self, now: Timestamp) -> Author {
         let session = Some(self.session.0.clone());
         let undoes = self.undoes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
     }
 
-    /// Whether its caller takes an answer from the cache, and one could fit: a call without any effect looks at no file, and nothing
-    /// tells whether what it looks at is as it was.
+    /// Returns true if the caller accepts a cached answer and one could fit. A call without effects
+    /// names no file, so nothing would show whether its data has changed.
     pub(crate) fn may_be_recalled(&self) -> bool {
         self.cache && !self.effects.is_empty()
     }
 
-    /// What the call changes, or in a dry run would change.
+    /// Returns the effects of the call, or in a dry run those of the tried call.
     pub(crate) fn changing(&self) -> &[Part] {
         self.dry_run.as_ref().map_or(&self.effects, |tried| &tried.effects)
     }
 
-    /// Whether it passed because everything that it changes can be undone.
+    /// Returns true if the call passed because everything that it changes can be undone.
     pub(crate) fn passed_as_undoable(&self) -> bool {
         self.decision.as_ref().is_some_and(|decision| decision.line == policy::Line::Undoable)
     }
 
-    /// Whether it passed because all of its commands are known to only read.
+    /// Returns true if the call passed because all of its commands are known to only read.
     pub(crate) fn passed_as_reading(&self) -> bool {
         let by = self.decision.as_ref().filter(|decision| decision.line == policy::Line::Allowed);
         by.is_some_and(|decision| decision.rule.key == policy::READ_ONLY_COMMANDS)
     }
 
-    /// Whether all that it does is to read, here and from other machines.
+    /// Returns true if the call does nothing but read, here and from other machines.
     pub(crate) fn only_asks(&self) -> bool {
         let reads = |part: &Part| part.effect.only_reads() || part.effect.only_asks();
         self.level == Level::Safe && !self.effects.is_empty() && self.effects.iter().all(reads)
@@ -223,12 +227,12 @@ impl Call {
         self.started.elapsed()
     }
 
-    /// Exactly this call: the tool, its arguments, its effects.
+    /// Returns the digest of exactly this call: the tool, its arguments, its effects.
     pub(crate) fn digest(&self) -> String {
         record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
-    /// To whom what the call starts belongs: the holder where it is to outlive the session.
+    /// Returns the owner of what the call starts: the holder if it is to outlive the session.
     pub(crate) fn owner(&self) -> String {
         match self.holder.as_ref().filter(|_| self.outlives_session) {
             Some(holder) => holder.0.clone(),
@@ -236,24 +240,25 @@ impl Call {
         }
     }
 
-    /// To whom the background commands of the session belong. Those of a session may be typed into, and were started under its
-    /// own ceiling: a bounded caller never shares them with an unbounded one.
+    /// Returns the owner of the session's background commands. Callers of one owner can type into
+    /// each other's commands, which run under the ceiling that they were started with. A bounded
+    /// caller therefore never shares them with an unbounded one.
     pub(crate) fn owner_in_session(&self) -> String {
         let [unbounded, bounded] = owners(&self.session);
         if self.ceiling.is_unbounded() { unbounded } else { bounded }
     }
 
-    /// The rules for this call: those of the engine, what is leased to it, and its ceiling.
+    /// Returns the rules for this call: those of the engine with its leases, under its ceiling.
     pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
         self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
     }
 
-    /// The roots of these rules.
+    /// Returns the roots of these rules.
     pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a Reach {
         self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 
-    /// The end of the life: the result that the door hands out.
+    /// Ends the call and builds the result that the door returns.
     pub(crate) fn answered(self, outcome: Outcome, now: Timestamp) -> CallResult {
         let mut meta = Meta::arrived(self.id.clone(), self.started_at);
         meta.ended_at = now;

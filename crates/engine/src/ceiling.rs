@@ -1,4 +1,4 @@
-//! Calls on behalf of another caller: the rules of such a call are those of the engine under its ceiling.
+//! Calls on behalf of another caller: such a call has the engine's rules under its ceiling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use crate::denied::DeniedFiles;
 use crate::reach::Reach;
 
 impl Engine {
-    /// Puts the engine's rules under the call's ceiling, where it has one, so that every later layer asks those: the decision, the
-    /// roots of file tools, the cell, and what a command's changes are judged by.
+    /// Puts the engine's rules under the call's ceiling, if it has one. Every later layer then asks
+    /// these rules: the decision, the roots of file tools, the cell, and the check of a command's
+    /// changes.
     pub(crate) fn stand_under_ceiling(&self, call: &mut Call) -> Result<(), ToolError> {
         if call.ceiling.is_unbounded() {
             return Ok(());
@@ -33,7 +34,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Rules with leases, under the call's ceiling: a lease decides questions, and raises no ceiling.
+    /// Puts rules with leases under the call's ceiling. A lease answers questions and raises no
+    /// ceiling.
     pub(crate) fn under_ceiling(&self, call: &Call, leased: Arc<Leased>) -> Result<Arc<Leased>, ToolError> {
         if call.ceiling.is_unbounded() { Ok(leased) } else { self.bounded(call, &leased.policy) }
     }
@@ -41,7 +43,8 @@ impl Engine {
     fn bounded(&self, call: &Call, policy: &policy::Policy) -> Result<Arc<Leased>, ToolError> {
         let policy = Arc::new(policy.under(&call.ceiling));
         let denied = if call.ceiling.has_policies() {
-            // Its own deny lists are looked for by a walk: what is kept known is what the engine's lists name.
+            // The deny lists of the ceiling need a walk. The watch knows the entries of the
+            // engine's lists only.
             Arc::new(DeniedFiles::new(policy.clone(), Keep::Once, None))
         } else {
             self.denied.clone()

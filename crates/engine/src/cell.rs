@@ -1,4 +1,4 @@
-//! The cell that the policy chose for a call: what it shows, what it hides, what it freezes.
+//! The cell that the policy chooses for a call: the paths that it shows, hides and freezes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,50 +13,56 @@ use tool::{Place, ToolError};
 use crate::denied::{DeniedFiles, DeniedPrograms, Hiding, Writes};
 use crate::toolchains::{Toolchain, Toolchains};
 
-/// What the cells of this runtime have in common, found out once by whoever composes it.
+/// Settings that all cells of this runtime share. The composer of the runtime determines them once.
 #[derive(Debug, Clone, Default)]
 pub struct CellSetup {
-    /// Toolchains, of which the parts that programs run from are shown read-only.
+    /// Toolchains. The parts that programs run from are shown read-only.
     pub toolchains: Vec<Toolchain>,
-    /// The file, private to the user, in which is kept what a look through them has found. Without one each process looks.
+    /// File, private to the user, that stores the results of searching the toolchains. Without it,
+    /// each process searches them.
     pub toolchains_seen: Option<PathBuf>,
-    /// `PATH`.
+    /// Folders of `PATH`.
     pub search_path: Vec<PathBuf>,
-    /// What is added to the environment that is built from nothing.
+    /// Variables that are added to the command's environment, which starts empty.
     pub environment: BTreeMap<OsString, OsString>,
-    /// What is added to it where no other machine can be reached, so that programs do not wait for one.
+    /// Variables that are added if no other machine can be reached, so that programs do not wait
+    /// for one.
     pub without_hosts: BTreeMap<OsString, OsString>,
-    /// Small files for the private home folder.
+    /// Small files for the private home folder, as path and content.
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
-    /// Where output that outgrows memory goes.
+    /// Folder for output that is too large for memory.
     pub spool_directory: PathBuf,
     /// Counter of the processes of all commands that run at once.
     pub process_total: Arc<ProcessTotal>,
-    /// The folder, private to the user, in which commands' changes are kept apart until they have ended. Best on the file
-    /// system of the workspace. Without one they write directly.
+    /// Folder, private to the user, in which the changes of commands are kept apart until they have
+    /// ended. Preferably a folder on the file system of the workspace. Without it, commands write
+    /// directly.
     pub changes: Option<PathBuf>,
-    /// The folder, private to the user, in which the output of commands that run on is written as it comes.
+    /// Folder, private to the user, to which the output of background commands is written as it
+    /// arrives.
     pub records: Option<PathBuf>,
-    /// How a cell begins that the system's bwrap makes, where this program may not.
+    /// Way to restart this program in a cell that the system's bwrap makes, if this program may not
+    /// make one.
     pub entrance: Option<Entrance>,
-    /// The folder, private to the user, in which each workspace has one for the caches of its commands' home. Without one they
-    /// are gone with each command.
+    /// Folder, private to the user, with a subfolder for each workspace that holds the caches of
+    /// its commands' home. Without it, the caches are removed with each command.
     pub homes: Option<PathBuf>,
-    /// The folder, private to the user, in which lies for each session what its programs are to trust, where secrets are handed to
-    /// hosts for them. Without one no secret is.
+    /// Folder, private to the user, with the certificates that the programs of each session are to
+    /// trust if secrets are handed to hosts for them. Without it, no secret is handed over.
     pub certificates: Option<PathBuf>,
-    /// Where waiting cells come from; without one each is made when it is needed.
+    /// Source of waiting cells. Without it, each cell is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
-    /// Many calls are to be expected: the folders for the next call's changes are made behind the answer to the last one, and
-    /// what the deny lists name is kept known from one to the next, by watching the folders
-    /// for changes. Otherwise each command walks through them.
+    /// True if many calls are expected. The folders for a call's changes are then made after the
+    /// previous answer. The entries that the deny lists name are kept current by watching the
+    /// folders for changes. Otherwise each command walks through the folders.
     pub watches: bool,
 }
 
-/// Bytes kept of each stream of a command, unless the profile says otherwise.
+/// Bytes that are kept of each stream of a command by default.
 const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
 
-/// The cell for one call, and what its user should know about it. Blocks while denied files are looked for.
+/// Builds the cell for one call. Also returns a warning for its user, if there is one. Blocks while
+/// denied files are searched.
 pub(crate) fn specification(
     setup: &CellSetup,
     policy: &Policy,
@@ -91,7 +97,8 @@ pub(crate) fn specification(
     spec.toolchains = of_toolchains.parts;
     spec.covered = of_toolchains.hidden;
     spec.covered.extend(programs.found().files.iter().cloned());
-    // What lies in something covered is covered with it. Paths are ordered by their folders.
+    // An entry in a covered folder is covered with it. Paths sort after the folders that contain
+    // them.
     spec.covered.sort();
     spec.covered.dedup_by(|inner, outer| inner.starts_with(outer));
     let Hiding { marked, later } = denied.below(&shown, writes)?;
@@ -99,30 +106,31 @@ pub(crate) fn specification(
     spec.masked.extend(marked.hidden);
     spec.frozen.extend(marked.frozen);
     spec.frozen_where_direct = marked.guarded;
-    // What no tool can write: frozen where it lies in what the cell shows and exists.
+    // Protected paths, which no tool can write, are frozen if they exist in a folder that the cell
+    // shows.
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
     if !policy.cell_writes() {
-        // What is named several times has the fewest rights.
+        // A path that is listed several times has the fewest rights.
         spec.read_only.push(workspace.clone());
     }
     Ok((spec, marked.warning))
 }
 
-/// The folders that a cell shows of the workspace and the profile's lists.
+/// Returns the folders that a cell shows: the workspace and the folders of the profile's lists.
 pub(crate) fn shown(policy: &Policy, workspace: &Path) -> Vec<PathBuf> {
     let listed = whole_roots(policy, workspace).map(|root| root.path.clone());
     std::iter::once(workspace.to_owned()).chain(listed).collect()
 }
 
-/// The listed folders outside the workspace. Where a pattern lists a part of one, a cell cannot show just that part, so it shows
-/// none of it.
+/// Returns the listed folders outside the workspace. A cell cannot show a part of a folder, so a
+/// folder of which a pattern lists only a part is left out.
 fn whole_roots<'a>(policy: &'a Policy, workspace: &'a Path) -> impl Iterator<Item = &'a RootRight> {
     let outside = policy.roots().iter().filter(move |root| root.path != workspace);
     outside.filter(|root| root.whole && root.path.exists())
 }
 
-/// The built-in limits on commands and sessions.
+/// Returns the built-in limits on commands and sessions.
 pub fn built_in_limits() -> policy::Limits {
     let SessionLimits { running, lifetime } = SessionLimits::default();
     let sandbox::Limits {
@@ -153,7 +161,7 @@ pub fn built_in_limits() -> policy::Limits {
     }
 }
 
-/// The limits on sessions, with those given as the built-in ones.
+/// Returns the profile's limits on sessions, with `built_in` as defaults.
 pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> SessionLimits {
     let Lifetime { idle, absolute } = built_in.lifetime;
     let of_profile = policy.limits_over(policy::Limits {
@@ -173,7 +181,8 @@ pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> Sessio
     }
 }
 
-/// The profile's limits as the cell takes them. Those on output, lanes, sessions and the home are kept by others.
+/// Converts the profile's limits for the cell. Other modules enforce the limits on output, lanes,
+/// sessions and the home.
 fn limits(of_profile: &policy::Limits) -> sandbox::Limits {
     let policy::Limits {
         memory_bytes,

@@ -1,4 +1,4 @@
-//! What the policy would decide on a call, without the call.
+//! The decision of the policy on a call that is not made.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -7,50 +7,53 @@ use tool::{Prepared, Stop, ToolError};
 use crate::approvals::Asking;
 use crate::{Engine, reach};
 
-/// What the policy would decide on a call (`handfast check`).
+/// Decision of the policy on a call (`handfast check`).
 #[derive(Debug, Serialize)]
 pub struct Checked {
-    /// `pass`, `check` or `deny`.
+    /// Verdict: `pass`, `check` or `deny`.
     pub decision: policy::Verdict,
-    /// The level of the call.
+    /// Level of the call.
     pub level: tool::Level,
-    /// When humans are asked.
+    /// Mode, which determines when humans are asked.
     pub mode: policy::Mode,
-    /// The profile that decided.
+    /// Name of the profile that decided.
     pub profile: String,
-    /// The rule that decided, with where it is written.
+    /// Rule that decided, with the place where it is written.
     pub rule: String,
-    /// The line of the decision list that applied, from 1 to 9.
+    /// Line of the decision list that applied, from 1 to 9.
     pub line: u8,
-    /// Why.
+    /// Reason for the decision.
     pub reason: String,
-    /// What would change it; null where the call passes.
+    /// Hint at what would change the decision; null if the call passes.
     pub hint: Option<String>,
-    /// The part of the call that decided: an effect, or one command of a line.
+    /// Part of the call that decided: an effect, or one command of a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// The entries of lists with which the call would pass; absent where it passes, and where none would help.
+    /// List entries with which the call would pass. Absent if the call passes, or if no entry would
+    /// help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passes_with: Option<Vec<policy::Suggestion>>,
-    /// For a command: how each rule of `deny_exec_command` holds, and what gets past it.
+    /// Enforcement of each rule of `deny_exec_command`, one line each, with what evades it. Empty
+    /// unless the call runs a command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denied_commands: Vec<String>,
-    /// What a human would be shown beside the effects, where one is asked: the difference that the call makes, the command as
-    /// it was read. Only for the user: it may hold what a call may not read.
+    /// Preview for a human, in addition to the effects, if one is asked: the difference that the
+    /// call makes, or the command as it was parsed. For the user only, because it may contain data
+    /// that a call may not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
-    /// How many lines were left out at its end, if any.
+    /// Number of lines that were left out at the end of the preview, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview_more_lines: Option<u64>,
-    /// Everything the call would do: an array of effects. As everything here, with secrets covered.
+    /// All effects of the call, as an array. Secrets are covered, as in every field here.
     pub effects: Value,
 }
 
 impl Engine {
-    /// What the policy would decide on a call. Looks paths up, changes nothing, records nothing.
+    /// Decides on a call without making it. Looks paths up, changes nothing, records nothing.
     ///
     /// # Errors
-    /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
+    /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for invalid arguments.
     pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
         let checked = self.covered_check(tool, arguments)?;
         Ok(checked.0)
@@ -66,10 +69,11 @@ impl Engine {
         self.checked(tool, arguments).map_err(|error| self.cover_error(error, &sent))
     }
 
-    /// The same with what a human would be shown. Whoever calls this is the user.
+    /// Decides like [`Engine::check`], and adds the preview that a human would see. The caller must
+    /// be the user.
     ///
     /// # Errors
-    /// As [`Engine::check`]; `ENOTFOUND` where changes would be applied that do not lie aside.
+    /// The errors of [`Engine::check`], and `ENOTFOUND` if the changes to apply do not exist.
     pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
         let checked = self.covered_check(tool, arguments)?;
         let (mut checked, prepared, parts) = checked;
@@ -103,7 +107,7 @@ impl Engine {
         };
         let mut decision = self.policy.decide(&request);
         if decision.verdict == policy::Verdict::Check {
-            // What is leased to one session alone is not known here.
+            // Leases of a single session are not known here.
             let leases = self.leases_for_all()?;
             if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? {
                 decision = leased.policy.decide(&request);

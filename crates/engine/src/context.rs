@@ -1,4 +1,4 @@
-//! The context of a call: what its tool gets of the runtime.
+//! The context of a call: everything that its tool gets from the runtime.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::specify::Specifying;
 use crate::{Engine, hosts, snapshot, swap};
 
 impl Engine {
-    /// Gathers what a tool gets for one call.
+    /// Builds the context for one call.
     pub(crate) async fn context(
         self: &Arc<Self>,
         call: &Call,

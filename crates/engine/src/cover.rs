@@ -1,4 +1,5 @@
-//! The answer as it may be shown: text bounded, whole lines of its beginning and its end kept, the whole by reference.
+//! Bounding of an answer's text: whole lines of its beginning and its end stay, and a reference
+//! leads to the whole.
 
 use std::fmt::Write as _;
 
@@ -7,42 +8,43 @@ use tool::{CallId, Data, TextCap, ToolError, Whole};
 
 use crate::{Engine, Sent};
 
-/// What a shortened text was before.
+/// Original of a shortened text.
 pub(crate) enum Original {
-    /// The text itself.
+    /// The text.
     Text(String),
-    /// A file that a tool kept aside because the text did not fit into memory.
+    /// A file in which a tool stored the text because it did not fit into memory.
     Kept(Whole),
 }
 
-/// One text that was shortened, and where it stood.
+/// A text that was shortened, and its place in the data.
 pub(crate) struct Shortened {
-    /// The place in the data, such as `stdout` or `matches.0.text`.
+    /// Path in the data, such as `stdout` or `matches.0.text`.
     pub(crate) field: String,
-    /// The whole.
+    /// The whole text.
     pub(crate) original: Original,
 }
 
-/// The tool that reads the whole by its reference.
+/// Name of the tool that reads the whole text by its reference.
 pub(crate) const READER: &str = "output_read";
 
-/// What a shortened text says about its whole.
+/// Reference to the whole text, for the note in a shortened one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reference<'a> {
-    /// What the caller calls [`READER`]; none where the caller has no such tool.
+    /// Name under which the caller knows [`READER`]. `None` if the caller has no such tool.
     pub(crate) reader: Option<&'a str>,
-    /// The call that the whole is kept under.
+    /// Id of the call that the whole text is stored under.
     pub(crate) call: &'a CallId,
 }
 
 impl Reference<'_> {
-    /// Names the whole of one text.
+    /// Returns the reference of one text.
     pub(crate) fn of(call: &CallId, field: &str) -> String {
         format!("{call}.{field}")
     }
 }
 
-/// [`bound`] for data of either form. Data that its tool has written stays so where the arguments bound it already.
+/// Bounds data of either form like [`bound`]. Data that its tool has serialized stays unchanged if
+/// the arguments bound it already.
 pub(crate) fn bound_data(
     data: Data,
     cap: TextCap,
@@ -57,7 +59,7 @@ pub(crate) fn bound_data(
     Ok((data.into(), shortened))
 }
 
-/// Bounds the text of an answer and hands back what was shortened, the longest first.
+/// Bounds the text of an answer. Returns the shortened texts, the longest first.
 pub(crate) fn bound(
     data: &mut Value,
     cap: TextCap,
@@ -69,7 +71,7 @@ pub(crate) fn bound(
         TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes, reference),
     };
     for whole in wholes {
-        // What stood in memory was already a part only: the file is the whole.
+        // The text in memory was only a part already: the file has the whole.
         shortened.retain(|other| other.field != whole.field);
         shortened.push(Shortened { field: whole.field.to_owned(), original: Original::Kept(whole) });
     }
@@ -82,10 +84,12 @@ pub(crate) fn bound(
     shortened
 }
 
-/// Characters of an error's message, and of its hint: two of the longest paths, and words around them.
+/// Maximum number of characters of an error's message, and of its hint: two of the longest paths,
+/// and words around them.
 pub(crate) const LONGEST_MESSAGE: usize = 10_000;
 
-/// Bounds what an error says. It may repeat an argument of any length, and nothing of it is worth keeping.
+/// Bounds a message of an error. The message may repeat an argument of any length, and the part
+/// that is cut is not worth storing.
 pub(crate) fn bound_message(text: &mut String) {
     let Some((end, _)) = text.char_indices().nth(LONGEST_MESSAGE) else { return };
     let missing = characters(&text[end..]);
@@ -95,7 +99,8 @@ pub(crate) fn bound_message(text: &mut String) {
 }
 
 impl Engine {
-    /// Secrets do not leave in messages either, and neither does all of a long argument.
+    /// Covers the secrets in an error and bounds its message and hint, which may repeat a long
+    /// argument.
     pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
         self.redactor.refresh();
         error.hint = error.hint.map(|hint| self.program().put_into(&hint).into_owned());
@@ -134,8 +139,9 @@ fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reference: Referen
     shortened
 }
 
-/// The most characters that every text may keep so that all together stay in the budget: short texts stay whole, and what
-/// they leave over goes to the long ones.
+/// Returns the largest number of characters that every text may keep so that all texts together
+/// stay within the budget. Short texts stay whole, and the characters that they leave over go to
+/// the long ones.
 fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
     lengths.sort_unstable();
     let mut left = budget;
@@ -150,15 +156,16 @@ fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
     usize::MAX
 }
 
-/// Gives the first and the last lines of a text in at most `allowed` characters, with a line between them that says how much is
-/// missing. A line is cut, between characters, only where it is longer than the part that it stands in.
+/// Returns the first and the last lines of a text in at most `allowed` characters, with a line
+/// between them that reports how much is missing. A line is cut, between characters, only if it is
+/// longer than the part that contains it.
 fn first_and_last(
     text: &str,
     length: usize,
     allowed: usize,
     note: impl Fn(usize, usize) -> String,
 ) -> String {
-    // Smaller numbers are no longer, and there is a new line before the note and behind it.
+    // A note with smaller numbers is not longer. One newline precedes the note, and one follows it.
     let note_length = characters(&note(length, text.lines().count())) + 2;
     if allowed <= note_length {
         return text.chars().take(allowed).collect();
@@ -173,8 +180,8 @@ fn first_and_last(
     format!("{head}{before}{}\n{tail}", note(characters(missing), missing.lines().count()))
 }
 
-/// Gives where the line begins and ends that goes on at `at`, or twice `at` where none does or that line is longer than `longest`
-/// bytes.
+/// Returns the begin and the end of the line that continues at `at`. Returns `at` twice if no line
+/// does, or if that line is longer than `longest` bytes.
 fn line_at(text: &str, at: usize, longest: usize) -> (usize, usize) {
     if at == 0 || at == text.len() || text[..at].ends_with('\n') {
         return (at, at);
@@ -184,7 +191,8 @@ fn line_at(text: &str, at: usize, longest: usize) -> (usize, usize) {
     if end - begin > longest { (at, at) } else { (begin, end) }
 }
 
-/// Says what is missing of a text, and how to read it. Where the text is itself only a part of more, `whole` is that.
+/// Formats the note about the missing part of a text and the way to read it. `whole` is set if the
+/// text was itself only a part.
 fn note(
     field: &str,
     missing: usize,

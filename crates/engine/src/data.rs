@@ -1,8 +1,9 @@
-//! Changes of databases: what undoes one is kept with the checkpoint of its call, and undoing it is a change like any other.
+//! Changes of databases. The data that undoes a change is stored with the checkpoint of its call,
+//! and undoing it is a change like any other.
 //!
-//! The row is there before the change is committed. Where the program is killed in between, the next start asks the database whether
-//! it has happened. Files are undone by a commit; data is undone behind it, in one transaction for each database, after it was
-//! found that nothing stands against it.
+//! The row is written before the change is committed. If the program is killed in between, the next
+//! start asks the database whether the change has happened. Files are undone by a commit. Data is
+//! undone after the files, in one transaction for each database, after a check for conflicts.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -21,36 +22,37 @@ use crate::saving::Author;
 use crate::snapshot::Snapshots;
 use crate::undo::{ForCall, Undo};
 
-/// What stands in the place of the old state of a path where the change is one of a database.
+/// Marker that replaces the old state of a path if the change is one of a database.
 const OF_DATABASE: &[u8] = b"handfast database change 1";
 
-/// The largest change that is read back, without its pieces: the rows that are kept one by one, and room for them as text; up to
-/// format 7 of the state, a database of 64 MiB.
+/// Largest change, in bytes without its pieces, that is read back: the rows that are stored one by
+/// one, and room for them as text. Up to format 7 of the state, a database of 64 MiB.
 const LARGEST_CHANGE: u64 = 256 * 1024 * 1024;
 
-/// How many threads save the pieces of a change at most.
+/// Maximum number of threads that save the pieces of a change.
 const MOST_THREADS: usize = 4;
 
-/// Whether an entry of a checkpoint is a change of a database.
+/// Returns true if an entry of a checkpoint is a change of a database.
 pub(crate) fn is_of_database(entry: &CheckpointEntry) -> bool {
     entry.before.as_deref() == Some(OF_DATABASE)
 }
 
-/// What of one database is to be undone, the last change first.
+/// Changes of one database that are to be undone, the last change first.
 pub(crate) struct DataUndo {
     path: PathBuf,
     changes: Vec<Change>,
     force: bool,
 }
 
-/// Keeps what undoes the changes of one call.
+/// Storage for the data that undoes the changes of one call.
 pub(crate) struct KeptData {
     store: Arc<Store>,
     snapshots: Option<Arc<Snapshots>>,
     author: Author,
     workspace: PathBuf,
     stop: Stop,
-    /// What the call is about to change, and the folder that tells other processes that this one lives.
+    /// The change that the call is about to make, and the folder that shows other processes that
+    /// this one lives.
     begun: Mutex<Option<Begun>>,
     made: Arc<AtomicBool>,
     faults: Arc<Mutex<Vec<String>>>,
@@ -114,7 +116,8 @@ impl Keep for KeptData {
 }
 
 impl KeptData {
-    /// Saves the pieces of a change, and gives their hashes in their order and their bytes in all.
+    /// Saves the pieces of a change. Returns their hashes, in order, and their total number of
+    /// bytes.
     fn save_pieces(&self, saver: &Saver<'_>, pieces: &[Piece]) -> Result<(Vec<PieceHash>, u64), KeepError> {
         let next = AtomicUsize::new(0);
         let save = |piece: &Piece| -> Result<(PieceHash, u64), KeepError> {
@@ -133,7 +136,7 @@ impl KeptData {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let mut saved = thread::scope(|scope| {
             let others: Vec<_> = (1..threads.min(pieces.len()))
-                // Where the system gives no more threads, fewer do it.
+                // If the system refuses more threads, fewer do the work.
                 .map_while(|_| {
                     thread::Builder::new().name("pieces".to_owned()).spawn_scoped(scope, take).ok()
                 })
@@ -157,9 +160,9 @@ impl KeptData {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(begun) = begun else { return };
         match settle(&self.store, &begun) {
-            // What cannot be removed now, the next start removes.
+            // If the folder cannot be removed now, the next start removes it.
             Ok(()) => drop(begun.folder.map(checkpoint::Call::discard)),
-            // The row stays as it is, and the next start settles it.
+            // The row stays unchanged, and the next start settles it.
             Err(error) => {
                 let fault = format!("the checkpoint is not complete: {error}");
                 self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
@@ -168,7 +171,8 @@ impl KeptData {
     }
 }
 
-/// What a call changed in databases, and what it is to undo there once its files are in place.
+/// Changes that a call made in databases, and those that it is to undo there once its files are in
+/// place.
 #[derive(Default)]
 pub(crate) struct OfData {
     pub(crate) made: Arc<AtomicBool>,
@@ -177,8 +181,8 @@ pub(crate) struct OfData {
 }
 
 impl Engine {
-    /// Hands a call what keeps its changes of data, the memory of its agent, and the checkpoints; what undoes one is laid out in
-    /// `draft`.
+    /// Adds the services of a call that store its changes of data, and give access to the memory of
+    /// its agent and to the checkpoints. An undoing of files is prepared in `draft`.
     pub(crate) fn hand_over_data(&self, call: &Call, draft: Option<Draft>, services: &mut Services) {
         services.insert::<Arc<dyn Checkpoints>>(Arc::new(Arc::new(ForCall {
             undo: Undo { policy: call.rules(self), ..self.undo_parts() },
@@ -192,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// What keeps the changes of data of a call.
+    /// Builds the storage for the data that undoes a call's changes.
     fn keep_data(&self, call: &Call) -> KeptData {
         self.keep_data_of(call.author(self.clock.now()), &call.of_data, call.stop.clone())
     }
@@ -210,7 +214,8 @@ impl Engine {
         }
     }
 
-    /// Notes what a call changed in databases, and undoes there what it is to undo, once its files are in place.
+    /// Notes what a call changed in databases. Then undoes there what the call is to undo, now that
+    /// its files are in place.
     pub(crate) async fn undo_data(
         self: &Arc<Self>,
         call: &mut Call,
@@ -231,7 +236,7 @@ impl Engine {
         Ok(data)
     }
 
-    /// Says with the answer what the call changed in databases.
+    /// Adds to the answer what the call changed in databases.
     fn note_data(self: &Arc<Self>, call: &mut Call) {
         let faults = std::mem::take(&mut *call.of_data.faults.lock().unwrap_or_else(PoisonError::into_inner));
         call.warnings.extend(faults);
@@ -241,7 +246,8 @@ impl Engine {
         }
     }
 
-    /// The same for a user, who is told so by the outcome. Says whether anything changed.
+    /// Undoes data for a user, outside any call. Returns true if anything changed, and the faults,
+    /// which the caller reports.
     pub(crate) fn undo_data_as(
         &self,
         author: Author,
@@ -260,14 +266,15 @@ impl Engine {
     }
 }
 
-/// The error where the files were undone already.
+/// Builds the error for the case that the files were already undone.
 pub(crate) fn after_the_files(error: ToolError) -> ToolError {
     let message = format!("the files were undone, but not the data: {}", error.message);
     ToolError::new(error.code, message).effect(EffectState::Done).because(error)
 }
 
 impl Undo {
-    /// What these checkpoints, given from the first to the last, changed in databases.
+    /// Returns the changes of databases in these checkpoints, which are given from the first to the
+    /// last.
     pub(crate) fn data(
         &self,
         checkpoints: &[Checkpoint],
@@ -292,7 +299,7 @@ impl Undo {
         Ok(all)
     }
 
-    /// The changes of databases that a checkpoint has, each with its absolute path.
+    /// Returns the changes of databases that a checkpoint has, each with its absolute path.
     pub(crate) fn changes_of(&self, checkpoint: &Checkpoint) -> Result<Vec<(PathBuf, Change)>, ToolError> {
         let damaged = || {
             let message = format!("the checkpoint {} is damaged", checkpoint.id);
@@ -307,7 +314,7 @@ impl Undo {
         rows.into_iter().map(change).collect()
     }
 
-    /// Finds out whether nothing stands against it. Gives the rows that would change.
+    /// Checks for conflicts. Returns the number of rows that would change.
     pub(crate) fn check_data(&self, wanted: &[DataUndo]) -> Result<u64, ToolError> {
         let rows = |wanted| self.run_data(wanted, None, &Stop::default());
         wanted.iter().map(rows).sum()
@@ -364,7 +371,7 @@ fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> 
     Ok(Change::decode(&bytes, &pieces)?)
 }
 
-/// Counts what is read.
+/// A reader that counts its bytes.
 struct Counted<R> {
     content: R,
     bytes: u64,
@@ -378,7 +385,8 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Settles the checkpoint of a killed process that was changing a database; nothing where that is not this workspace's.
+/// Settles the checkpoint of a killed process that was changing a database. Does nothing if the
+/// database is not one of this workspace.
 pub(crate) fn settle(
     store: &Arc<Store>,
     databases: Option<&Databases>,

@@ -1,4 +1,4 @@
-//! What changed, as text: between what was saved and what is there now.
+//! Differences as text, between the saved state of paths and their current state.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -14,37 +14,38 @@ use tool::Access;
 use crate::moved::{Moved, moved};
 use crate::saved_contents::SavedContents;
 
-/// The largest file whose lines are compared, in bytes.
+/// Largest file, in bytes, whose lines are compared.
 const LARGEST: u64 = 1024 * 1024;
 
-/// How long the lines of one file are compared before the difference may be longer than it need be.
+/// Time for which the lines of one file are compared. After that, the difference may be longer than
+/// necessary.
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// Characters of all differences together: they are cut for the answer anyway.
+/// Maximum total size of all differences, in bytes. The answer is cut to less anyway.
 const MOST: usize = 1024 * 1024;
 
-/// Which way a difference is told.
+/// Direction of a difference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// From then to now.
+    /// Change from the saved to the current state.
     Done,
-    /// From now to then.
+    /// Change from the current to the saved state.
     Undoing,
-    /// From now to what changes that lie aside would make of it.
+    /// Change from the current state to the one that pending changes would make.
     Planned,
 }
 
-/// Tells differences.
+/// Builder of differences.
 pub(crate) struct Differences<'a> {
-    /// One for all, because those that lie in one pack are found together.
+    /// Saved contents, shared by all differences because contents in one pack are read together.
     pub(crate) contents: SavedContents<'a>,
     pub(crate) policy: &'a Policy,
     pub(crate) workspace: Workspace,
-    /// Where changes lie aside.
+    /// Folder of the pending changes.
     pub(crate) changed: Option<Workspace>,
 }
 
-/// A path on one line, whatever is in its name.
+/// Formats a path as one line, whatever its name contains.
 fn shown(path: &Path) -> String {
     tool::visible(&tool::path_text(path))
 }
@@ -53,12 +54,13 @@ fn shown(path: &Path) -> String {
 enum Side {
     Absent,
     Text(String),
-    /// Anything else, in words.
+    /// Anything else, described in words.
     Other(String),
 }
 
 impl Differences<'_> {
-    /// The differences of these paths, one after the other, behind the folders that only have another name.
+    /// Returns the differences of these paths, one after the other, preceded by the folders that
+    /// were only renamed.
     pub(crate) fn of<'a>(
         &self,
         entries: impl Iterator<Item = &'a SavedEntry>,
@@ -84,7 +86,8 @@ impl Differences<'_> {
         all
     }
 
-    /// Whether a folder that was given another name has it now, or will have it, and everything in it may be told.
+    /// Returns true if a renamed folder has its new name now, or will have it, and if everything in
+    /// it may be shown.
     fn is_still_moved(&self, folder: &Moved<'_>, direction: Direction) -> bool {
         let has_moved = || {
             self.workspace.kind_of(folder.from).is_none()
@@ -101,7 +104,8 @@ impl Differences<'_> {
                 .all(|name| may_be_told(folder.from.join(name)) && may_be_told(folder.to.join(name)))
     }
 
-    /// The line about a folder that has another name. What in it is not as it was is added to `changed`.
+    /// Returns the line about a renamed folder. Adds the entries in it that have changed to
+    /// `changed`.
     fn folder(&self, folder: &Moved<'_>, direction: Direction, changed: &mut Vec<SavedEntry>) -> String {
         let told = changed.len();
         for (name, inside) in &folder.within {
@@ -139,7 +143,7 @@ impl Differences<'_> {
         let modes = entry.before.as_ref().zip(entry.after.as_ref());
         let has_same_mode = modes.is_some_and(|(before, after)| before.entry.mode == after.entry.mode);
         let mut text = match (&old, &new) {
-            // A file that is only written again is no difference to what is about to come.
+            // For planned changes, a file that is only written again is no difference.
             (Side::Text(old), Side::Text(new))
                 if old == new && has_same_mode && direction == Direction::Planned =>
             {
@@ -178,7 +182,8 @@ impl Differences<'_> {
         }
     }
 
-    /// Describes a link by the beginning of a target that is too long for its state. That of a new link is not kept.
+    /// Describes a link by the beginning of a target that is too long for its state. The target of
+    /// a new link is not stored.
     fn long_link(&self, target: &ContentHash) -> String {
         let mut start = Vec::new();
         let read = self.contents.open(target);

@@ -1,8 +1,9 @@
-//! Dry runs: a call that is only tried.
+//! Dry runs: calls that are only tried.
 //!
-//! It is decided on as what trying it reads. What the policy says to the call itself is said, too: a denial ends the dry run
-//! as it would end the call, and that a human would be asked is told. Its roots change nothing, and what it lays out beside
-//! the workspace is shown and let go. A dry run of a command is another matter: that one runs, on an overlay.
+//! The policy decides on the effects that trying the call has: reads. The policy also judges the
+//! call itself. A denial ends the dry run as it would end the call. If a human would be asked, the
+//! answer reports so. Roots of a dry run change nothing, and its draft next to the workspace is
+//! shown and discarded. A dry run of a command is different: the command runs, on an overlay.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(crate) struct Tried {
 }
 
 impl Engine {
-    /// What would be decided on, were the call made.
+    /// Returns the call that the plan tries, with its effects, if the plan is a dry run.
     pub(crate) fn tried(&self, spec: &Spec, plan: &Plan) -> Option<Tried> {
         let plan = plan.dry_run.as_deref()?;
         let effects = Reach::lead(plan);
@@ -31,10 +32,10 @@ impl Engine {
         Some(Tried { level: plan.level.unwrap_or(spec.level), effects, undoable })
     }
 
-    /// Says what the policy would say to the call itself.
+    /// Applies the policy to the call that the dry run tries.
     ///
     /// # Errors
-    /// `EPERMISSION` where it is denied.
+    /// `EPERMISSION` if that call is denied.
     pub(crate) async fn foresee(&self, call: &mut Call) -> Result<(), ToolError> {
         let Some(tried) = &call.dry_run else { return Ok(()) };
         let request = policy::Request {
@@ -62,7 +63,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The rules with what is leased to the session, where anything is.
+    /// Returns the rules with the leases of the session, if there are any.
     async fn leased(&self, call: &Call) -> Result<Option<Arc<Policy>>, ToolError> {
         let leases = self.leases_in_force(&call.session).await?;
         let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? else {
@@ -71,13 +72,15 @@ impl Engine {
         Ok(Some(self.under_ceiling(call, leased)?.policy.clone()))
     }
 
-    /// The roots of a dry run: those that the call itself would have after a yes, and nothing can change in them.
+    /// Returns the roots of a dry run: those that the call itself would have after an approval, but
+    /// without any change.
     pub(crate) fn roots_to_try(&self, call: &Call, tried: &Tried) -> Result<Roots, ToolError> {
         Ok(call.reach(self).roots(&tried.effects, true, None)?.for_dry_run())
     }
 }
 
-/// What would change as the answer, or what the call itself would be refused for.
+/// Builds the answer: the difference that the call would make, or the error that it would be
+/// refused with.
 pub(crate) fn answer(
     call: &mut Call,
     preview: Preview,
@@ -91,7 +94,7 @@ pub(crate) fn answer(
     with_difference(data, preview.diff)
 }
 
-/// Adds the difference to what the tool has produced.
+/// Adds the difference to the tool's data.
 pub(crate) fn with_difference(data: Data, diff: String) -> Result<Data, ToolError> {
     let mut data = data
         .into_value()
@@ -102,7 +105,7 @@ pub(crate) fn with_difference(data: Data, diff: String) -> Result<Data, ToolErro
     Ok(data.into())
 }
 
-/// The error of a denied call.
+/// Builds the error of a denied call.
 pub(crate) fn denied(decision: &Decision) -> ToolError {
     let error = ToolError::new(Code::Permission, format!("denied: {}", decision.reason));
     match &decision.hint {

@@ -1,4 +1,4 @@
-//! How many calls there were, what came of them, and how long they took.
+//! Figures about calls: their number, outcomes and durations.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,24 +8,27 @@ use tool::CallResult;
 
 use crate::trace::TraceFigures;
 
-/// What calls of names that no tool has are counted as, so that no caller can make the figures grow.
+/// Name under which calls of unknown tools are counted, so that no caller can make the figures
+/// grow.
 const NO_TOOL: &str = "unknown";
 
-/// Upper ends of the ranges that durations are counted in, in milliseconds: reads take less than one, commands up to an hour.
+/// Upper ends of the ranges that durations are counted in, in milliseconds: reads take less than 1
+/// ms, commands up to an hour.
 pub const RANGES_MS: [u64; 10] = [1, 5, 10, 50, 100, 500, 1_000, 10_000, 60_000, 600_000];
 
-/// The figures since the start.
+/// Figures since the start.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// How many calls ended, by tool and by what came of them: `ok` or a code.
+    /// Number of ended calls by tool and outcome: `ok` or an error code.
     pub ended: BTreeMap<(&'static str, &'static str), u64>,
-    /// How many ended calls took up to each of [`RANGES_MS`], and longer ones.
+    /// Number of ended calls per duration: one entry for each of [`RANGES_MS`] as the upper end,
+    /// and one for longer calls.
     pub took: [u64; RANGES_MS.len() + 1],
-    /// How long the ended calls took in all.
+    /// Total duration of the ended calls.
     pub took_in_all: Duration,
-    /// How many run now.
+    /// Number of running calls.
     pub running: usize,
-    /// What became of the spans, where somebody follows calls.
+    /// Figures about spans, if calls are traced.
     pub traces: Option<TraceFigures>,
 }
 
@@ -33,7 +36,7 @@ pub struct Figures {
 pub(crate) struct Counted(Mutex<Figures>);
 
 impl Counted {
-    /// Counts a call that has ended; `tool` is its name where there is such a tool.
+    /// Counts a call that has ended. `tool` is its name, if there is such a tool.
     pub(crate) fn count(&self, tool: Option<&'static str>, result: &CallResult) {
         let outcome = result.error().map_or("ok", |error| error.code.as_str());
         let milliseconds = result.meta.duration_ms;

@@ -1,8 +1,9 @@
-//! What a command sees in the place of files that a rule hides from it, and what is said about them.
+//! Placeholders that a command sees in place of hidden files, and the messages about them.
 //!
-//! On a snapshot each is a placeholder, so that the command can remove it with the folder around it. Where git tracks the file,
-//! the placeholder is a notice of the same size, and a filter of git gives the content that the index has: git takes the file
-//! for unchanged. What becomes of placeholders when the command has ended is decided in the crate `checkpoint`.
+//! On a snapshot, each hidden file is a placeholder, so that the command can remove it with the
+//! folder around it. If git tracks the file, the placeholder is a notice of the same size, and a
+//! filter of git returns the content that the index has. Git then takes the file for unchanged. The
+//! crate `checkpoint` decides what happens to placeholders when the command has ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -14,26 +15,28 @@ use checkpoint::{Hidden, NOTICE, SeenAs, Tracked, Trackers, Workspace};
 use policy::Policy;
 use sandbox::{CellSpec, Placeholder};
 
-/// How many files have placeholders. Of more, each is covered by a mount, as in cells without a snapshot: making a placeholder
-/// takes a tenth of a millisecond, twice as long.
+/// Maximum number of files with placeholders. If there are more, each is covered by a mount, as in
+/// cells without a snapshot. Making a placeholder takes a tenth of a millisecond, twice as long as
+/// a mount.
 const MOST: usize = 2_000;
 
-/// How many tracked files have a notice: git starts its filter once for each that it looks into.
+/// Maximum number of tracked files with a notice. Git starts its filter once for each file that it
+/// reads.
 const MOST_NOTICES: usize = 200;
 
-/// The largest file that has a notice, in bytes.
+/// Largest file, in bytes, that has a notice.
 const LARGEST_NOTICE: u64 = 64 * 1024;
 
-/// How many sessions are remembered.
+/// Maximum number of sessions that are remembered.
 const MOST_SESSIONS: usize = 1_000;
 
-/// How many files are named.
+/// Maximum number of files that a message names.
 const MOST_NAMED: usize = 3;
 
-/// The name of the filter.
+/// Name of the git filter.
 const FILTER: &str = "handfast-hidden";
 
-/// The places of git's own files in a home.
+/// Paths of git's configuration files in a home.
 const GIT_CONFIGURATION: &str = ".gitconfig";
 const GIT_ATTRIBUTES: &str = ".config/git/attributes";
 const GIT_IGNORE: &str = ".config/git/ignore";
@@ -42,12 +45,13 @@ const GIT_IGNORE: &str = ".config/git/ignore";
 #[derive(Default)]
 pub(crate) struct HiddenFiles {
     trackers: Trackers,
-    /// The files that each session was told about.
+    /// Files that each session was told about.
     told: Mutex<HashMap<String, HashSet<PathBuf>>>,
 }
 
 impl HiddenFiles {
-    /// Gives the masked files of a cell on a snapshot their placeholders. `workspace` has no links in it.
+    /// Replaces the masked files of a cell on a snapshot with placeholders. `workspace` must
+    /// contain no symbolic links.
     pub(crate) fn replace(&self, spec: &mut CellSpec, workspace: &Path) -> Vec<Hidden> {
         let mut files: BTreeMap<PathBuf, &PathBuf> = BTreeMap::new();
         for masked in &spec.masked {
@@ -81,7 +85,8 @@ impl HiddenFiles {
         all
     }
 
-    /// Says what is hidden from the commands of a session, as far as the session was not told yet.
+    /// Returns a message about the files that are hidden from the commands of a session, without
+    /// those that the session was told about before.
     pub(crate) fn tell(
         &self,
         session: &str,
@@ -101,7 +106,7 @@ impl HiddenFiles {
             let told = told.entry(session.to_owned()).or_default();
             paths.filter(|path| told.insert(path.clone())).collect()
         };
-        // What a package brings along for its tests is nothing that a command is about.
+        // Test files of an installed package are of no interest to a command.
         if let Ok(workspace) = Workspace::open(workspace) {
             news = workspace.without_made_again(news);
         }
@@ -111,7 +116,7 @@ impl HiddenFiles {
     }
 }
 
-/// Makes the notice for a tracked file, where the file may have one.
+/// Builds the notice for a tracked file, if the file may have one.
 fn notice(real: &Path, tracked: Tracked) -> Option<SeenAs> {
     let size_bytes = match tracked.size_bytes {
         Some(size) => size,
@@ -124,14 +129,15 @@ fn notice(real: &Path, tracked: Tracked) -> Option<SeenAs> {
 /// Patterns for git in the cell, each for one hidden file.
 #[derive(Default)]
 struct Git {
-    /// Those that it tracks: the filter has their content.
+    /// Patterns of tracked files: the filter has their content.
     filtered: Vec<Vec<u8>>,
-    /// Those that it cannot read: it leaves them alone, as if they were ignored.
+    /// Patterns of files that git cannot read. Git leaves these alone, as if they were ignored.
     ignored: Vec<Vec<u8>>,
 }
 
 impl Git {
-    /// Writes it to the files where git looks without being told, so that no setting of the caller's is replaced.
+    /// Writes the patterns to the files that git reads by default, so that no setting of the caller
+    /// is replaced.
     fn configure(self, spec: &mut CellSpec) {
         let mut add = |file: &str, content: &[u8]| match spec
             .home_files
@@ -141,7 +147,7 @@ impl Git {
             Some((_, there)) => there.extend_from_slice(content),
             None => spec.home_files.push((file.into(), content.to_vec())),
         };
-        // A line cannot hold the end of one.
+        // A line cannot contain a line break.
         let lines = self.ignored.iter().filter(|pattern| !pattern.contains(&b'\n'));
         let ignored: Vec<u8> = lines.flat_map(|pattern| [pattern, &b"\n"[..]].concat()).collect();
         if !ignored.is_empty() {
@@ -150,13 +156,13 @@ impl Git {
         if self.filtered.is_empty() {
             return;
         }
-        // The first line of the file tells a notice from what the command has put there, or has checked out. A small file may
-        // have no more than the beginning of one.
+        // The first line of the file distinguishes a notice from content that the command has
+        // written or checked out. A small file may contain only the beginning of a notice.
         let filter = format!(
             "IFS= read -r line <%f; case \\\"$line\\\" in '{NOTICE}'*) exec git cat-file blob :%f;; esac; \
              [ -n \\\"$line\\\" ] && case '{NOTICE}' in \\\"$line\\\"*) exec git cat-file blob :%f;; esac; exec cat"
         );
-        // Where the filter fails, git must not take the notice for the content.
+        // If the filter fails, git must not take the notice for the content.
         let section =
             format!("[filter \"{FILTER}\"]\n\tclean = \"{filter}\"\n\tsmudge = cat\n\trequired = true\n");
         add(GIT_CONFIGURATION, section.as_bytes());
@@ -166,7 +172,7 @@ impl Git {
     }
 }
 
-/// Makes the pattern for a file of this name from the top of its repository, and for no other.
+/// Builds the pattern that matches exactly the file of this name from the top of its repository.
 fn pattern(name: &Path) -> Vec<u8> {
     let mut pattern = b"/".to_vec();
     for &byte in name.as_os_str().as_bytes() {
@@ -176,7 +182,7 @@ fn pattern(name: &Path) -> Vec<u8> {
     pattern
 }
 
-/// Quotes a pattern as a string of C, which is how a line of attributes holds any character.
+/// Quotes a pattern as a string of C, which can hold any character in a line of attributes.
 fn quoted(pattern: &[u8]) -> Vec<u8> {
     let mut quoted = b"\"".to_vec();
     for &byte in pattern {
@@ -190,7 +196,7 @@ fn quoted(pattern: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Lists some of the files, for the answer.
+/// Formats some of the files for the answer.
 pub(crate) fn listed(paths: &[PathBuf]) -> String {
     let named: Vec<String> = paths.iter().take(MOST_NAMED).map(|path| tool::path_text(path)).collect();
     let more = paths.len() - named.len();

@@ -1,4 +1,4 @@
-//! What was done, call by call: the rows of the audit as people read them.
+//! The recorded calls: the rows of the audit as people read them.
 
 use std::sync::Arc;
 
@@ -9,25 +9,26 @@ use tool::{SessionId, ToolError};
 use crate::readings::{READ_AUDIT, Reading, unreadable};
 use crate::{Door, Engine};
 
-/// What the names of rows begin with that are about calls, or about looking at them, and no calls themselves.
+/// Prefixes of the tool names of rows that are about calls, or about reading them, but are not
+/// calls.
 const ABOUT_CALLS: [&str; 4] = ["approval_", "lease_", CONNECTIONS, READ_AUDIT];
 
-/// What the row of a connection that a command made, or was refused, names as its tool.
+/// Tool name in the row of a connection that a command made, or was refused.
 pub(crate) const CONNECTIONS: &str = "cell_connect";
 
-/// Rows that are read at a time.
+/// Number of rows that are read at a time.
 const PAGE: u32 = 500;
 
-/// One call: the row written before its effect, where there is one, and the row written after it.
+/// One call: the row written before its effect, if there is one, and the row written after it.
 pub struct RecordedCall {
     intent: Option<Recorded>,
     outcome: Option<Recorded>,
 }
 
-/// The newest calls first, as many as the filter's limit, each whole.
+/// Returns the newest calls first, at most the filter's limit, each with both of its rows.
 ///
 /// # Errors
-/// Where the audit cannot be read.
+/// Fails if the audit cannot be read.
 pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
     let wanted = filter.limit as usize;
     let mut calls: Vec<RecordedCall> = Vec::new();
@@ -38,7 +39,8 @@ pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall
         let Some(last) = page.last() else { return Ok(calls) };
         filter.before = Some(last.sequence);
         for recorded in page {
-            // Questions, answers, leases and readings are no calls; who asks for them by name gets them.
+            // Questions, answers, leases and readings are no calls. A filter that names their tool
+            // still finds them.
             if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
                 continue;
             }
@@ -58,21 +60,21 @@ pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall
     }
 }
 
-/// Why what was recorded cannot be told.
+/// Reason why the recorded rows cannot be returned.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// The audit cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A row has no form as JSON.
+    /// A row cannot be serialized as JSON.
     #[error("a recorded row cannot be written as JSON")]
     Json(#[from] serde_json::Error),
 }
 
-/// A row as JSON, its plan as the JSON that it is.
+/// Returns a row as JSON, with its plan as nested JSON.
 ///
 /// # Errors
-/// Where it has no such form: then nothing is shown in its place.
+/// Fails if the row cannot be serialized. The caller then shows nothing in its place.
 pub fn recorded_row(recorded: &Recorded) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(recorded)?;
     if let Some(plan) = recorded.row.plan.as_deref().and_then(|plan| serde_json::from_str::<Value>(plan).ok())
@@ -83,25 +85,26 @@ pub fn recorded_row(recorded: &Recorded) -> serde_json::Result<Value> {
 }
 
 impl RecordedCall {
-    /// The row that knows most.
+    /// Returns the row that knows most: the outcome, otherwise the intent.
     pub fn last(&self) -> Option<&Recorded> {
         self.outcome.as_ref().or(self.intent.as_ref())
     }
 
-    /// The call's id.
+    /// Returns the call's id.
     pub fn id(&self) -> &str {
         self.last().map_or("", |recorded| &recorded.row.call)
     }
 
-    /// `ok`, a code, or that nothing more is known: the call runs still, or the process was killed.
+    /// Returns `ok`, an error code, or `unfinished`: the call still runs, or the process was
+    /// killed.
     pub fn outcome(&self) -> &str {
         self.outcome.as_ref().and_then(|recorded| recorded.row.outcome.as_deref()).unwrap_or("unfinished")
     }
 
-    /// The call as one JSON object; null where nothing is recorded.
+    /// Returns the call as one JSON object, or null if nothing is recorded.
     ///
     /// # Errors
-    /// As [`recorded_row`].
+    /// Fails like [`recorded_row`].
     pub fn as_json(&self) -> serde_json::Result<Value> {
         let Some(recorded) = self.last() else { return Ok(Value::Null) };
         let mut value = recorded_row(recorded)?;
@@ -112,27 +115,29 @@ impl RecordedCall {
 }
 
 impl Engine {
-    /// The newest calls of this runtime's state first. Blocks on the disk.
+    /// Returns the newest calls of this runtime's state first. Blocks on the disk.
     ///
     /// # Errors
-    /// As [`recorded_calls`].
+    /// Fails like [`recorded_calls`].
     pub fn recorded_calls(&self, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
         recorded_calls(&self.store, filter)
     }
 
-    /// Every row of one call, in the order in which they were written; none where there is no such call. Blocks on the disk.
+    /// Returns every row of one call, in the order in which they were written. The list is empty if
+    /// there is no such call. Blocks on the disk.
     ///
     /// # Errors
-    /// Where the audit cannot be read.
+    /// Fails if the audit cannot be read.
     pub fn recorded_rows(&self, call: &str) -> Result<Vec<Value>, HistoryError> {
         Ok(self.store.audit().show(call)?.iter().map(recorded_row).collect::<Result<_, _>>()?)
     }
 
-    /// What the audit has of a session, the newest call first; of one call of it every row, and none where it has no such call. Of
-    /// what another session does not even the names are said.
+    /// Returns the audit's records of a session, the newest call first. With `call`, returns every
+    /// row of that call, or none if the session has no such call. Not even the names of another
+    /// session's calls are disclosed.
     ///
     /// # Errors
-    /// As [`Engine::read_audit`].
+    /// Fails like [`Engine::read_audit`].
     pub async fn read_audit_of(
         self: &Arc<Self>,
         session: &SessionId,

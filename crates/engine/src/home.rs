@@ -1,7 +1,9 @@
-//! The caches that the commands of a workspace find again in their home: where they lie, and how much of them stays.
+//! Caches that the commands of a workspace find again in their home: their location and their size
+//! limit.
 //!
-//! Nothing bounds them while a command writes. Behind an answer, now and then, the caches that were used least recently are
-//! taken away as a whole until the rest is within the limit: half a cache may be worse than none.
+//! No limit holds while a command writes. From time to time after an answer, the caches that were
+//! used least recently are removed as a whole until the rest is within the limit. Half a cache may
+//! be worse than none.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
@@ -18,47 +20,52 @@ use jiff::{SignedDuration, Timestamp};
 use policy::{Limits, Policy};
 use sandbox::KeptHome;
 
-/// Bytes that the caches of one workspace take, unless the profile says otherwise: room for what the package managers and
-/// compilers of a large project keep, about a gigabyte each of them.
+/// Bytes that the caches of one workspace take by default: enough for the package managers and
+/// compilers of a large project, about one gigabyte each.
 pub(crate) const LIMIT: u64 = 4 << 30;
 
-/// How often it is looked whether they take more. Measuring 100,000 files takes about a fifth of a second.
+/// Interval at which the size of the caches is checked. Measuring 100,000 files takes about a fifth
+/// of a second.
 const INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
-/// How long the caches of a workspace stay that is not there any more; it may be on a disk that comes back.
+/// Time for which the caches of a missing workspace are kept, because its disk may come back.
 const KEPT_WITHOUT_WORKSPACE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// How many entries a folder of caches may have before it is taken for something that a command has filled itself.
+/// Number of entries above which a folder of caches is taken for one that a command has filled
+/// itself.
 const MOST_CACHES: usize = 1000;
 
-/// In the folder of a workspace: its path, whose modification time says when it was last opened.
+/// Name of a file in the folder of a workspace. It contains the workspace's path, and its
+/// modification time is the time when the workspace was last opened.
 const WORKSPACE: &str = "workspace";
-/// In the folder of a workspace: its modification time says when it was last looked how much the caches take.
+/// Name of a file in the folder of a workspace. Its modification time is the time when the caches
+/// were last measured.
 const SWEPT: &str = "swept";
-/// How the names of what is being removed begin.
+/// Prefix of the names of folders that are being removed.
 const TAKEN: &str = "taken-";
 
-/// The folder for the homes of all workspaces, with that of one.
+/// Folder with the homes of all workspaces, and the home of one workspace.
 pub(crate) struct Homes {
     folder: PathBuf,
     id: String,
     home: Arc<KeptHome>,
-    /// Bytes.
+    /// Maximum size of the caches, in bytes.
     limit: u64,
     looked: Mutex<Option<Timestamp>>,
 }
 
-/// Bytes that the caches of a workspace may take under this policy.
+/// Returns how many bytes the caches of a workspace may take under this policy.
 pub(crate) fn limit(policy: &Policy) -> u64 {
     let built_in = Limits { home_bytes: Some(LIMIT), ..Limits::default() };
     policy.limits_over(built_in).home_bytes.unwrap_or(LIMIT)
 }
 
 impl Homes {
-    /// Opens the home of `workspace` in `folder`, for caches of at most `limit` bytes. None where nothing is to be kept.
+    /// Opens the home of `workspace` in `folder`, for caches of at most `limit` bytes. Returns
+    /// `None` if the limit is 0.
     ///
     /// # Errors
-    /// A sentence for the user: commands run all the same.
+    /// Returns a sentence for the user. Commands run all the same.
     pub(crate) fn open(
         folder: &Path,
         workspace: &Path,
@@ -91,7 +98,8 @@ impl Homes {
         self.home.clone()
     }
 
-    /// Whether it is time to [tend](Self::tend) to them. Asked after each command, so it asks no file system.
+    /// Returns true if it is time to [tend](Self::tend) to the caches. Called after each command,
+    /// so it uses no file system.
     pub(crate) fn are_due(&self, now: Timestamp) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let due = looked.is_none_or(|looked| now.duration_since(looked).abs() >= INTERVAL);
@@ -101,8 +109,8 @@ impl Homes {
         due
     }
 
-    /// Takes away what is too much, unless another process has done so a moment ago. What cannot be done now, because a
-    /// command runs or for whatever reason, is tried again the next time.
+    /// Removes caches beyond the limit, unless another process has done so within [`INTERVAL`]. If
+    /// a command runs or anything else prevents it, the next call tries again.
     pub(crate) fn tend(&self, now: Timestamp) -> io::Result<()> {
         let own = self.folder.join(&self.id);
         let stamp = own.join(SWEPT);
@@ -144,7 +152,8 @@ impl Homes {
         if too_much.is_empty() {
             return Ok(());
         }
-        // A command that begins now waits for this, which moves a few folders; they are removed without it.
+        // A command that begins now waits for this lock. The folders are only moved under the lock
+        // and removed later.
         let Some(_alone) = self.home.alone()? else { return Ok(()) };
         for (number, name) in too_much.iter().enumerate() {
             taken(&from, name, &to, &format!("{TAKEN}{millisecond}-{number}"))?;
@@ -152,7 +161,7 @@ impl Homes {
         Ok(())
     }
 
-    /// Takes away the homes of workspaces that are gone.
+    /// Moves away the homes of workspaces that no longer exist.
     fn leave_without_workspace(&self, now: Timestamp) -> io::Result<()> {
         let all = File::open(&self.folder)?;
         for entry in fs::read_dir(&self.folder)? {
@@ -182,8 +191,8 @@ impl Homes {
     }
 }
 
-/// The caches to be taken away so that the rest is within `limit`, those used least recently first. One whose size cannot be
-/// known is always among them: it is no cache that a tool has made.
+/// Selects the caches to remove so that the rest is within `limit`, those used least recently
+/// first. A cache of unknown size is always selected, because no tool has made it.
 fn too_much(sized: Vec<(Size, OsString)>, limit: u64) -> Vec<OsString> {
     let (mut taken, mut known) = (Vec::new(), Vec::new());
     for (size, name) in sized {
@@ -198,7 +207,7 @@ fn too_much(sized: Vec<(Size, OsString)>, limit: u64) -> Vec<OsString> {
         if total <= limit {
             break;
         }
-        // One that takes next to nothing is gone for nothing.
+        // Removing a cache of less than 1% of the limit would gain next to nothing.
         if bytes > limit / 100 {
             total = total.saturating_sub(bytes);
             taken.push(name);
@@ -211,7 +220,8 @@ fn taken(from: &File, name: &OsStr, to: &File, new_name: &str) -> io::Result<()>
     tree::move_away(from.as_fd(), name, to.as_fd(), OsStr::new(new_name)).map_err(io::Error::other)
 }
 
-/// Removes what was taken away, by this process or one that did not get to it.
+/// Removes folders that were moved away, by this process or by one that ended before it could
+/// remove them.
 fn remove_taken(folder: &Path) -> io::Result<()> {
     let opened = File::open(folder)?;
     for entry in fs::read_dir(folder)? {

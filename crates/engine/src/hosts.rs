@@ -1,4 +1,4 @@
-//! What the policy says to requests that a call's plan could not name.
+//! Policy decisions on requests that a call's plan could not name.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use crate::call::Call;
 use crate::dry_run::denied;
 use crate::{Engine, Redactor, record};
 
-/// The rules of one call, and what of its plan was decided on.
+/// Rules of one call, and the effects of its plan that were decided on.
 pub(crate) struct HostGuard {
     policy: Arc<Policy>,
     tool: &'static str,
     planned: Vec<Effect>,
-    /// Whether a human, who saw the plan, allowed it.
+    /// True if a human, who saw the plan, approved the call.
     approved: bool,
-    /// The intent of a call whose plan stays on this machine, and where it goes if the call leaves it all the same.
+    /// Intent of a call whose plan stays on this machine, with the store that records a target if
+    /// the call leaves the machine all the same.
     stays: Option<(AuditRow, Arc<Store>, Redactor)>,
 }
 
@@ -34,7 +35,8 @@ impl HostGuard {
         Arc::new(Self { policy, tool, planned, approved, stays })
     }
 
-    /// Writes down, and onto the disk, where a call goes whose plan stayed on this machine.
+    /// Records the target of a call whose plan stayed on this machine, and flushes the record to
+    /// the disk.
     fn note_leaving(&self, effects: &[Effect]) -> Result<(), ToolError> {
         let Some((row, store, redactor)) = &self.stays else { return Ok(()) };
         if !effects.iter().any(Effect::leaves_the_machine) {
@@ -49,7 +51,7 @@ impl HostGuard {
         })
     }
 
-    /// Whether the plan names it, or more than it at the same place.
+    /// Returns true if the plan names the effect, or a wider effect on the same host and port.
     fn is_planned(&self, effect: &Effect) -> bool {
         let covers = |planned: &Effect| match (planned, effect) {
             (
@@ -87,7 +89,8 @@ impl Hosts for HostGuard {
             AddressVerdict::Denied => Some(false),
             AddressVerdict::Named => Some(true),
             AddressVerdict::Unnamed => {
-                // Who agreed to a plan has seen its address, and not what a name leads to.
+                // A human who approved a plan has seen its address, but not the address that a name
+                // resolves to.
                 let is_seen = |effect: &Effect| {
                     matches!(effect, Effect::Connect { host: seen, port: at, .. } if *at == port
                         && (seen.parse() == Ok(address.to_canonical())

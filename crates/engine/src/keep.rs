@@ -1,4 +1,4 @@
-//! The whole of what an answer had to shorten, and the way back to it.
+//! Storage for the whole texts that an answer had to shorten, and the references to them.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -10,7 +10,10 @@ use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 use crate::cover::{Original, Reference, Shortened};
 use crate::redact::Redactor;
 
-/// Stores each whole, covered like the answer itself, and gives the references. What cannot be stored is left out.
+/// Stores each whole text, covered like the answer itself, and returns the references.
+///
+/// # Errors
+/// Fails with the first text that cannot be stored.
 pub(crate) fn keep(
     store: &Store,
     redactor: &Redactor,
@@ -49,7 +52,7 @@ fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store::
     store.blobs().put(&mut redactor.reader(file))
 }
 
-/// The kept outputs, for `output_read`.
+/// Access to the stored outputs, for `output_read`.
 pub(crate) struct StoredOutputs(pub(crate) Arc<Store>);
 
 impl Outputs for StoredOutputs {

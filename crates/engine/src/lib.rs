@@ -1,7 +1,8 @@
-//! The life of a call, and what it needs: the registry, approvals, lanes, the cell that the policy chose.
+//! The runtime of calls: the registry, approvals, lanes, and the cell that the policy chooses.
 //!
-//! [`Engine::call`] is the one way in, from every door; `life.rs` has its layers in their order.
-//! The engine knows no tool by name and no wire format, and reads no configuration and no environment.
+//! [`Engine::call`] is the single entry point for every door; `life.rs` contains its layers in
+//! order. The engine knows no tool by name and no wire format, and reads no configuration or
+//! environment.
 
 mod admit;
 mod approvals;
@@ -95,48 +96,48 @@ use call::Call;
 use specify::Specifying;
 use stopping::StopOnDrop;
 
-/// Characters of a text of a caller that an answer repeats.
+/// Maximum number of characters of a caller's text that an answer repeats.
 const REPEATED: usize = 100;
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub struct Parts {
-    /// Where calls happen.
+    /// Workspace of the calls.
     pub place: Place,
-    /// What decides.
+    /// Policy that decides on calls.
     pub policy: Arc<Policy>,
-    /// Everything durable.
+    /// Storage for everything durable.
     pub store: Arc<Store>,
-    /// The tools.
+    /// Registry of the tools.
     pub registry: Registry,
-    /// The same tools, for the tool that lists them.
+    /// Descriptions of the same tools, for the tool that lists them.
     pub catalogue: Catalogue,
-    /// The wall clock.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// What the cells have in common.
+    /// Settings that all cells share.
     pub cell: CellSetup,
-    /// The secrets to cover, beside those of the vault.
+    /// Secrets to cover, in addition to those of the vault.
     pub redactor: Redactor,
-    /// The secrets that calls may use and nobody sees, where there are any.
+    /// Vault with the secrets that calls may use and nobody sees, if there is one.
     pub vault: Option<Arc<Vault>>,
-    /// The databases of the workspace, where calls may change them.
+    /// Databases of the workspace, if calls may change them.
     pub databases: Option<Arc<Databases>>,
-    /// What opens the model by which agents find what they remember, where one is set up.
+    /// Function that opens the model for searching memories by meaning, if one is set up.
     pub embeddings: Option<OpenModel>,
-    /// How many commands may run on after their calls; none where this runtime ends with a call.
+    /// Limits on commands that outlive their calls. `None` if this runtime ends with a call.
     pub sessions: Option<SessionLimits>,
-    /// Who follows the lives of calls.
+    /// Recipient of traces of calls.
     pub tracer: Option<Arc<dyn Tracer>>,
-    /// What sums up the output of commands; without it callers get it as it is.
+    /// Summarizer of the output of commands. Without it, callers get the output unchanged.
     pub summarizer: Option<Arc<dyn Summarizer>>,
-    /// The name of the user whom this process runs as, for the audit.
+    /// Name of the user whom this process runs as, for the audit.
     pub user: Option<String>,
-    /// Mechanisms of tools that the engine itself has no use for.
+    /// Services for tools that the engine itself does not use.
     pub services: Services,
-    /// How the user's commands reach this state.
+    /// Commands by which the user reaches this state.
     pub program: Program,
 }
 
-/// Why an engine could not be put together.
+/// Reason why an engine could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The workspace cannot be opened.
@@ -172,9 +173,9 @@ pub struct Engine {
     snapshots: Option<Arc<snapshot::Snapshots>>,
     homes: Option<Arc<home::Homes>>,
     notices: Vec<String>,
-    /// What is removed behind the answers.
+    /// Removals that continue after the answers.
     removals: swap::Removals,
-    /// When it was last looked for what was kept for too long.
+    /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
     running: Mutex<HashMap<CallId, Stop>>,
     counted: figures::Counted,
@@ -189,10 +190,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Puts the parts together.
+    /// Builds an engine from its parts.
     ///
     /// # Errors
-    /// Where the workspace or the folder for the changes of commands cannot be opened.
+    /// Fails if the workspace or the folder for the changes of commands cannot be opened.
     pub fn new(parts: Parts) -> Result<Self, EngineError> {
         let Parts {
             place,
@@ -297,42 +298,42 @@ impl Engine {
         })
     }
 
-    /// What the user should be told of the start: what an earlier process left half done, and what became of it.
+    /// Returns messages about work that an earlier process left unfinished, and what became of it.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Covers every secret in a message that leaves through a door, whoever put it there; none where it holds none. Every door hands
-    /// all that it sends to this.
+    /// Returns the message with every secret covered, whatever its source, or `None` if it contains
+    /// no secret. Every door passes everything that it sends through this method.
     pub fn cover_message(&self, message: &[u8]) -> Option<Vec<u8>> {
         self.redactor.refresh();
         self.redactor.message(message)
     }
 
-    /// Cuts what a caller sent to as much as an answer repeats. It is covered before, because a cut leaves a part of a secret that
-    /// nothing recognises.
+    /// Returns a caller's text as an answer may repeat it: covered, escaped and cut. Secrets are
+    /// covered before the cut, because nothing recognises a part of a secret.
     pub fn shown(&self, text: &str) -> String {
         self.redactor.refresh();
         let covered = self.redactor.text(text);
         tool::visible(covered.as_deref().unwrap_or(text)).chars().take(REPEATED).collect()
     }
 
-    /// How the user's commands reach the state of this runtime.
+    /// Returns the commands by which the user reaches the state of this runtime.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The tools, in order.
+    /// Returns the tools, in order.
     pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
         self.registry.tools()
     }
 
-    /// The folder that the tools work in, without links.
+    /// Returns the folder that the tools work in, without links.
     pub fn workspace(&self) -> &std::path::Path {
         &self.place.workspace
     }
 
-    /// How many calls there were since the start, and what came of them.
+    /// Returns the number of calls since the start, with their outcomes and durations.
     pub fn figures(&self) -> Figures {
         let running = self.calls_running();
         let traces = self.tracer.as_ref().map(|tracer| tracer.figures());
@@ -343,20 +344,20 @@ impl Engine {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether somebody follows the lives of calls, and wants to know where they come from.
+    /// Returns true if calls are traced, so that their origins are needed.
     pub fn is_traced(&self) -> bool {
         self.tracer.is_some()
     }
 
-    /// Makes one call. Needs a tokio runtime around it.
+    /// Makes one call. Requires a tokio runtime.
     ///
-    /// The call goes on by itself until it is done, so that its end is recorded whatever happens to the caller; a caller that
-    /// drops this future cancels it.
+    /// The call continues on a task of its own until it is done, so that its end is always
+    /// recorded. A caller that drops this future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest) -> CallResult {
         self.begin(request, None).await
     }
 
-    /// Answers a message that holds no call which could be made: too large, malformed. It is recorded like any call.
+    /// Answers a message without a valid call (too large or malformed), recorded like a call.
     pub async fn refuse(self: &Arc<Self>, request: CallRequest, error: ToolError) -> CallResult {
         self.begin(request, Some(error)).await
     }
@@ -378,7 +379,7 @@ impl Engine {
             let result = engine.clone().life(call, refused).await;
             engine.counted.count(tool, &result);
             drop(running);
-            // Where the caller is gone, the answer has nobody to go to.
+            // If the caller is gone, the answer has no recipient.
             let _ = sender.send(result);
         });
         let result = receiver.await;
@@ -386,23 +387,23 @@ impl Engine {
         result.unwrap_or(broken_off)
     }
 
-    /// Stops every call and waits until each has ended and is recorded, then ends every session and waits until its
-    /// output is kept. Later calls are refused.
+    /// Stops every call and waits until each has ended and is recorded. Then ends every session and
+    /// waits until its output is stored. Later calls are refused.
     pub async fn shutdown(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.stop_calls().await;
         if let Some(sessions) = self.sessions.clone() {
-            // That it broke off leaves sessions that end with the program.
+            // If the task panics, the remaining sessions end with the program.
             let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
         }
         self.networks.close();
         self.denied.settle();
     }
 
-    /// Ends the background commands of a session, waits until their output is kept, and gives back all that the session held.
+    /// Ends a session's background commands, waits until their output is stored, releases the rest.
     pub async fn end_session(self: &Arc<Self>, session: &SessionId) {
         let owners = call::owners(session);
-        // That it broke off leaves sessions that end with the program.
+        // If the task panics, the remaining sessions end with the program.
         let engine = self.clone();
         let _ = tokio::task::spawn_blocking(move || {
             for owner in &owners {
@@ -438,8 +439,8 @@ impl Engine {
         }
     }
 
-    /// Begins to know what the deny lists name, and has a cell wait, so that the first command need not wait for either.
-    /// Blocks while it looks; that it fails is said by the first command.
+    /// Starts the search for denied files and prepares a waiting cell, so that the first command
+    /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
@@ -454,11 +455,11 @@ impl Engine {
         }
     }
 
-    /// Sees behind the answer to what commands keep in their home, where it is time for that.
+    /// Checks the size of the caches in the home after the answer, if a check is due.
     fn tend_homes(&self) {
         let now = self.clock.now();
         if let Some(homes) = self.homes.clone().filter(|homes| homes.are_due(now)) {
-            // What fails is tried again the next time.
+            // A failure is retried the next time.
             self.removals.work(move || drop(homes.tend(now)));
         }
     }
@@ -468,16 +469,16 @@ fn shut_down() -> ToolError {
     ToolError::new(Code::Unavailable, "this runtime is shutting down").retry(tool::Retry::Now)
 }
 
-/// An id that sorts by time: 12 hexadecimal digits of milliseconds, 10 of chance.
+/// Builds an id that sorts by time: 12 hexadecimal digits of milliseconds, 10 random ones.
 fn new_call_id(clock: &dyn Clock) -> CallId {
     let mut chance = [0_u8; 5];
-    // Without the system's random source the time alone still tells calls of one process apart well enough for a name.
+    // Without the system's random source, the time distinguishes a process's calls well enough.
     let _ = getrandom::fill(&mut chance);
     let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
 }
 
-/// A call that runs, as [`Engine::shutdown`] sees it.
+/// A running call, as [`Engine::shutdown`] sees it.
 struct Running {
     engine: Arc<Engine>,
     call: CallId,

@@ -1,20 +1,20 @@
 //! The life of a call. Every call, from every door, goes through these layers in this order.
 //!
-//! | layer | what it does |
+//! | layer | task |
 //! |---|---|
-//! | parse | finds the tool, has its schema accept the arguments, translates them from the caller's dialect |
-//! | plan | turns the arguments into effects, and finds where their paths really lead |
+//! | parse | finds the tool, validates the arguments by its schema, translates them from the caller's dialect |
+//! | plan | turns the arguments into effects, and resolves their paths |
 //! | decide | asks the policy |
-//! | approve | asks a human where the policy says `check` |
+//! | approve | asks a human if the policy decides `check` |
 //! | admit | waits for a place |
-//! | recall | answers from the cache where the caller opted in |
-//! | record intent | writes down what is about to happen |
-//! | checkpoint | takes a snapshot for a command or a draft, or saves what a tool will change itself |
-//! | run | does it, under a deadline |
-//! | swap in | saves what is replaced and puts the changes into the workspace, all of them or none |
-//! | shape | gives the answer the shape of the caller's dialect |
-//! | cover | covers secrets, bounds the text, keeps the whole by reference |
-//! | record outcome | writes down what came of it |
+//! | recall | answers from the cache if the caller opted in |
+//! | record intent | records the effects before they happen |
+//! | checkpoint | takes a snapshot for a command or a draft, or saves the files that a tool changes itself |
+//! | run | runs the tool under a deadline |
+//! | swap in | saves the replaced files and puts the changes into the workspace, all of them or none |
+//! | shape | converts the answer to the caller's dialect |
+//! | cover | covers secrets, bounds the text, stores the whole by reference |
+//! | record outcome | records the result |
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ use crate::trace::Stage;
 use crate::unchanged::Looked;
 use crate::{Engine, Specifying, cover, keep, record, unchanged};
 
-/// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
+/// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
 fn ends_with_session() -> ToolError {
@@ -50,23 +50,21 @@ fn ends_with_session() -> ToolError {
         .hint("leave `keep` out; sessions over HTTP belong to a token, for which `handfast up` keeps what it starts")
 }
 
-/// What an answer from the cache has to fit.
+/// Conditions that an answer from the cache must meet.
 struct Lookup {
-    /// The call with all that it meets but the files that it reads.
+    /// Digest of the call and everything that it meets except the files that it reads.
     key: String,
-    /// Those.
+    /// State of these files.
     looked: Looked,
 }
 
-/// What a run came to.
 pub(crate) struct Ran {
     pub(crate) context: Arc<Context>,
     pub(crate) produced: Result<Data, ToolError>,
-    /// Whether the tool came back, and so nothing of the call is still at work.
+    /// True if the tool returned, so that nothing of the call is still at work.
     pub(crate) has_ended: bool,
 }
 
-/// The answer in the shape of the caller's dialect.
 fn shape(
     call: &mut Call,
     tool: &Arc<dyn AnyTool>,
@@ -78,7 +76,7 @@ fn shape(
     shaped
 }
 
-/// With what a command ended, as its tool says it.
+/// Returns the exit code of a command, as its tool reports it.
 fn exit_code(produced: &Result<Data, ToolError>) -> Option<i64> {
     let data = match produced {
         Ok(Data::Value(data)) => data,
@@ -89,7 +87,8 @@ fn exit_code(produced: &Result<Data, ToolError>) -> Option<i64> {
 }
 
 impl Engine {
-    /// One whole life. Never fails: what goes wrong is the result. A call that its door could not read is `refused` already.
+    /// Runs a whole life. Never fails: the result has the error. `refused`: the door could not read
+    /// it.
     pub(crate) async fn life(self: Arc<Self>, mut call: Call, refused: Option<ToolError>) -> CallResult {
         let lived = match refused {
             Some(error) => Err(error),
@@ -129,14 +128,14 @@ impl Engine {
             return Ok(answer);
         }
         self.show_what_it_is_about(call, tool.spec().lane)?;
-        // Meanwhile, because neither needs the other.
+        // Specify the cell concurrently, because neither step needs the other.
         let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
         let mut before = self.checkpoint(call, &prepared, &tool).await?;
         let generation = self.cache.generation();
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;
         if call.passed_as_undoable() && ran.context.snapshot_is_refused() {
-            // It has done nothing. What passed because it could be undone is another call when it cannot.
+            // The run has done nothing. Decide again, because the call passed only as undoable.
             let prepared = self.decide_again(call, &tool).await?;
             self.removals.drop_unused(before);
             before = self.checkpoint(call, &prepared, &tool).await?;
@@ -165,14 +164,14 @@ impl Engine {
 
     fn parse(&self, call: &mut Call) -> Result<Arc<dyn AnyTool>, ToolError> {
         if call.arguments.is_null() {
-            // A caller may leave the arguments of a tool without required fields away.
+            // A caller may omit the arguments of a tool without required fields.
             call.arguments = Value::Object(serde_json::Map::new());
         }
         self.redactor.refresh();
         self.registry.spell(&call.tool, &mut call.arguments);
         self.note_arguments(call);
         call.sent = self.redactor.sent_in(&call.arguments);
-        // Before it is cut for an answer; no tool has such a name.
+        // Cover secrets before the name is cut for an answer. No tool has such a name.
         if let Some(covered) = self.redactor.text(&call.tool) {
             call.tool = covered;
         }
@@ -182,7 +181,7 @@ impl Engine {
             canonical.clone_into(&mut call.tool);
         }
         if call.tool != named {
-            // It is the call of another tool from here on, for the audit too.
+            // The call is that of another tool from here on, for the audit too.
             self.note_arguments(call);
         }
         let tool = found?;
@@ -219,7 +218,7 @@ impl Engine {
             || call.rules(self).roots().iter().any(|root| root.write && root.path != self.place.workspace);
         if decision.line == policy::Line::Undoable && tool.spec().lane == Lane::Command && writes_elsewhere()
         {
-            // What is leased is written to directly, and that cannot be undone.
+            // Leased paths are written directly, which cannot be undone.
             call.undoable = false;
             decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         }
@@ -264,7 +263,7 @@ impl Engine {
         self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
     }
 
-    /// Looks at all that the answer could depend on, where it may come from the cache.
+    /// Inspects everything that the answer could depend on, if it may come from the cache.
     async fn look(
         self: &Arc<Self>,
         call: &Call,
@@ -283,7 +282,7 @@ impl Engine {
 
     async fn look_around(self: &Arc<Self>) -> Option<Looked> {
         let engine = self.clone();
-        // What breaks off has seen nothing.
+        // If the task panics, nothing is known.
         tokio::task::spawn_blocking(move || unchanged::look(&engine.policy)).await.ok().flatten()
     }
 
@@ -337,7 +336,7 @@ impl Engine {
             _ if call.changing().iter().any(names_all) => Wanted::New(ChangedBy::Restoration),
             _ => Wanted::New(ChangedBy::Draft),
         };
-        // A cell with a network of its own is not one of those that wait.
+        // A cell with a network of its own is none of those that wait.
         let apart = matches!(wanted, Wanted::New(ChangedBy::Command)) && self.is_apart(call);
         let spawner = if apart { None } else { self.networks.spawner(&self.network(call).owner) };
         let taken = snapshots.taken(wanted, spawner, call.timeout, &call.stop).await;
@@ -356,7 +355,7 @@ impl Engine {
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call).await;
-        // Beside other calls, staying awake would take their time.
+        // If other calls run, staying awake would take their time.
         let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
         let mut task = start(prepared, context.clone(), in_a_moment);
         let deadline = tokio::time::sleep(call.timeout);
@@ -402,14 +401,14 @@ impl Engine {
         Ok(Ran { context, produced, has_ended })
     }
 
-    /// What a command that has ended wrote to directly is judged before its answer.
+    /// Judges the files that a command wrote directly, after it has ended and before its answer.
     async fn look_after(self: &Arc<Self>, context: &Arc<Context>) {
         let Ok(cell) = context.service::<sandbox::CellSpec>() else { return };
-        // What runs on in the background is looked after by who asks about it.
+        // A background command is judged by the calls that ask about it.
         let Some(masks) = cell.late_masks.clone().filter(|masks| masks.have_ended()) else { return };
         if masks.write_anything_directly() {
             let engine = self.clone();
-            // That it broke off is seen to by the next look.
+            // If it panics, the next inspection makes up for it.
             let _ = tokio::task::spawn_blocking(move || engine.denied.settle()).await;
         }
         masks.take_notes().into_iter().for_each(|note| context.warn(note));
@@ -455,7 +454,7 @@ impl Engine {
         let kept = tokio::task::spawn_blocking(move || {
             keep::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
         });
-        // The call was made and its answer stands, also where its whole is lost.
+        // The call was made and its answer is valid, even if its whole text is lost.
         match kept.await {
             Ok(Ok(outputs)) => call.outputs = outputs,
             Ok(Err(error)) => call.warnings.push(format!("the whole output could not be kept: {error}")),
@@ -464,7 +463,7 @@ impl Engine {
         result
     }
 
-    /// Keeps the answer where nothing has changed since before it was read.
+    /// Caches the answer if nothing has changed since before it was read.
     async fn remember(self: &Arc<Self>, call: &Call, answer: &Data, before: Lookup, read_in: Generation) {
         let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
         if call.truncated || !nothing_done || !before.looked.is_settled {
@@ -476,7 +475,7 @@ impl Engine {
         }
     }
 
-    /// What runs in the background may change what a read would see, also where no file shows it.
+    /// Returns true if background commands run: they may change results without changing files.
     fn has_background_commands(&self, call: &Call) -> bool {
         let Some(sessions) = &self.sessions else { return false };
         sessions
@@ -490,7 +489,8 @@ impl Engine {
         let kind = if call.intent_recorded { Kind::Outcome } else { Kind::Call };
         let mut row = record::row(kind, call, &self.redactor, self.clock.now());
         record::add_outcome(&mut row, call, &outcome);
-        // Only a read that worked may be recorded behind its answer; where it left the machine, its intent is on the disk.
+        // Commit the row after the answer only for a successful read. If the read left the machine,
+        // its intent is on the disk.
         let behind = matches!(&outcome, Outcome::Ok(_)) && (!call.intent_recorded || call.only_asks());
         let durability = if behind { Durability::Behind } else { Durability::Committed };
         let Err(unrecorded) = self.store.audit().append(row, durability).await else {
@@ -501,7 +501,7 @@ impl Engine {
                 let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                 let message = format!("the call was made, but its end cannot be recorded: {unrecorded}");
                 let mut error = ToolError::new(Code::Runtime, message).effect(effect).because(unrecorded);
-                // What cannot be read is left out of an answer that is a failure already.
+                // Data that cannot be read is left out of an answer that is an error already.
                 error.data = data.into_value().ok();
                 Outcome::Err(error)
             }

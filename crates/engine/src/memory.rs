@@ -1,7 +1,8 @@
 //! The memory of the agent that a call comes from.
 //!
-//! An agent is whom a token or an identity provider tells apart; without one, everybody who works here as this user is the agent
-//! `main`. A caller that acts on behalf of another is an agent of its own, by its session.
+//! Each subject of an identity provider is an agent. Without an identity provider, everybody who
+//! works here as this user is the agent `main`. A caller that acts on behalf of another is an agent
+//! of its own, named after its session.
 
 mod meaning;
 
@@ -20,10 +21,10 @@ pub(crate) use self::meaning::Meanings;
 use crate::Engine;
 use crate::call::Call;
 
-/// The beginning of the names of agents that an identity provider tells apart.
+/// Prefix of the names of agents that are subjects of an identity provider.
 const SUBJECT: &str = "subject ";
 
-/// Who has no name of its own.
+/// Name of the agent without a name of its own.
 const MAIN: &str = "main";
 
 /// The memory as one call sees it.
@@ -56,17 +57,19 @@ impl Engine {
     }
 }
 
-/// Digits of a subject's mark that earlier versions named an agent by: up to them memories of it may lie under that name.
+/// Number of digits of a subject's mark in the agent names of earlier versions. Memories of the
+/// agent may be stored under that name.
 const EARLIER_DIGITS: usize = 12;
 
-/// Finds the name that an earlier version gave to the agent, where that is another one.
+/// Returns the name that an earlier version gave to the agent, if it differs.
 fn earlier(agent: &str) -> Option<&str> {
     let mark = agent.strip_prefix(SUBJECT)?;
     (mark.len() > EARLIER_DIGITS).then(|| agent.get(..SUBJECT.len() + EARLIER_DIGITS))?
 }
 
-/// The name of an agent, the same in every run of the program. A holder is named after the run that it came to; whom an identity
-/// provider tells apart has a mark of its own behind that and a dot.
+/// Returns the name of an agent, which is the same in every run of the program. A holder's id
+/// begins with the run in which it arrived. If it is a subject of an identity provider, a dot and
+/// the subject's mark follow.
 fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) -> String {
     let mark = holder.and_then(|holder| holder.0.rsplit_once('.')).map(|(_, mark)| mark);
     match mark {
@@ -77,7 +80,8 @@ fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) ->
 }
 
 impl OfCaller {
-    /// Gives the memories, with those among them that an earlier version kept under another name of the agent.
+    /// Returns the memories, after adopting those that an earlier version stored under another name
+    /// of the agent.
     fn memories(&self) -> Result<&store::Memories, StoreError> {
         let memories = self.store.memories();
         if let Some(earlier) = earlier(&self.who.agent) {
@@ -93,7 +97,7 @@ impl OfCaller {
 
 impl Memories for OfCaller {
     fn create(&self, key: &str, content: &str, shared: bool) -> Result<MemoryEntry, ToolError> {
-        // A call makes one memory, so its id is one for that too.
+        // A call creates one memory, so the call's id identifies the memory too.
         let id = format!("m{}", self.who.call);
         let key = if key.is_empty() { &id } else { key };
         let made =
@@ -204,7 +208,7 @@ mod tests {
         let id = |text: &str| SessionId(text.to_owned());
         let named =
             |holder: Option<&str>, is_unbounded| agent(holder.map(id).as_ref(), &id("s2-7"), is_unbounded);
-        // Whoever has a token of the server, in two runs of it, and whoever needs none.
+        // Users with a token of the server, in two runs of it, and a user without a token.
         for holder in [Some("s19ab-12"), Some("s19ac-13"), None] {
             assert_eq!(named(holder, true), "main");
         }

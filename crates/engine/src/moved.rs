@@ -1,7 +1,7 @@
-//! Folders that a change only gave another name, so that they are told in one line and not file by file.
+//! Folders that a change only renamed, so that they take one line and not one line per file.
 //!
-//! It goes by what was saved: a folder that is gone and one that is new are one, where most of what lay in the one lies in the other
-//! as it was. What does not is told on its own.
+//! The comparison uses the saved entries. A folder that is gone and a new folder are the same if
+//! most entries of the one exist unchanged in the other. Changed entries are reported separately.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -9,39 +9,41 @@ use std::path::{Path, PathBuf};
 
 use checkpoint::{Kind, SavedEntry, State};
 
-/// New folders with which one that is gone is compared: those in which a file of it lies at the same place.
+/// Maximum number of new folders that a gone folder is compared with: folders with one of its files
+/// at the same relative path.
 const MOST_COMPARED: usize = 16;
 
-/// Files of a folder that is gone which are looked for.
+/// Maximum number of files of a gone folder that are looked up.
 const MOST_LOOKED_FOR: usize = 16;
 
-/// A file of which there are more new ones, by name and size, tells little.
+/// Number of new files with the same name and size above which a file identifies no folder.
 const MOST_ALIKE: usize = 64;
 
-/// A folder that has another name.
+/// A folder that was renamed.
 pub(crate) struct Moved<'a> {
     pub(crate) from: &'a Path,
     pub(crate) to: PathBuf,
-    /// What lies in it under the same name as before, by that name below it.
+    /// Entries that exist under the same relative path as before, by that path.
     pub(crate) within: BTreeMap<&'a Path, Inside<'a>>,
 }
 
-/// Something that lies in such a folder.
+/// An entry of a renamed folder.
 pub(crate) struct Inside<'a> {
     before: &'a State,
     after: &'a State,
-    /// Whether the change left it as it was.
+    /// True if the change left the entry unchanged.
     pub(crate) is_same: bool,
 }
 
 impl<'a> Moved<'a> {
-    /// Whether this path is the folder, or lies in it, under the one name or the other.
+    /// Returns true if this path is the folder or one of its entries, under the old or the new
+    /// name.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let below = path.strip_prefix(self.from).or_else(|_| path.strip_prefix(&self.to));
         below.is_ok_and(|below| below.as_os_str().is_empty() || self.within.contains_key(below))
     }
 
-    /// Something in it as a change under its new name.
+    /// Returns an entry of the folder as a change under its new name.
     pub(crate) fn entry(&self, name: &Path, inside: &Inside<'a>) -> SavedEntry {
         let (before, after) = (Some(inside.before.clone()), Some(inside.after.clone()));
         SavedEntry { path: self.to.join(name), before, after }
@@ -49,7 +51,7 @@ impl<'a> Moved<'a> {
 }
 
 impl Inside<'_> {
-    /// What it is under its new name.
+    /// Returns the state under the new name.
     pub(crate) fn after(&self) -> &State {
         self.after
     }
@@ -57,7 +59,7 @@ impl Inside<'_> {
 
 type Paths<'a> = BTreeMap<&'a Path, &'a State>;
 
-/// Every folder among these that only has another name.
+/// Returns every folder among these entries that was only renamed.
 pub(crate) fn moved<'a>(entries: &[&'a SavedEntry]) -> Vec<Moved<'a>> {
     let side = |entry: &&'a SavedEntry| (entry.path.as_path(), entry.before.as_ref(), entry.after.as_ref());
     let gone: Paths<'a> = entries
@@ -104,7 +106,7 @@ fn below<'a>(paths: &Paths<'a>, folder: &Path) -> Vec<(&'a Path, &'a State)> {
     behind.take_while(|(path, _)| path.starts_with(folder)).map(|(path, state)| (*path, *state)).collect()
 }
 
-/// The one as the other, where most of it is.
+/// Compares two folders. Returns the move if at least half of the entries are unchanged.
 fn compare<'a>(
     from: &'a Path,
     to: &Path,
@@ -127,7 +129,8 @@ mod tests {
 
     use super::*;
 
-    /// A file with a content of one byte, or a folder, whose name ends with a stroke.
+    /// Builds the state of a file with a content of one byte, or of a folder, whose name ends with
+    /// a slash.
     fn state(path: &str, content: u8) -> State {
         let (kind, size_bytes) = if path.ends_with('/') { (Kind::Folder, 0) } else { (Kind::File, 1) };
         let time = Time { seconds: 0, nanoseconds: 0 };
@@ -159,7 +162,8 @@ mod tests {
         all
     }
 
-    /// From, to, how many lie in it, and how many of these as they did.
+    /// Returns for each move: from, to, the number of its entries, and the number of unchanged
+    /// ones.
     fn found(gone: &[(&str, u8)], made: &[(&str, u8)]) -> Vec<(String, String, usize, usize)> {
         let all = entries(gone, made);
         let all: Vec<&SavedEntry> = all.iter().collect();
@@ -182,7 +186,7 @@ mod tests {
             let made: Vec<(&str, u8)> = names.iter().map(String::as_str).zip(contents).collect();
             assert_eq!(found(&gone, &made), whole("a", to, 3), "{to}");
         }
-        // A part of it that went elsewhere, and the rest is gone.
+        // A part of the folder moved, and the rest is gone.
         assert_eq!(found(&gone, &[("k/", 0), ("k/x", 1)]), whole("a/b", "k", 1));
     }
 
@@ -194,10 +198,10 @@ mod tests {
         let first_changed = [("c/", 0), ("c/x", 9), ("c/y", 2), ("c/z", 3)];
         assert_eq!(found(&gone, &first_changed), [("a".to_owned(), "c".to_owned(), 3, 2)]);
         for other in [
-            // Most of it is different.
+            // Most entries differ.
             &[("c/", 0), ("c/x", 1), ("c/y", 8), ("c/z", 9)][..],
             &[("c/", 0), ("c/x", 1)],
-            // Nothing new lies as it lay.
+            // No entry is at the same relative path.
             &[("c/", 0), ("c/d/", 0), ("c/d/w", 1)],
             &[("x", 1), ("y", 2), ("z", 3)],
             &[],

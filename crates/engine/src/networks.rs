@@ -1,9 +1,10 @@
-//! Which network the commands of a session are in: those of one session reach each other's servers, and nobody else's. Where the
-//! policy lists hosts, a session's network has a way out to these.
+//! Networks of sessions: the commands of one session reach each other's servers, and no other
+//! session's. If the policy lists hosts, a session's network has a way out to them.
 //!
-//! Each network has a spawner whose cells wait in it. Where there are several sessions, one that nobody has yet is kept ahead, for the next one that runs a command.
-//! A session that runs nothing for a while gives its network back ([`Networks::rest`]), and gets another with its next command: there
-//! is nothing in a network that no command is in.
+//! Each network has a spawner whose cells wait in it. With several sessions, one spare network is
+//! prepared for the next session that runs a command. A session that runs nothing for a while
+//! releases its network ([`Networks::rest`]) and gets another one with its next command. A network
+//! without commands holds nothing to lose.
 
 mod resting;
 
@@ -21,46 +22,47 @@ use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork, Spawner};
 use crate::placeholders::Given;
 use crate::way_out::{Around, WayOut};
 
-/// Ports at which a program that knows of no proxy is met, beside those that the policy names.
+/// Ports at which connections of programs without proxy support are accepted, in addition to those
+/// that the policy names.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
-/// Ceilings under which one session can have ways out.
+/// Maximum number of ceilings under which one session can have ways out.
 const MOST_CEILINGS: usize = 16;
 
 /// The networks of the sessions of one runtime.
 #[derive(Default)]
 pub(crate) struct Networks {
     state: Mutex<State>,
-    /// Held while a network is made, so that a session gets one alone.
+    /// Lock held while a network is made, so that a session gets only one.
     making: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     sessions: HashMap<String, OfSession>,
-    /// The spawner that the program was started with. It lives as long as the program.
+    /// Spawner that the program was started with, which lives as long as the program.
     first: Option<Arc<Spawner>>,
-    /// One whose network is nobody's yet.
+    /// Spawner whose network belongs to no session yet.
     spare: Option<Arc<Spawner>>,
-    /// Whether a spare one is being made, or none will be.
+    /// True if a spare spawner is being made, or if none will be made.
     is_making_spare: bool,
-    /// Counts the uses of all sessions.
+    /// Number of uses by all sessions.
     uses: u64,
-    /// Under which ceilings there is a network of a session's, by its bounded owner.
+    /// Ceilings of each bounded owner for which the session has a network.
     ceilings: HashMap<String, Vec<Ceiling>>,
-    /// What carries the connections, from the first way out on.
+    /// Carrier of the connections, from the first way out on.
     carrier: Option<Carrier>,
 }
 
-/// What there is for the commands of a session.
+/// Resources for the commands of a session.
 struct OfSession {
-    /// Held by each call that runs a command.
+    /// Guard held by each call that runs a command.
     in_use: InUse,
     network: Option<Shared>,
     way_out: Option<(Arc<WayOut>, Serving)>,
-    /// The placeholders that its programs were given. They mean the same as long as the session lives.
+    /// Placeholders that its programs were given. Their meaning lasts as long as the session.
     given: Arc<Given>,
-    /// The number of its last use, and when that was.
+    /// Number and time of its last use.
     used: (u64, Instant),
 }
 
@@ -71,16 +73,16 @@ impl OfSession {
     }
 }
 
-/// Keeps the network of a session as it is, for as long as it is held.
+/// Guard that keeps the network of a session open.
 #[derive(Clone, Default)]
 pub(crate) struct InUse(Arc<()>);
 
 /// A network that the cells of a session share.
 #[derive(Clone)]
 enum Shared {
-    /// Its cells wait in it.
+    /// Network with waiting cells.
     WithCells(Arc<Spawner>),
-    /// Each cell is made when it is needed.
+    /// Network in which each cell is made when it is needed.
     Alone(SessionNetwork),
 }
 
@@ -97,13 +99,14 @@ impl Shared {
 }
 
 impl Networks {
-    /// Begins with a spawner whose network is nobody's yet.
+    /// Starts with a spawner whose network belongs to no session yet.
     pub(crate) fn new(first: Option<Arc<Spawner>>) -> Arc<Self> {
         let state = State { spare: first.clone(), first, ..State::default() };
         Arc::new(Self { state: Mutex::new(state), making: Mutex::default() })
     }
 
-    /// Begins to use the network of a session, which is the spare one where the session has none yet and there is one.
+    /// Registers a use of a session's network. A session without a network gets the spare one, if
+    /// there is one.
     pub(crate) fn enter(&self, owner: &str) -> InUse {
         let mut state = self.state();
         state.uses += 1;
@@ -114,7 +117,7 @@ impl Networks {
         session.in_use.clone()
     }
 
-    /// The spawner in whose network the commands of a session are, where there is one by now.
+    /// Returns the spawner of the session's network, if there is one by now.
     pub(crate) fn spawner(&self, owner: &str) -> Option<Arc<Spawner>> {
         match &self.state().sessions.get(owner)?.network {
             Some(Shared::WithCells(spawner)) => Some(spawner.clone()),
@@ -122,10 +125,10 @@ impl Networks {
         }
     }
 
-    /// Puts the cell into the network of its session. Blocks while that is made.
+    /// Puts the cell into the network of its session. Blocks while the network is made.
     ///
     /// # Errors
-    /// Where this machine refuses one.
+    /// Fails if this machine refuses a network.
     pub(crate) fn settle(self: &Arc<Self>, owner: &str, cell: &mut CellSpec) -> Result<(), SandboxError> {
         let shared = self.of(owner, cell.spawner.is_some())?;
         shared.put_into(cell);
@@ -162,7 +165,8 @@ impl Networks {
         Ok(made)
     }
 
-    /// Has a spare one made, where there is none, while nobody waits. Where there is one session, as over stdio, no other is expected.
+    /// Starts a thread that makes a spare network, if there is none. With one session, as over
+    /// stdio, no further session is expected.
     fn make_spare(self: &Arc<Self>) {
         let mut state = self.state();
         let Some(first) = state.first.clone() else { return };
@@ -178,13 +182,14 @@ impl Networks {
             let made = first.another().ok().map(Arc::new);
             let Some(networks) = networks.upgrade() else { return };
             let mut state = networks.state();
-            // Where it failed, the next session tries again.
+            // If it failed, the next session tries again.
             state.is_making_spare = false;
             state.spare = made;
         });
     }
 
-    /// Whose the network is of who acts under this ceiling on behalf of the owner; none where there are too many.
+    /// Returns the owner of the network for callers under this ceiling on behalf of `owner`.
+    /// Returns `None` if there are too many ceilings.
     pub(crate) fn owner_under(&self, owner: &str, ceiling: Ceiling) -> Option<String> {
         let mut state = self.state();
         let known = state.ceilings.entry(owner.to_owned()).or_default();
@@ -195,10 +200,12 @@ impl Networks {
         Some(under(owner, at))
     }
 
-    /// Puts the cell into the network of its session, and opens a way out of that where there is none yet.
+    /// Puts the cell into the network of its session, and opens a way out if the network has none
+    /// yet.
     ///
     /// # Errors
-    /// Why there is none, in words for the agent. The cell has what could be had.
+    /// Returns the reason why there is no way out, in words for the agent. The cell is then set up
+    /// as far as possible.
     pub(crate) fn settle_with_way_out(
         self: &Arc<Self>,
         owner: &str,
@@ -241,14 +248,14 @@ impl Networks {
         served.map(|()| way_out).map_err(|error| error.to_string())
     }
 
-    /// What was refused to the commands of a session since this was asked last.
+    /// Returns the refusals of a session's commands since the last call of this method.
     pub(crate) fn take_notes(&self, owner: &str) -> Vec<String> {
         let state = self.state();
         let way_out = state.sessions.get(owner).and_then(|session| session.way_out.as_ref());
         way_out.map(|(way_out, _)| way_out.take_notes()).unwrap_or_default()
     }
 
-    /// Takes all that was there for a session, which has ended.
+    /// Removes all networks of a session that has ended.
     pub(crate) fn forget(&self, owner: &str) -> Rested {
         let mut state = self.state();
         let ceilings = state.ceilings.remove(owner).map_or(0, |ceilings| ceilings.len());
@@ -257,7 +264,7 @@ impl Networks {
         Rested { released, more: false }
     }
 
-    /// Every session has ended.
+    /// Closes all ways out, after every session has ended.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_making_spare = true;
@@ -287,7 +294,7 @@ impl Drop for Networks {
 /// Opens the doors of the cell's network.
 fn open(cell: &CellSpec, around: &Around) -> Result<Listeners, String> {
     let mut ports = around.policy.named_ports();
-    // The proxy has a door of its own, and questions for names another.
+    // The proxy has a door of its own, and so have name queries.
     ports.retain(|port| *port != sandbox::PROXY_PORT);
     ports.extend(USUAL_PORTS);
     ports.sort_unstable();

@@ -1,7 +1,8 @@
-//! What is said to a command that looked for another machine and found none.
+//! Messages for a command that looked for another machine and found none.
 //!
-//! Where the session's network has a way out, that knows each name it refused. Elsewhere nobody sees what programs ask for: what is
-//! known then is what they print, and the hosts that stand in the line.
+//! If the session's network has a way out, it knows each name that it refused. Otherwise nothing
+//! sees the requests of programs, and the only sources are the output of the command and the hosts
+//! in its line.
 
 use std::net::IpAddr;
 
@@ -12,10 +13,10 @@ use crate::Engine;
 use crate::call::Call;
 use crate::specify::Rules;
 
-/// The port that hosts are asked about where none is known.
+/// Port used in the check of a host whose port is unknown.
 const HTTPS: u16 = 443;
 
-/// The most hosts that are named in one answer.
+/// Maximum number of hosts that one answer names.
 const MOST_NAMED: usize = 5;
 
 const NO_HOSTS: &str = "no network here: no host is listed in `allowed_hosts`; commands reach only what this session itself serves \
@@ -25,7 +26,8 @@ const NOT_THAT_HOST: &str = "no network here but for the hosts in `allowed_hosts
 const ONLY_READS: &str = "no network here: a command that passes because it only reads has none";
 
 impl Engine {
-    /// Tells which hosts the commands of a call did not reach because no list names them.
+    /// Returns messages about the hosts that the commands of a call did not reach because no list
+    /// names them.
     pub(crate) fn told_by_network(&self, call: &Call, context: &Context) -> Vec<String> {
         let missed = context.take_missed_hosts();
         let line = call.effects.iter().find_map(|part| match &part.effect {
@@ -42,7 +44,7 @@ impl Engine {
         }
         let rules = call.rules(self);
         if matches!(network.rules, Rules::These(_)) {
-            // What a line names is not what it was refused: the way out has refused nothing.
+            // A host in the line need not have been refused: the way out has refused nothing.
             return missed.map_or_else(Vec::new, |hosts| unreached(&rules, hosts, NOT_THAT_HOST));
         }
         let named = line.map(hosts_fetched).unwrap_or_default();
@@ -54,7 +56,7 @@ impl Engine {
     }
 }
 
-/// Says of each host why it was not reached, or `unless_named` where none is known.
+/// Returns for each host why it was not reached, or `unless_named` if no host is known.
 fn unreached(rules: &Policy, mut hosts: Vec<String>, unless_named: &str) -> Vec<String> {
     if hosts.is_empty() {
         return vec![unless_named.to_owned()];

@@ -1,5 +1,5 @@
-//! The secrets that the programs of one session may use and never see: each has a placeholder in their environment, which means
-//! nothing outside of the session.
+//! Secrets that the programs of one session may use but never see. Each secret has a placeholder in
+//! their environment, which is meaningless outside the session.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,8 @@ use policy::Policy;
 use tempfile::NamedTempFile;
 use vault::{Entry, Locked, Position, Vault, VaultError};
 
-/// By which variables programs find what to trust: OpenSSL and what is built on it, curl, requests, Node, git, pip, cargo, npm.
+/// Variables in which programs look for trusted certificates: OpenSSL and programs built on it,
+/// curl, requests, Node, git, pip, cargo, npm.
 const TRUSTING: [&str; 8] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
@@ -33,16 +34,16 @@ pub(crate) struct Placeholders {
     vault: Arc<Vault>,
     policy: Arc<Policy>,
     pub(crate) authority: Authority,
-    /// What the programs trust, for as long as the session lives.
+    /// File with the certificates that the programs trust, for as long as the session lives.
     bundle: NamedTempFile,
     given: Arc<Given>,
 }
 
-/// The placeholders that a session was given, which mean the same for as long as it lives.
+/// Placeholders that a session was given. Their meaning lasts as long as the session.
 #[derive(Default)]
 pub(crate) struct Given(Mutex<Names>);
 
-/// By placeholder, and by name.
+/// Names by placeholder, and placeholders by name.
 #[derive(Default)]
 struct Names {
     names: HashMap<String, String>,
@@ -50,10 +51,11 @@ struct Names {
 }
 
 impl Placeholders {
-    /// Those of a session; none where the policy hands none out, or the vault has none that it could hand out.
+    /// Builds the placeholders of a session. Returns `None` if the policy hands out no secrets, or
+    /// the vault has none that it could hand out.
     ///
     /// # Errors
-    /// Why they cannot be had, in words for the agent.
+    /// Returns the reason why they are not available, in words for the agent.
     pub(crate) fn of(
         vault: &Arc<Vault>,
         policy: &Arc<Policy>,
@@ -77,10 +79,11 @@ impl Placeholders {
         Ok(Some(Self { vault, policy, authority, bundle, given }))
     }
 
-    /// The variables with the placeholders, and those by which the bundle is found. A variable that is there already stays as it is.
+    /// Returns the variables with the placeholders, and those with the path of the bundle. A secret
+    /// whose variable is already in `taken` is left out.
     ///
     /// # Errors
-    /// Where there is no chance to make placeholders of, or the vault cannot be read.
+    /// Fails if there are no random bytes for placeholders, or if the vault cannot be read.
     pub(crate) fn variables(
         &self,
         now: Timestamp,
@@ -102,30 +105,32 @@ impl Placeholders {
         Ok(variables)
     }
 
-    /// The session has ended: what its programs trusted goes.
+    /// Removes the bundle, after the session has ended.
     pub(crate) fn close(&self) {
-        // That it cannot be removed leaves a certificate whose key is nowhere, for the next session to remove.
+        // If it cannot be removed, a certificate without a key remains, which a later session
+        // removes.
         let _left = fs::remove_file(self.bundle.path());
     }
 
-    /// The file that the programs trust.
+    /// Returns the path of the file that the programs trust.
     pub(crate) fn bundle(&self) -> PathBuf {
         self.bundle.path().to_owned()
     }
 
-    /// Whether a secret that may go there belongs to the host.
+    /// Returns true if a secret that may be sent to the host belongs to it.
     pub(crate) fn belong_to(&self, host: &Host) -> bool {
         self.any(host, |_| true)
     }
 
-    /// Whether one of them may stand in a body.
+    /// Returns true if one of the host's secrets may stand in a body.
     pub(crate) fn stand_in_bodies(&self, host: &Host) -> bool {
         self.any(host, |entry| entry.places.has(Position::Body))
     }
 
     fn any(&self, host: &Host, suits: impl Fn(&Entry) -> bool) -> bool {
         let host = host.to_string();
-        // Where the vault cannot be read any more, nothing is swapped; that is said to who tries.
+        // If the vault can no longer be read, nothing is swapped, and programs that try get an
+        // error.
         let Ok(contents) = self.vault.contents() else { return false };
         contents.iter().any(|(entry, _)| {
             entry.hosts.iter().any(|rule| rule.matches(&host))
@@ -134,15 +139,16 @@ impl Placeholders {
         })
     }
 
-    /// The name of the secret that a placeholder of this session stands for.
+    /// Returns the name of the secret that a placeholder of this session represents.
     pub(crate) fn name_of(&self, placeholder: &str) -> Option<String> {
         self.given.names().names.get(placeholder).cloned()
     }
 
-    /// The value, to be sent there now. Blocks while the use is noted.
+    /// Returns the value of a secret that is to be sent to `host` now. Blocks while the use is
+    /// recorded.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason why the secret may not be sent.
     pub(crate) fn value(
         &self,
         name: &str,
@@ -189,14 +195,15 @@ fn is_handed_out(policy: &Policy, entry: &Entry, now: Timestamp) -> bool {
     lives && !entry.hosts.is_empty() && policy.names_secret(entry.name.as_str())
 }
 
-/// The name of the variable for a secret: its own, with what no variable may have replaced.
+/// Returns the name of the variable for a secret: its own name, with characters replaced that no
+/// variable may have.
 fn variable(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let name: String = name.chars().map(plain).collect();
     if name.starts_with(|first: char| first.is_ascii_digit()) { format!("_{name}") } else { name }
 }
 
-/// Whether programs take such a variable for something else than a secret.
+/// Returns true if programs use such a variable for another purpose than a secret.
 fn is_of_the_system(variable: &str) -> bool {
     const NAMES: [&str; 12] = [
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "PWD", "IFS", "ENV", "BASH_ENV",
@@ -204,7 +211,7 @@ fn is_of_the_system(variable: &str) -> bool {
     variable.starts_with("LD_") || variable.starts_with("LC_") || NAMES.contains(&variable)
 }
 
-/// Writes what is to be trusted where every user of a cell can read it, and nobody else gets to.
+/// Writes the bundle so that every user of a cell can read it. The folder is closed to other users.
 fn write(folder: &Path, bundle: &str) -> io::Result<NamedTempFile> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut file = tempfile::Builder::new()
@@ -216,10 +223,11 @@ fn write(folder: &Path, bundle: &str) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// How old a file is at least that its process has had the time to lock.
+/// Minimum age of a file whose process has certainly had the time to lock it.
 const LOCKED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// Removes the files of programs that were killed: those that nobody has locked. What cannot be looked at stays.
+/// Removes the files of killed programs, which nobody has locked. A file that cannot be opened
+/// stays.
 fn remove_those_left_over(folder: &Path, now: Timestamp) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(file) = File::open(entry.path()) else { continue };

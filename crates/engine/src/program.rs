@@ -1,9 +1,10 @@
-//! How users call this program, in texts that tell them what to do.
+//! The commands of this program as users type them, in messages that name commands.
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The subcommands that work on the state of a runtime. Without its folder they would find another one.
+/// Subcommands that work on the state of a runtime. Without its folder they would find another
+/// state.
 const OF_STATE: [&str; 13] = [
     "approvals",
     "audit",
@@ -20,20 +21,21 @@ const OF_STATE: [&str; 13] = [
     "vault",
 ];
 
-/// The beginning of a command that reaches the state of this runtime.
+/// Beginning of a command that reaches the state of this runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The state folder as a word of a shell; none where it is the one that is found without being named.
+    /// State folder as one word of a shell. `None` if it is the folder that is found without being
+    /// named.
     state: Option<String>,
 }
 
 impl Program {
-    /// The program for a state folder that has to be named.
+    /// Returns the program for a state folder that has to be named.
     pub fn with_state(folder: &Path) -> Self {
         Self { state: Some(word(&tool::path_text(folder))) }
     }
 
-    /// A whole command with these words.
+    /// Returns the whole command with these words.
     pub fn command(&self, words: &str) -> String {
         match &self.state {
             Some(state) => format!("handfast --state {state} {words}"),
@@ -41,7 +43,7 @@ impl Program {
         }
     }
 
-    /// Names the state folder in every command of a text that stands in backquotes.
+    /// Adds the state folder to every command of a text that stands in backquotes.
     pub fn put_into<'a>(&self, text: &'a str) -> Cow<'a, str> {
         const COMMAND: &str = "`handfast ";
         let Some(state) = &self.state else { return text.into() };
@@ -61,7 +63,7 @@ impl Program {
     }
 }
 
-/// The text as one word of a shell.
+/// Quotes the text as one word of a shell.
 fn word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+@:,%".contains(letter);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! Where the paths of a call really lead, and which of them its tool may act on.
+//! Resolution of the paths of a call, and the roots in which its tool may act.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tool::{Access, Effect, Place, Plan, ToolError};
 use crate::cell::shown;
 use crate::denied::DeniedFiles;
 
-/// The roots of this runtime, opened once, and the rules about what lies in them.
+/// Roots of this runtime, opened once, and the rules about paths in them.
 pub(crate) struct Reach {
     policy: Arc<Policy>,
     denied: Arc<DeniedFiles>,
@@ -31,7 +31,8 @@ impl Reach {
             let right = if root.write { Right::Write } else { Right::Read };
             match Root::open(&root.path, right) {
                 Ok(root) => opened.push(root),
-                // A listed folder that cannot be opened is one that nothing can be done in; the workspace must be there.
+                // A listed folder that cannot be opened is skipped, so no call can act in it. The
+                // workspace must exist.
                 Err(_) if root.path != place.workspace => {}
                 Err(error) => return Err(error),
             }
@@ -39,12 +40,12 @@ impl Reach {
         Ok(Self { policy, denied, workspace: place.workspace.clone(), roots: opened })
     }
 
-    /// What of it is denied.
+    /// Returns the denied files.
     pub(crate) fn denied(&self) -> Arc<DeniedFiles> {
         self.denied.clone()
     }
 
-    /// The effects, each with the path that it really leads to where that is another one.
+    /// Returns the effects, each with its real path if symbolic links lead elsewhere.
     pub(crate) fn lead(plan: &Plan) -> Vec<Part> {
         let is_login = |effect: &Effect| matches!(effect, Effect::UseSecret { name, .. } if plan.login.contains(&name.as_str()));
         // A file that is read and then written is named twice in a row.
@@ -66,15 +67,16 @@ impl Reach {
         plan.effects.iter().map(lead).collect()
     }
 
-    /// The same effects, looked up anew.
+    /// Resolves the paths of the same effects again.
     pub(crate) fn lead_again(parts: &[Part]) -> Vec<Part> {
         let again =
             |part: &Part| Part { real: real(&part.effect), states: stated(&part.effect), ..part.clone() };
         parts.iter().map(again).collect()
     }
 
-    /// The roots for one call. What a human approved is reached for this call, be it outside the roots or the profile's lists.
-    /// Where it was saved what a tool will change, it may change nothing else in the workspace: `covered` names these paths.
+    /// Returns the roots for one call. Paths that a human approved are reachable for this call,
+    /// even outside the roots and the profile's lists. `covered` names the workspace paths that
+    /// were saved because the tool will change them; the tool may change no others.
     pub(crate) fn roots(
         &self,
         parts: &[Part],
@@ -109,7 +111,7 @@ impl Reach {
     }
 }
 
-/// Whether both are about what one path leads to.
+/// Returns true if both effects concern the target of the same path.
 fn is_same_place(one: &Effect, other: &Effect) -> bool {
     match (one, other) {
         (
@@ -120,10 +122,12 @@ fn is_same_place(one: &Effect, other: &Effect) -> bool {
     }
 }
 
-/// Statements are looked for in files up to this size; a larger one is taken for one that holds any.
+/// Maximum size in bytes of a file that is searched for statements. A larger file counts as one
+/// that may hold any statement.
 const LARGEST_STATEMENTS: u64 = 1024 * 1024;
 
-/// Why the statements that a command reads from files are dangerous. A file that is not there yet may come before it is read.
+/// Returns the reason why the statements are dangerous that a command reads from files. A missing
+/// file may be created before the command reads it.
 fn stated(effect: &Effect) -> Option<String> {
     let Effect::Run { command, directory } = effect else { return None };
     policy::statement_files(command, directory).iter().find_map(|file| {
@@ -140,10 +144,10 @@ fn stated(effect: &Effect) -> Option<String> {
     })
 }
 
-/// The text of a file of ordinary size.
+/// Returns the text of a file whose size does not exceed the limit.
 fn text_of(path: &Path) -> Option<String> {
     use std::io::Read;
-    // Without waiting, should it be a FIFO.
+    // `NONBLOCK` prevents waiting if the path is a FIFO.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     let is_small = file.metadata().is_ok_and(|data| data.is_file() && data.len() <= LARGEST_STATEMENTS);
@@ -152,19 +156,20 @@ fn text_of(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Where the path of an effect, or the directory of a command, really leads, if that is elsewhere.
+/// Returns the real path of an effect, or the real working directory of a command, if it differs
+/// from the named one.
 fn real(effect: &Effect) -> Option<PathBuf> {
     let named = match effect {
         Effect::Run { directory, .. } => directory,
         other => other.path()?.1,
     };
-    // Removing or moving acts on a link itself; everything else on what it leads to.
+    // A removal or a move acts on a link itself; every other effect acts on its target.
     let last = if matches!(effect, Effect::Delete { .. }) { LastLink::Keep } else { LastLink::Follow };
-    // A path that cannot be followed is judged by its name; the tool will meet the same error.
+    // A path that cannot be followed is judged by its name; the tool will get the same error.
     real_path(named, last).ok().filter(|real| real != named)
 }
 
-/// What a human allowed for one call although the profile does not list it.
+/// Paths that a human allowed for one call although the profile does not list them.
 #[derive(Default)]
 struct Granted(Vec<(Access, PathBuf)>);
 
@@ -180,20 +185,21 @@ impl Granted {
     }
 }
 
-/// Asks the policy again about every place that a file tool really reached.
+/// Guard that asks the policy again about every path that a file tool reaches.
 struct PolicyGuard {
     policy: Arc<Policy>,
     denied: Arc<DeniedFiles>,
     workspace: PathBuf,
-    /// The denied files with several names, as of the first time that this call met a file with several; or why they are not
-    /// known.
+    /// Denied files with several names, as of the first time that this call met a file with several
+    /// names, or the reason why they are unknown.
     hidden: OnceLock<Result<HashSet<(u64, u64)>, String>>,
     granted: Granted,
     covered: Option<Vec<PathBuf>>,
 }
 
 impl PolicyGuard {
-    /// What was not saved must not change: a path can lead elsewhere than when its plan was looked up.
+    /// Refuses changes of paths that were not saved, because a path may lead elsewhere than when
+    /// its plan was resolved.
     fn is_saved(&self, path: &Path) -> Result<(), Refusal> {
         let is_covered = |covered: &Vec<PathBuf>| {
             covered.iter().any(|saved| path.starts_with(saved)) || !path.starts_with(&self.workspace)
@@ -250,7 +256,7 @@ impl Guard for PolicyGuard {
     }
 }
 
-/// One effect as a line for people.
+/// Returns one effect as a line for people.
 pub(crate) fn line(part: &Part, place: &Place) -> String {
     let leads =
         part.real.as_ref().map(|real| format!(" (leads to {})", place.show(real))).unwrap_or_default();

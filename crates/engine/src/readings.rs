@@ -1,4 +1,4 @@
-//! Who reads the audit is in the audit.
+//! Audit records of reads of the audit.
 
 use std::sync::Arc;
 
@@ -9,32 +9,34 @@ use tool::{Clock, Code, ToolError};
 
 use crate::{Door, Engine, Redactor};
 
-/// What rows name as their tool that say that the audit was read.
+/// Tool name in the audit rows that record a read of the audit.
 pub(crate) const READ_AUDIT: &str = "audit_read";
 
-/// How long one row stands for the same reader's looking at the same: pages are turned, and screens look again and again.
+/// Time for which one row stands for the same query by the same reader. People turn pages, and
+/// screens query again and again.
 const SAME_READING: SignedDuration = SignedDuration::from_mins(1);
 
-/// Rows among which such a one is looked for. Where more was read within a minute, some of it may be recorded twice.
+/// Maximum number of recent rows that are searched for the same reading. If more reads happen
+/// within a minute, some may be recorded twice.
 const MOST_LOOKED_AT: u32 = 200;
 
-/// Who reads what of the audit.
+/// Read access to the audit: the reader and the query.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// The way it is read.
+    /// Door through which the audit is read.
     pub door: Door,
-    /// The dialect spoken there.
+    /// Dialect of the door.
     pub dialect: &'static str,
-    /// The session of who reads, where there is one.
+    /// Session of the reader, if the reader has one.
     pub session: Option<String>,
-    /// Who that is, where that is known.
+    /// Identity of the reader, if known.
     pub by: Option<String>,
-    /// What is asked for, apart from the page of it.
+    /// Query, without its page.
     pub asked: Value,
 }
 
 impl Reading {
-    /// What a filter asks for, as [`Reading::asked`] has it.
+    /// Returns the query of a filter in the form of [`Reading::asked`].
     pub fn of(filter: &Filter) -> Value {
         let since = filter.since.map(|since| since.to_string());
         let conditions = [("tool", &filter.tool), ("session", &filter.session), ("since", &since)];
@@ -42,10 +44,11 @@ impl Reading {
         Value::Object(conditions.into_iter().filter_map(named).collect())
     }
 
-    /// Records it, unless it was recorded within the last minute. Blocks until the row is written. `outcome` is `ok` or a code.
+    /// Records the reading, unless it was recorded within the last minute. Blocks until the row is
+    /// written. `outcome` is `ok` or a code.
     ///
     /// # Errors
-    /// Where the row cannot be written, or those before it not be read.
+    /// Returns an error if the row cannot be written, or if earlier rows cannot be read.
     pub fn record(
         self,
         store: &Store,
@@ -72,7 +75,7 @@ impl Reading {
             limit: MOST_LOOKED_AT,
             ..Filter::default()
         };
-        // All but when it was, and its name.
+        // The comparison ignores the time and the id of the call.
         let is_same =
             |earlier: Recorded| AuditRow { time: row.time, call: row.call.clone(), ..earlier.row } == row;
         if store.audit().list(&recent)?.into_iter().any(is_same) {
@@ -83,10 +86,11 @@ impl Reading {
 }
 
 impl Engine {
-    /// Looks into the audit, and records that somebody did.
+    /// Reads the audit, and records the reading.
     ///
     /// # Errors
-    /// What `look` says; `ERUNTIME` where the reading cannot be recorded: nothing is given out unrecorded.
+    /// Returns the error of `look`, or `ERUNTIME` if the reading cannot be recorded: no data is
+    /// returned without a record.
     pub async fn read_audit<T: Send + 'static>(
         self: &Arc<Self>,
         reading: Reading,
@@ -108,7 +112,7 @@ impl Engine {
     }
 }
 
-/// The error of an audit that cannot be read.
+/// Returns the error for an audit that cannot be read.
 pub fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> ToolError {
     ToolError::new(Code::Runtime, format!("the audit cannot be read: {error}")).because(error)
 }

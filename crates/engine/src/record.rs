@@ -1,4 +1,4 @@
-//! What the audit says about a call. The redaction has seen every argument before it gets here.
+//! Audit rows of calls. Every argument is redacted before it gets here.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,16 +11,19 @@ use crate::Engine;
 use crate::call::Call;
 use crate::redact::Redactor;
 
-/// Characters of one argument in the audit; of longer ones the start and the digest of the whole are kept.
+/// Maximum number of characters of one argument in the audit. A longer argument is cut; the digest
+/// covers all of it.
 const ARGUMENT_CHARACTERS: usize = 1_000;
-/// Characters of a tool's name in the audit: a caller can send any text as the name of a tool.
+/// Maximum number of characters of a tool's name in the audit, because a caller can send any text
+/// as the name.
 const NAME_CHARACTERS: usize = 100;
-/// Bytes of the plan in the audit, below what one row may hold.
+/// Maximum number of bytes of the plan in the audit, below the limit of one row.
 const PLAN_BYTES: usize = 256 * 1024;
 
 impl Engine {
-    /// Notes the arguments for the audit and for binding an approval to them, before the tool takes them. Those that are secret are
-    /// in neither: a digest of one would be something to try guesses on.
+    /// Records the arguments for the audit and for binding an approval to them, before the tool
+    /// takes them. Both leave out secret arguments, because a digest of a secret would allow
+    /// guesses to be checked.
     pub(crate) fn note_arguments(&self, call: &mut Call) {
         let shown = self.registry.without_secrets(&call.tool, &call.arguments);
         call.arguments_digest = digest(&shown);
@@ -28,7 +31,7 @@ impl Engine {
     }
 }
 
-/// The row of a call as far as it has come.
+/// Creates the audit row of a call in its current state.
 pub(crate) fn row(kind: Kind, call: &Call, redactor: &Redactor, now: Timestamp) -> AuditRow {
     let tool = redactor.text(&call.tool).unwrap_or_else(|| call.tool.clone());
     let tool: String = tool.chars().take(NAME_CHARACTERS).collect();
@@ -41,7 +44,7 @@ pub(crate) fn row(kind: Kind, call: &Call, redactor: &Redactor, now: Timestamp) 
     row
 }
 
-/// Adds what came of the call.
+/// Adds the outcome of the call.
 pub(crate) fn add_outcome(row: &mut AuditRow, call: &Call, outcome: &Outcome) {
     row.duration = Some(call.elapsed());
     row.sandbox = call.sandbox.as_ref().map(|facts| facts.join(", "));
@@ -61,7 +64,7 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if let Some(user) = &call.user {
         plan["user"] = json!(redactor.text(user).unwrap_or_else(|| user.to_string()));
     }
-    // Of a row that says how a call ended.
+    // Set in the row that records how a call ended.
     if let Some(code) = call.exit_code {
         plan["exit_code"] = json!(code);
     }
@@ -72,20 +75,21 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     json!({ "effects": call.effects.len(), "left_out_bytes": text.len() }).to_string()
 }
 
-/// The BLAKE3 hash of a value's JSON, hexadecimal.
+/// Returns the BLAKE3 hash of a value's JSON, in hexadecimal.
 pub(crate) fn digest(value: &impl Serialize) -> String {
     let mut hasher = blake3::Hasher::new();
-    // Hashing never fails to write, and what is digested here has no map with keys that are no strings.
+    // Writing to the hasher never fails, and no value here has a map with keys that are not strings.
     let _ = serde_json::to_writer(&mut hasher, value);
     hasher.finalize().to_hex().to_string()
 }
 
-/// A copy with secrets covered and every long text cut, however large the value is.
+/// Returns a copy with redacted secrets and with every long text cut, however large the value is.
 // BOUNDED: by the depth of JSON that is read, 128.
 pub(crate) fn abbreviated(value: &Value, redactor: &Redactor) -> Value {
     match value {
         Value::String(text) => {
-            // Covered before it is cut: a cut through a secret would leave a part that no longer matches.
+            // The text is redacted before it is cut, because a cut through a secret would leave a
+            // part that no longer matches.
             let covered = redactor.text(text);
             let shown = covered.as_deref().unwrap_or(text);
             match shown.char_indices().nth(ARGUMENT_CHARACTERS) {

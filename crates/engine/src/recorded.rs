@@ -1,8 +1,9 @@
-//! The output of commands that run on when their call has been answered.
+//! The output of commands that continue after the response to their call.
 //!
-//! While one runs, its output is in a file of its own as it comes, locked by the program that it runs in. When it has
-//! ended, the output is kept as every other, and the file removed. Where the program was killed meanwhile, the lock is
-//! gone, and the next start of any takes the file over.
+//! While such a command runs, its output goes to a file of its own, which the process that runs the
+//! command locks. When the command has ended, its output is stored like any other, and the file is
+//! removed. If the process was killed, the lock is free, and the next start of any process takes
+//! the file over.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -15,21 +16,22 @@ use tool::Clock;
 
 use crate::redact::Redactor;
 
-/// What stands behind the output of a command that was cut off.
+/// Text at the end of the output of a command that was cut off.
 const CUT_OFF: &str = "\n[Handfast was killed while this command ran; the command ended with it, and this is what it had \
                        written until then]\n";
 
-/// Keeps the output of sessions as `ID.output`, covered, for any later process.
+/// Storage for the output of sessions as `ID.output`, redacted, for any later process.
 pub(crate) struct Recorder {
     pub(crate) store: Arc<Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The folder of the files; without one, what is cut off is lost.
+    /// Folder of the files; if it is `None`, cut-off output is lost.
     pub(crate) folder: Option<PathBuf>,
 }
 
 impl Recorder {
-    /// Keeps what killed programs have left. Says for what that could not be done, and why.
+    /// Stores the files that killed processes have left. Returns a message for each file that could
+    /// not be stored.
     pub(crate) fn take_over(&self) -> Vec<String> {
         let entries = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
         let mut told = Vec::new();
@@ -48,19 +50,19 @@ impl Recorder {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(parts);
         let Some((id, owner)) = name else { return Ok(()) };
         let file = match OpenOptions::new().read(true).open(path) {
-            // Another program was quicker.
+            // Another process has taken the file over already.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file?,
         };
         if file.try_lock().is_err() {
-            // The command runs.
+            // The command is still running.
             return Ok(());
         }
         self.put(id, owner, &mut self.redactor.reader(file).chain(CUT_OFF.as_bytes()))?;
         Ok(fs::remove_file(path)?)
     }
 
-    /// Keeps an output, unless that was done before.
+    /// Stores an output, unless that was done before.
     fn put(&self, id: &str, owner: &str, content: &mut dyn Read) -> Result<String, StoreError> {
         let output = Output {
             id: format!("{id}.output"),
@@ -82,12 +84,13 @@ impl Recorder {
     }
 
     fn remove(&self, owner: &str, id: &str) {
-        // One that is left is taken over later, and then known to be kept already.
+        // A remaining file is taken over later, and then recognized as stored already.
         let _left = self.path(owner, id).map(fs::remove_file);
     }
 }
 
-/// Makes the file. It gets its name when it is locked, so that nobody takes it over before.
+/// Creates the file. The file gets its final name after it is locked, so that no other process
+/// takes the file over in between.
 fn make(path: &Path) -> io::Result<File> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -103,7 +106,7 @@ fn make(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The id of a session and its owner, of the name of a file. Other names are nobody's.
+/// Returns the session id and the owner from the name of a file, or `None` for other names.
 fn parts(name: &str) -> Option<(&str, &str)> {
     let plain = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))

@@ -1,3 +1,5 @@
+//! The tools of a runtime.
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +8,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 use tool::{AnyTool, Code, MISSPELT, ToolError, distance};
 
-/// The tools of this runtime, by the name that callers know, each with the validator of its arguments.
+/// Tools of this runtime by the name that callers use, each with the validator of its arguments.
 pub struct Registry {
     ordered: Vec<Arc<dyn AnyTool>>,
     by_name: HashMap<String, Registered>,
@@ -17,7 +19,7 @@ struct Registered {
     validator: std::sync::OnceLock<Result<jsonschema::Validator, String>>,
 }
 
-/// Two tools have the same name: `{0}`.
+/// Error for two tools with the name `{0}`.
 #[derive(Debug)]
 pub struct DuplicateTool(pub String);
 
@@ -33,7 +35,7 @@ impl Registry {
     /// Registers tools in the order in which they are listed.
     ///
     /// # Errors
-    /// Where two have the same name.
+    /// Returns an error if two tools have the same name.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Result<Self, DuplicateTool> {
         let ordered: Vec<_> = tools.into_iter().collect();
         let mut by_name = HashMap::new();
@@ -46,16 +48,18 @@ impl Registry {
         Ok(Self { ordered, by_name })
     }
 
-    /// All tools, in order.
+    /// Returns all tools, in order.
     pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
         &self.ordered
     }
 
-    /// The tool that is called by this name, after its schema has accepted the arguments, which become those of the canonical tool.
-    /// Where it only names another one, it is that one, and `name` becomes that of that call.
+    /// Returns the tool with this name after its schema has accepted the arguments, and translates
+    /// the arguments to those of the canonical tool. If the tool only forwards a call, returns the
+    /// target tool, and sets `name` and `arguments` to those of the forwarded call.
     ///
     /// # Errors
-    /// `ENOTFOUND` for an unknown tool, with the nearest name; `EVALIDATION` naming each field at fault.
+    /// `ENOTFOUND` for an unknown tool, with the nearest name; `EVALIDATION` naming each field at
+    /// fault.
     pub(crate) fn find(
         &self,
         name: &mut String,
@@ -77,8 +81,9 @@ impl Registry {
         Ok(tool)
     }
 
-    /// The arguments as they may be written down. Of a tool that takes secrets only the arguments that are known to be none are left;
-    /// where a call is too malformed to tell what it was to be, and it could have been one of such a tool, nothing is.
+    /// Returns the arguments in a form that may be written down. For a tool that takes secrets,
+    /// only the values of arguments that are known not to be secret remain. If a call is too
+    /// malformed to identify its tool, and that tool may take secrets, no argument remains.
     // BOUNDED: by the depth of JSON that is read, 128.
     pub(crate) fn without_secrets<'a>(&self, name: &str, arguments: &'a Value) -> Cow<'a, Value> {
         let Some(registered) = self.by_name.get(name) else {
@@ -102,7 +107,7 @@ impl Registry {
         let known = &tool.input_schema()["properties"];
         let shown = fields.iter().map(|(field, value)| {
             let is_shown = known.get(field).is_some() && !tool.is_secret(field);
-            // The name of a field that is not known may be anything too.
+            // The name of an unknown field may itself be a secret.
             match (known.get(field), is_shown) {
                 (_, true) => (field.clone(), value.clone()),
                 (Some(_), false) => (field.clone(), Value::from(NOT_WRITTEN_DOWN)),
@@ -112,12 +117,13 @@ impl Registry {
         Cow::Owned(Value::Object(shown.collect()))
     }
 
-    /// The canonical name of the tool that is called by this one.
+    /// Returns the canonical name of the tool that callers know by `name`.
     pub(crate) fn canonical(&self, name: &str) -> Option<&'static str> {
         Some(self.by_name.get(name)?.tool.spec().name)
     }
 
-    /// What callers call the canonical tool of this name; none where they have none.
+    /// Returns the name by which callers know the canonical tool, or `None` if callers do not have
+    /// the tool.
     pub(crate) fn name_of(&self, canonical: &str) -> Option<&str> {
         self.ordered.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
     }
@@ -142,7 +148,8 @@ impl Registry {
         Err(faults(name, validator, arguments, registered.tool.takes_secrets()).hint(hint))
     }
 
-    /// Brings arguments into the form that the schema of their tool has them in. Those of an unknown tool stay as they are.
+    /// Converts arguments to the types in the schema of their tool. The arguments of an unknown
+    /// tool stay unchanged.
     pub(crate) fn spell(&self, name: &str, arguments: &mut Value) {
         let Some(registered) = self.by_name.get(name) else { return };
         let tool = &registered.tool;
@@ -159,16 +166,16 @@ impl Registry {
     }
 }
 
-/// The tool that describes the arguments of the others.
+/// Name of the tool that describes the arguments of the others.
 const DESCRIBER: &str = "tool_describe";
-/// What stands where a secret was.
+/// Placeholder for a secret.
 const NOT_WRITTEN_DOWN: &str = "[not written down]";
 
 fn hidden() -> Cow<'static, Value> {
     Cow::Owned(Value::from(NOT_WRITTEN_DOWN))
 }
 
-/// At most this many faults are named in one message.
+/// Maximum number of faults that one message names.
 const FAULTS_NAMED: usize = 5;
 
 fn faults(
@@ -181,9 +188,9 @@ fn faults(
     for error in validator.iter_errors(arguments).take(FAULTS_NAMED) {
         let path = error.instance_path().to_string();
         let field = path.trim_start_matches('/').replace('/', ".");
-        // The value at fault is not repeated: it may be large, or a secret.
+        // The message does not repeat the value at fault, which may be large or a secret.
         let problem = match error.kind() {
-            // Neither is the name of a field that might be one.
+            // The name of a field that might be a secret is left out as well.
             ValidationErrorKind::AdditionalProperties { .. } if takes_secrets => {
                 "it has a field that is not known".to_owned()
             }

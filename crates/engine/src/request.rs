@@ -1,3 +1,5 @@
+//! Calls in the form in which doors submit them.
+
 use std::sync::Arc;
 
 use policy::Ceiling;
@@ -6,52 +8,57 @@ use tool::{Progress, SessionId, Stop};
 
 use crate::{Asker, Origin};
 
-/// One call as a door hands it in.
+/// Call in the form in which a door submits it.
 pub struct CallRequest {
-    /// The tool's name in the caller's dialect.
+    /// Name of the tool in the caller's dialect.
     pub tool: String,
-    /// Its arguments: a JSON object.
+    /// Arguments: a JSON object.
     pub arguments: Value,
-    /// Who calls.
+    /// Caller.
     pub caller: Caller,
-    /// Ends the call early. A door requests [`tool::StopReason::Cancelled`] when its client cancels or goes away.
+    /// Signal that ends the call early. A door requests [`tool::StopReason::Cancelled`] when its
+    /// client cancels or disconnects.
     pub stop: Stop,
-    /// Where progress goes.
+    /// Receiver of progress reports.
     pub progress: Arc<dyn Progress>,
-    /// Whether a read may be answered from the cache: up to 60 s old, unless this runtime changed something since.
+    /// True if a read may be answered from the cache. A cached response is up to 60 s old, and
+    /// older than no change by this runtime.
     pub cache: bool,
-    /// Where it comes from, for traces.
+    /// Origin of the request, for traces.
     pub origin: Origin,
 }
 
-/// Who calls, and who can be asked.
+/// Caller, and the person who can be asked.
 #[derive(Clone)]
 pub struct Caller {
-    /// What belongs together: a connection, a run of the command line.
+    /// Session: a connection, or one run of the command line.
     pub session: SessionId,
-    /// Whose the session is: the credential that it came with. What is to outlive the session belongs to it. None where nothing
-    /// outlives a session, because the program ends with it.
+    /// Holder of the session: the credential that it was opened with. Processes that outlive the
+    /// session belong to the holder. `None` if nothing outlives a session, because the program ends
+    /// with it.
     pub holder: Option<SessionId>,
-    /// The way in.
+    /// Door through which the call arrived.
     pub door: Door,
-    /// The names and shapes that the caller speaks.
+    /// Dialect of the caller: names and shapes of tools.
     pub dialect: &'static str,
-    /// Who answers a `check`.
+    /// Receiver of the question if the decision is `check`.
     pub asker: Arc<dyn Asker>,
-    /// What the caller may at most do; [`Ceiling::default`] for one that acts for nobody else.
+    /// Ceiling of the caller's permissions; [`Ceiling::default`] for a caller that acts for itself.
     pub ceiling: Ceiling,
 }
 
 impl Caller {
-    /// A caller that acts on behalf of this one: a scheduled task, a sub-agent, a plugin. It can do what both ceilings allow, so
-    /// never more than this one, and has a session of its own, whose background commands and approvals are nobody else's, and which nothing outlives.
+    /// Returns a caller that acts on behalf of this one: a scheduled task, a sub-agent, a plugin.
+    /// Its permissions are those that both ceilings allow, so never more than this caller's. The
+    /// new caller has its own session, whose background commands and approvals belong to no other
+    /// caller. Nothing outlives this session.
     #[must_use]
     pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Caller {
         Caller { session, holder: None, ceiling: self.ceiling.meet(wanted), ..self.clone() }
     }
 }
 
-/// The ways in.
+/// Doors through which calls arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     /// `handfast call`.
@@ -67,12 +74,12 @@ pub enum Door {
 }
 
 impl Door {
-    /// Tells whether what this door carries has a form for pictures, in which models see them.
+    /// Returns true if the protocol of this door has a form for pictures, in which models see them.
     pub(crate) fn shows_pictures(self) -> bool {
         self == Door::Mcp
     }
 
-    /// The door's name in the audit.
+    /// Returns the name of the door in the audit.
     pub fn as_str(self) -> &'static str {
         match self {
             Door::CommandLine => "cli",

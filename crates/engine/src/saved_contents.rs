@@ -1,4 +1,4 @@
-//! The bytes of saved files: where they go, where they come from, and for how long they may be saved.
+//! The bytes of saved files: storage, retrieval, and the time limit for saving.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tool::{Stop, StopReason};
 
 use crate::call::Call;
 
-/// The bytes of saved files in the store.
+/// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
     saver: Begun<store::Saver<'a>>,
@@ -19,7 +19,7 @@ pub(crate) struct SavedContents<'a> {
     stop: Option<&'a Stop>,
 }
 
-/// A content that fails to be read on from when the call is to stop, however much of it there is.
+/// Content whose reads fail when the call is to stop, however long the content is.
 struct UntilStopped<'a> {
     content: &'a mut dyn Read,
     stop: Option<&'a Stop>,
@@ -34,12 +34,12 @@ impl Read for UntilStopped<'_> {
     }
 }
 
-/// Makes the error of a call that was stopped. It has no kind by which whoever reads would try again.
+/// Returns the error of a call that was stopped. Its kind is one that readers do not retry.
 fn stopped() -> io::Error {
     io::Error::other("the call was stopped")
 }
 
-/// What is begun where it is needed, by the first of several threads.
+/// Value that the first of several threads creates on demand.
 struct Begun<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> Begun<T> {
@@ -59,7 +59,7 @@ impl<'a> SavedContents<'a> {
         Self { blobs: store.blobs(), saver, reader, stop }
     }
 
-    /// Makes sure that everything is kept, before anything refers to it.
+    /// Ensures that every content is stored before a row refers to it.
     pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
         let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
         saver.as_ref().map_or(Ok(()), |saver| saver.finish())
@@ -85,10 +85,11 @@ impl Contents for SavedContents<'_> {
     }
 }
 
-/// The least time that a call gets to save what it replaces. A call with a longer timeout gets that once more.
+/// Minimum time for saving the files that a call replaces. A call with a longer timeout gets its
+/// timeout once more.
 const LEAST_SAVING: Duration = Duration::from_mins(1);
 
-/// The time in which what a call replaces has to be saved. It ends with the call's own cancelling, too.
+/// Time limit for saving the files that a call replaces. Cancelling the call ends it too.
 pub(crate) struct SavingTime {
     pub(crate) stop: Stop,
     timer: JoinHandle<()>,
@@ -98,7 +99,8 @@ impl SavingTime {
     pub(crate) fn begin(call: &Call) -> Self {
         let stop = Stop::default();
         let (by_call, by_time) = (stop.clone(), stop.clone());
-        // A command that was killed at its deadline may have its changes kept, and has this time for that.
+        // The changes of a command that was killed at its deadline may be kept, and this time limit
+        // applies to them.
         call.stop.on_request(move |reason| {
             if reason == StopReason::Cancelled {
                 by_call.request(reason);
@@ -123,7 +125,7 @@ impl Drop for SavingTime {
 mod tests {
     use super::*;
 
-    /// A content without an end, whose reader is told to stop after some of it.
+    /// Content without an end, which requests the stop of its reader after some reads.
     struct Endless<'a>(u32, &'a Stop);
 
     impl Read for Endless<'_> {
@@ -143,7 +145,7 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let stop = Stop::default();
         let contents = SavedContents::new(&store, Some(&stop));
-        // The control: it is saved until then.
+        // The control: the content is saved before the stop.
         contents.keep(&mut &b"content"[..]).unwrap();
         let error = contents.keep(&mut Endless(0, &stop)).unwrap_err();
         assert!(format!("{error:?}").contains("stopped"), "{error:?}");

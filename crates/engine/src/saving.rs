@@ -1,8 +1,10 @@
-//! Checkpoints: what a call is about to change is saved before it is changed.
+//! Checkpoints: files are saved before a call changes them.
 //!
-//! What goes through a commit is saved by the commit. What a tool changes itself lies at the paths of its plan, and is saved
-//! before the tool runs; the guard of its roots holds it to these paths. Either way the row is there first, and a change
-//! without it is impossible. The next start settles the rows of killed processes: what has not happened has no checkpoint.
+//! A commit saves the files that it replaces. The files that a tool changes itself are those of its
+//! plan; they are saved before the tool runs, and the guard of its roots restricts the tool to
+//! them. In both cases the row is written first, so a change without a row is impossible. The next
+//! start settles the rows of killed processes, and removes the checkpoints of changes that did not
+//! happen.
 
 use std::cell::{Cell, OnceCell};
 use std::io;
@@ -26,43 +28,44 @@ use crate::saved_contents::SavedContents;
 use crate::snapshot::Snapshots;
 use crate::{Engine, data};
 
-/// How long a change can be undone: a month. The last hundred of a workspace always can.
+/// Time for which a change can be undone: a month. The last hundred changes of a workspace can
+/// always be undone.
 const RETENTION: CheckpointRetention = CheckpointRetention {
     max_bytes: 4 * 1024 * 1024 * 1024,
     max_age: Duration::from_hours(30 * 24),
     keep_newest: 100,
 };
 
-/// How often a runtime that goes on looks for what was kept for too long: as it starts, and then behind a change.
+/// Interval at which a long-lived runtime prunes saved files: at its start, and then after a change.
 const PRUNED_EVERY: SignedDuration = SignedDuration::from_mins(15);
 
-/// For how long a program that is about to end looks through saved files.
+/// Maximum time for which a process that is about to end prunes saved files.
 const LONGEST_PRUNE: Duration = Duration::from_millis(100);
 
-/// How often the runtimes of one state folder read back what is saved.
+/// Interval at which the runtimes of one state folder verify the saved files.
 const CHECKED_EVERY: SignedDuration = SignedDuration::from_hours(24);
 
-/// How much longer a runtime rests than it reads, so that reading back takes no more than a tenth of one processor.
+/// Ratio of rest to reading, so that verification uses at most a tenth of one processor.
 const REST: u32 = 9;
 
-/// How long the whole of a shortened output can be read: as long.
+/// Time for which the full text of a shortened output can be read: also a month.
 const OUTPUTS: Retention =
     Retention { max_bytes: 4 * 1024 * 1024 * 1024, max_age: Duration::from_hours(30 * 24), keep_newest: 100 };
 
-/// Whose change it is.
+/// Author of a change.
 #[derive(Debug, Clone)]
 pub(crate) struct Author {
-    /// The id of the call, which is that of its checkpoint.
+    /// Id of the call, which is also that of its checkpoint.
     pub(crate) id: String,
     pub(crate) session: Option<String>,
     pub(crate) tool: String,
     pub(crate) now: Timestamp,
-    /// The checkpoint, or the first and last one, that this change takes back.
+    /// Id of the checkpoint that this change undoes, or those of the first and the last one.
     pub(crate) undoes: Option<String>,
 }
 
 impl Author {
-    /// Writes down what is about to change. Says whether that is anything which can be undone.
+    /// Records the changes that are about to happen. Returns true if any of them can be undone.
     pub(crate) fn prepare(
         &self,
         store: &Store,
@@ -121,7 +124,7 @@ fn rows(saved: &Saved) -> impl Iterator<Item = CheckpointEntry> {
     saved.entries.iter().map(row)
 }
 
-/// The same from rows; none where one is damaged.
+/// Decodes entries from their rows. Returns `None` if a row is damaged.
 pub(crate) fn entries(rows: Vec<CheckpointEntry>) -> Option<Vec<SavedEntry>> {
     let state = |bytes: Option<Vec<u8>>| match bytes {
         None => Some(None),
@@ -133,27 +136,27 @@ pub(crate) fn entries(rows: Vec<CheckpointEntry>) -> Option<Vec<SavedEntry>> {
     rows.into_iter().map(entry).collect()
 }
 
-/// What a tool is about to change itself, saved.
+/// Saved files that a tool is about to change itself.
 pub(crate) struct Direct {
-    /// Tells other processes that this one lives.
+    /// Marks this process as alive for other processes.
     folder: checkpoint::Call,
     workspace: Workspace,
     id: String,
     saved: Saved,
     roots: Vec<PathBuf>,
-    /// Where what only gets another name lies before and afterwards.
+    /// Old and new paths of entries that are only renamed.
     renamed: Vec<PathBuf>,
 }
 
 impl Direct {
-    /// The paths that the tool may change, absolute.
+    /// Returns the absolute paths that the tool may change.
     pub(crate) fn covered(&self) -> Vec<PathBuf> {
         self.roots.iter().map(|root| self.workspace.path().join(root)).collect()
     }
 }
 
 impl Engine {
-    /// Saves what the tool will change itself: everything that its plan names in the workspace.
+    /// Saves the files that the tool will change itself: every path of its plan in the workspace.
     pub(crate) async fn save_directly(
         self: &Arc<Self>,
         call: &Call,
@@ -171,7 +174,7 @@ impl Engine {
         saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
     }
 
-    /// The paths, relative to the workspace, that the tool of a call will change itself.
+    /// Returns the paths, relative to the workspace, that the tool of a call will change itself.
     fn direct_paths(&self, effects: &[Part], plan: &Plan) -> Vec<PathBuf> {
         if plan.on_snapshot || plan.background {
             return Vec::new();
@@ -184,8 +187,9 @@ impl Engine {
         inside.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned).collect()
     }
 
-    /// Where what a call only gives another name lies before and afterwards, relative to the workspace. None where one of the
-    /// two lies outside of it: that cannot be undone without its bytes.
+    /// Returns the old and the new path of an entry that a call renames without changing it,
+    /// relative to the workspace. Returns no paths if one of them lies outside the workspace,
+    /// because undoing the rename then requires the bytes.
     fn renamed_paths(&self, effects: &[Part], plan: &Plan) -> Vec<PathBuf> {
         let Some((from, to)) = &plan.renames else { return Vec::new() };
         let inside = |named: &Path| {
@@ -197,9 +201,11 @@ impl Engine {
         inside(from).zip(inside(to)).map(|(from, to)| vec![from, to]).unwrap_or_default()
     }
 
-    /// Whether everything that a call changes is saved, so that it can be undone: line 8 of the decision.
+    /// Returns true if everything that a call changes is saved and can be undone: line 8 of the
+    /// decision.
     ///
-    /// Of a command, this says what is to be expected. Where its cell then has no overlay, it is not run, and decided again.
+    /// For a command the result is a prediction. If its cell then has no overlay, the command is
+    /// not run, and a new decision is made.
     pub(crate) fn is_undoable(&self, spec: &Spec, effects: &[Part], plan: &Plan) -> bool {
         if !self.policy.passes_undoable() || self.snapshots.is_none() || plan.background {
             return false;
@@ -213,10 +219,10 @@ impl Engine {
         spec.lane != Lane::Command || !writes_elsewhere() && sandbox::has_namespaces()
     }
 
-    /// Looks at what a tool has changed itself, and completes its checkpoint.
+    /// Examines the changes that a tool has made itself, and completes the checkpoint.
     pub(crate) async fn settle_direct(self: &Arc<Self>, call: &mut Call, direct: Direct, has_ended: bool) {
         if !has_ended {
-            // It may still be changing something. The next start looks at what came of it.
+            // The tool may still be changing files, so the next start examines the result.
             call.warnings.push("what the call changed can be undone after the next start".to_owned());
             return;
         }
@@ -235,13 +241,13 @@ impl Engine {
                 self.removals.remove(folder);
                 self.prune_where_due();
             }
-            // The row stays as it is, and the next start settles it.
+            // The row stays unchanged, and the next start settles it.
             Ok((Err(error), _)) => call.warnings.push(format!("the checkpoint is not complete: {error}")),
             Err(panic) => call.warnings.push(format!("the checkpoint is not complete: {panic}")),
         }
     }
 
-    /// Removes behind the answer what was kept for too long, where it was not looked at for a while.
+    /// Prunes saved files after the response, if the interval has passed.
     pub(crate) fn prune_where_due(self: &Arc<Self>) {
         let now = self.clock.now();
         {
@@ -252,31 +258,33 @@ impl Engine {
             *pruned = now;
         }
         let engine = self.clone();
-        // What fails is tried again the next time.
+        // A failed attempt is repeated the next time.
         self.removals.work(move || drop(engine.prune()));
     }
 
-    /// Removes what was kept for too long. Blocks.
+    /// Removes saved files that have expired. Blocks.
     pub fn prune(&self) -> Result<(), store::StoreError> {
         self.prune_while(&|| true)
     }
 
-    /// The same for a program that makes one call and ends: only where no other process has looked for a while, and for
-    /// [`LONGEST_PRUNE`]; what is left, a later one removes. Blocks.
+    /// Prunes for a process that makes one call and ends: only if no process has pruned for the
+    /// interval, and for at most [`LONGEST_PRUNE`]. A later process removes the rest. Blocks.
     pub fn prune_briefly(&self) -> Result<(), store::StoreError> {
         if !self.store.is_due(Chore::Prune, PRUNED_EVERY, self.clock.now())? {
             return Ok(());
         }
-        // From the first file on, so that each time at least that one is looked at, however slow the machine is.
+        // The time counts from the first file on, so that each run examines at least one file,
+        // however slow the machine is.
         let begun = OnceCell::new();
         self.prune_while(&|| begun.get_or_init(Instant::now).elapsed() < LONGEST_PRUNE)
     }
 
-    /// Reads back what is saved, once a day for all runtimes of the state folder, and rests nine tenths of the time. Gives
-    /// nothing where that is not due, or the engine shuts down. Blocks.
+    /// Verifies the saved files once a day for all runtimes of the state folder, and rests nine
+    /// tenths of the time. Returns `None` if no verification is due, or if the engine shuts down.
+    /// Blocks.
     ///
     /// # Errors
-    /// Where the state folder cannot be read.
+    /// Returns an error if the state folder cannot be read.
     pub fn check_saved(&self) -> Result<Option<Checked>, store::StoreError> {
         let now = self.clock.now();
         if !self.store.is_due(Chore::Check, CHECKED_EVERY, now)? {
@@ -299,7 +307,7 @@ impl Engine {
     }
 }
 
-/// What undo does not bring back, for people.
+/// Returns a message about the files that undoing does not restore.
 pub(crate) fn left_out(unsaved: &[PathBuf]) -> String {
     let named: Vec<String> = unsaved.iter().take(5).map(|path| tool::path_text(path)).collect();
     let more = unsaved.len().saturating_sub(named.len());
@@ -345,7 +353,8 @@ struct Settled {
     unsaved: Vec<PathBuf>,
 }
 
-/// Completes the checkpoint of a direct change by what is there now, or removes it where nothing has changed.
+/// Completes the checkpoint of a direct change with the current state, or removes it if nothing has
+/// changed.
 fn settle(
     store: &Store,
     workspace: &Workspace,
@@ -363,8 +372,8 @@ fn settle(
     Ok(Settled { made, unsaved: saved.unsaved })
 }
 
-/// Settles the checkpoints of processes that are gone, after their commits were taken back or cleaned up. `is_open` says
-/// whether a folder still has a process or an unfinished commit.
+/// Settles the checkpoints of processes that have ended, after their commits were rolled back or
+/// cleaned up. `is_open` returns true if a folder still has a process or an unfinished commit.
 pub(crate) fn settle_all(
     store: &Arc<Store>,
     databases: Option<&Databases>,
@@ -374,7 +383,8 @@ pub(crate) fn settle_all(
         if is_open(&checkpoint.folder)? {
             continue;
         }
-        // Its process may have completed it, and closed its folder, since the list was read. Now nobody else does.
+        // The process may have completed the checkpoint and closed its folder after the list was
+        // read. From now on no other process changes it.
         let now = store.checkpoints().find(&checkpoint.id)?;
         let Some(checkpoint) = now.filter(|now| now.state != CheckpointState::Done) else { continue };
         if checkpoint.state == CheckpointState::Prepared {
@@ -387,10 +397,10 @@ pub(crate) fn settle_all(
             continue;
         }
         let Some(entries) = entries(rows) else { continue };
-        // A workspace that is gone has nothing to be compared with.
+        // A workspace that no longer exists cannot be compared.
         let Ok(workspace) = Workspace::open(&checkpoint.workspace) else { continue };
         for root in &checkpoint.roots {
-            // A file that was to get another's name has one of its own for a moment.
+            // A file that is being renamed over another has a temporary name for a moment.
             roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
         }
         let saved = Saved { entries, bytes: checkpoint.bytes, ..Saved::default() };
@@ -403,7 +413,7 @@ pub(crate) fn settle_all(
 mod tests {
     use super::*;
 
-    /// A store with one checkpoint that its process has not completed.
+    /// Creates a store with one checkpoint that its process has not completed.
     fn store_with_prepared(folder: &Path, id: &str) -> Arc<Store> {
         let store = Arc::new(Store::open(folder).unwrap());
         let author = Author {
@@ -421,7 +431,8 @@ mod tests {
     fn a_checkpoint_that_its_process_completes_while_another_starts_stays() {
         let folder = tempfile::tempdir().unwrap();
         let store = store_with_prepared(folder.path(), "a");
-        // The process completes its commit and closes its folder between the two looks of the one that starts.
+        // The process completes its commit and closes its folder between the two checks of the
+        // process that starts.
         let completed = |folder: &str| {
             store.checkpoints().complete_folder(folder).unwrap();
             Ok(false)

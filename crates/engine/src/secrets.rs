@@ -1,4 +1,4 @@
-//! The secrets that the plan of a call names: what a tool is given of the vault.
+//! Secrets of the vault that the plan of a call names.
 
 use std::sync::Arc;
 
@@ -6,13 +6,15 @@ use policy::Part;
 use tool::{Clock, Code, Effect, ToolError};
 use vault::{Kind, Locked, Position, Vault};
 
-/// Gives a tool the secrets that its plan says it uses, each for the host that the plan says. The policy has decided on exactly these.
+/// Access of a tool to the secrets that its plan names, each for the host in the plan. The policy
+/// has decided on exactly these pairs.
 ///
-/// A tool has it of its context: `context.service::<Secrets>()`. Every value is covered in what the call answers.
+/// A tool gets it from its context: `context.service::<Secrets>()`. Every value is redacted in the
+/// response of the call.
 pub struct Secrets {
     vault: Option<Arc<Vault>>,
     clock: Arc<dyn Clock>,
-    /// Their names and hosts.
+    /// Names and hosts of the planned secrets.
     planned: Vec<(String, String)>,
 }
 
@@ -25,11 +27,12 @@ impl Secrets {
         Self { vault, clock, planned: planned.collect() }
     }
 
-    /// The value of a secret, to be sent to this host in this place now.
+    /// Returns the value of a secret that is sent to this host at this position now.
     ///
     /// # Errors
-    /// `EPERMISSION` where the plan does not name the secret for the host, and where the user did not say that it may go there, or no
-    /// longer; `ENOTFOUND` for an unknown one; `EUNAVAILABLE` where the vault is not open or cannot be read.
+    /// `EPERMISSION` if the plan does not name the secret for the host, or if the user does not
+    /// allow the secret there (any more); `ENOTFOUND` for an unknown secret; `EUNAVAILABLE` if the
+    /// vault is not open or cannot be read.
     pub fn value_for(&self, name: &str, host: &str, position: Position) -> Result<Locked, ToolError> {
         let is_planned = |(planned, to): &(String, String)| planned == name && to.eq_ignore_ascii_case(host);
         if !self.planned.iter().any(is_planned) {

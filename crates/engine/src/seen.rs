@@ -1,4 +1,5 @@
-//! What the cell of one call shows beyond the profile's list, where commands see what is listed alone.
+//! Files that the cell of one call shows in addition to the profile's list, if commands see listed
+//! files alone.
 
 use std::sync::Arc;
 
@@ -10,8 +11,9 @@ use crate::call::Call;
 use crate::reach::Reach;
 
 impl Engine {
-    /// Puts a command under rules that also show what the call is about: to git the work tree, to an approved line what it names.
-    /// What runs in the background sees the list alone, because what it writes at once is followed by the rules of all calls.
+    /// Puts a command under rules that also show the files that the call concerns: the work tree
+    /// for git, and the files that an approved command line names. A background command sees the
+    /// listed files alone, because the rules of all calls watch its direct writes.
     pub(crate) fn show_what_it_is_about(&self, call: &mut Call, lane: Lane) -> Result<(), ToolError> {
         if lane != Lane::Command || call.background {
             return Ok(());

@@ -1,8 +1,8 @@
-//! The snapshot of the workspace that a command runs on or a draft is made on, and what becomes of its changes.
+//! Snapshots of the workspace for commands and drafts, and the commit of their changes.
 //!
-//! The cell keeps the changes of a command apart until the last of its processes is gone, and a draft is apart from the
-//! beginning. Then all of it is swapped into the workspace or none. Before that each changed path is judged again, as what
-//! it turned out to be.
+//! The cell keeps the changes of a command apart until the last of its processes has ended; a draft
+//! is apart from the beginning. Then all changes are swapped into the workspace, or none. Before
+//! that, each changed path is judged again by its actual change.
 
 mod commit;
 mod judge;
@@ -41,101 +41,105 @@ pub use kept::{KeptChanges, KeptError};
 use taken::LeftWatched;
 pub(crate) use taking::Wanted;
 
-/// The largest git configuration that is understood, in bytes. Git's own are below a few thousand.
+/// Maximum size in bytes of a git configuration that is parsed. Git's own files are below a few
+/// thousand bytes.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
 
-/// Where git's index lies in a workspace.
+/// Path of git's index in a workspace.
 const GIT_INDEX: &str = ".git/index";
 
-/// How many conflicts, held paths or notes are told of in one answer.
+/// Maximum number of conflicts, held paths or notes that one response names.
 const MOST_NAMED: usize = 10;
 
-/// The folder for the changes of commands, and the workspace that they belong to.
+/// Folder for the changes of commands, and the workspace to which they belong.
 pub(crate) struct Snapshots {
     area: Area,
     workspace: PathBuf,
-    /// The folders of the next command, made while nobody waits for them. A cell waits that keeps changes there.
+    /// Folders for the next command, prepared while no call waits for them. A waiting cell keeps
+    /// changes there.
     ready_for_command: Mutex<Option<checkpoint::Call>>,
-    /// The spawner of that cell.
+    /// Spawner of the waiting cell.
     ready_in: Mutex<Weak<Spawner>>,
-    /// Those of the next draft.
+    /// Folders for the next draft.
     ready_for_draft: Mutex<Option<checkpoint::Call>>,
-    /// Held while they are made. Says whether no call comes any more.
+    /// Lock for the preparation of folders. True if no call follows any more.
     making: Mutex<bool>,
-    /// What commands of dead processes wrote to at once, until it is judged.
+    /// Direct writes by commands of dead processes, until they are judged.
     left: Mutex<Vec<LeftWatched>>,
 }
 
-/// The snapshot of one call.
+/// Snapshot of one call.
 pub(crate) struct Snapshot {
     changed_by: ChangedBy,
     call: checkpoint::Call,
     workspace: Workspace,
-    /// Git's index as it was when the snapshot was taken.
+    /// Git's index at the time of the snapshot.
     index: Option<File>,
-    /// Of changes that an earlier call has kept: since when others' changes conflict with them.
+    /// Time since which changes by others conflict, for changes that an earlier call kept.
     kept_since: Option<Time>,
 }
 
-/// Who makes the changes.
+/// Author of the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangedBy {
-    /// A command in a cell, over an overlay.
+    /// Command in a cell, over an overlay.
     Command,
-    /// A file tool. Its changes survive a loss of power, as those of every file tool do.
+    /// File tool. Its changes survive a loss of power, as those of every file tool do.
     Draft,
-    /// What an earlier call changed is undone. The plan says no more than that.
+    /// Undo of an earlier call's changes. Its plan does not name the paths.
     Restoration,
 }
 
-/// What changes come to before they are put into the workspace.
+/// Preview of changes before they are committed to the workspace.
 pub(crate) struct Preview {
     pub(crate) paths: u64,
     pub(crate) diff: String,
-    /// What a human would be asked about, or a rule denies.
+    /// Changes that a human would be asked about, or that a rule denies.
     pub(crate) held: Vec<String>,
-    /// What others have changed since.
+    /// Paths that others have changed since the snapshot.
     pub(crate) conflicts: Vec<String>,
-    /// Why they would not be put in, whoever agrees to it: a rule denies it, or others changed the same.
+    /// Reason why the changes would be refused in any case: a rule denies them, or others changed
+    /// the same paths.
     pub(crate) refused: Option<ToolError>,
 }
 
-/// What a human is asked about changes that are held.
+/// Question to a human about held changes.
 pub(crate) struct Question {
-    /// One line each: the path, and why it is held.
+    /// Held paths with the reasons, one line each.
     pub(crate) lines: Vec<String>,
-    /// Binds the answer to exactly these changes.
+    /// Digest that binds the answer to exactly these changes.
     pub(crate) digest: String,
 }
 
-/// A commit that happened.
+/// Successful commit.
 pub(crate) struct Done {
-    /// How many entries changed.
+    /// Number of changed entries.
     pub(crate) paths: u64,
     pub(crate) warnings: Vec<String>,
-    /// What came, relative to the workspace.
+    /// New and changed paths, relative to the workspace.
     pub(crate) came: Vec<PathBuf>,
-    /// What undo does not bring back.
+    /// Paths that undoing does not restore.
     pub(crate) unsaved: Vec<PathBuf>,
-    /// Whether there is a checkpoint of it.
+    /// True if the commit has a checkpoint.
     pub(crate) has_checkpoint: bool,
-    /// Whether the checkpoint is complete. Otherwise the folder of the call has to stay for the next start.
+    /// True if the checkpoint is complete. Otherwise the folder of the call must remain for the
+    /// next start.
     pub(crate) is_settled: bool,
 }
 
-/// How a commit ended.
+/// Result of a commit.
 pub(crate) enum Ended {
-    /// All is in the workspace.
+    /// All changes are in the workspace.
     Committed(Done),
-    /// A human has to be asked first. Nothing was changed.
+    /// A human must be asked first. The workspace is unchanged.
     Held(Question),
-    /// Nothing was changed, for this reason.
+    /// The changes were refused for this reason. The workspace is unchanged.
     Refused(ToolError),
 }
 
 impl Snapshots {
-    /// Opens the folder, brings what killed processes left there to an end, and removes what was kept for too long.
-    /// Gives what a user should be told of.
+    /// Opens the folder, completes or rolls back the commits of killed processes, and removes
+    /// expired changes. Returns messages for the user.
     pub(crate) fn open(
         folder: &Path,
         workspace: &Path,
@@ -143,7 +147,7 @@ impl Snapshots {
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
-        // Before the folders of dead processes are removed.
+        // `tidy` removes the folders of dead processes, so their records are read first.
         let left = area.take_up_watched()?;
         let told = kept::tidy(&area, kept_in, now)?;
         let snapshots = Self {
@@ -158,10 +162,12 @@ impl Snapshots {
         Ok((snapshots, told))
     }
 
-    /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
+    /// Takes a snapshot for one call. The cost depends on the amount of changes, not on the size of
+    /// the workspace.
     ///
-    /// `spawner` is the one whose cells a command runs in. The folders that were made ready are mounted in a cell of one spawner
-    /// already, and mounted a second time, in a cell of another, they would not be kept apart.
+    /// `spawner` is the one in whose cells a command runs. Prepared folders are already mounted in
+    /// a cell of one spawner. If a cell of another spawner mounted them again, they would not be
+    /// kept apart.
     pub(crate) fn take(
         &self,
         changed_by: ChangedBy,
@@ -169,7 +175,8 @@ impl Snapshots {
     ) -> Result<Snapshot, checkpoint::Error> {
         let workspace = Workspace::open(&self.workspace)?;
         let index = workspace.open_file(Path::new(GIT_INDEX));
-        // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
+        // Without a readable index there is nothing to compare with, so any change of the index is
+        // a conflict.
         let index = index.unwrap_or_default();
         let call = match changed_by {
             ChangedBy::Command if !self.is_ready_in(spawner) => self.area.begin()?,
@@ -178,7 +185,7 @@ impl Snapshots {
         Ok(Snapshot { changed_by, call, workspace, index, kept_since: None })
     }
 
-    /// Takes up what an earlier call has kept aside.
+    /// Reopens the changes that an earlier call has kept aside.
     pub(crate) fn take_up(&self, id: &str) -> Result<Snapshot, ToolError> {
         let missing = || {
             ToolError::new(Code::NotFound, format!("no changes lie aside as `{}`", tool::visible(id)))
@@ -194,7 +201,7 @@ impl Snapshots {
         Ok(Snapshot { changed_by: ChangedBy::Command, call, workspace, index, kept_since })
     }
 
-    /// A folder for a call that changes the workspace itself, and the workspace.
+    /// Returns the workspace, and a folder for a call that changes the workspace itself.
     pub(crate) fn begin(&self) -> Result<(checkpoint::Call, Workspace), checkpoint::Error> {
         Ok((self.folder(ChangedBy::Draft)?, Workspace::open(&self.workspace)?))
     }
@@ -210,17 +217,20 @@ impl Snapshots {
 }
 
 impl Snapshot {
-    /// Since when the changes of others conflict with these: `begun`, unless an earlier call made them.
+    /// Returns the time since which changes by others conflict with these: `begun`, or the time of
+    /// the earlier call that made them.
     pub(crate) fn since(&self, begun: Time) -> Time {
         self.kept_since.unwrap_or(begun)
     }
 
-    /// Whether an earlier call has kept them, so that they are not to be lost where this one fails.
+    /// Returns true if an earlier call has kept the changes, which must then survive a failure of
+    /// this call.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept_since.is_some()
     }
 
-    /// The difference that the changes make, and what stands against them. Changes nothing.
+    /// Returns the diff of the changes, and the conflicts and rules that prevent a commit. Changes
+    /// nothing.
     pub(crate) fn preview(
         &self,
         policy: &Policy,
@@ -240,7 +250,7 @@ impl Snapshot {
             workspace: open(self.workspace.path())?,
             changed: Some(open(&upper)?),
         };
-        // What is held comes first: it is what a human is asked about.
+        // Held changes come first, because a human is asked about them.
         let is_held = |entry: &&SavedEntry| changes.held.iter().any(|held| held.path == entry.path);
         let (first, others): (Vec<&SavedEntry>, Vec<&SavedEntry>) =
             entries.iter().filter(|entry| entry.is_telling()).partition(is_held);
@@ -254,7 +264,8 @@ impl Snapshot {
         Ok(Preview {
             refused,
             paths: count(&changes),
-            // Each by itself: none of it is told by the line about a folder.
+            // The two parts are rendered separately, so that the line about a folder replaces no
+            // line of the other part.
             diff: differences.of(first.into_iter(), Direction::Planned)
                 + &differences.of(others.into_iter(), Direction::Planned),
             held: shortened(lines),
@@ -262,27 +273,28 @@ impl Snapshot {
         })
     }
 
-    /// Where the cell puts the changes.
+    /// Returns the overlay into which the cell writes the changes.
     pub(crate) fn overlay(&self) -> Overlay {
         overlay(&self.call)
     }
 
-    /// Notes what the command will see placeholders of.
+    /// Records the files that the command sees as placeholders.
     pub(crate) fn hide(&self, hidden: &[Hidden]) -> Result<(), ToolError> {
         if hidden.is_empty() { Ok(()) } else { self.call.hide(hidden).map_err(failed) }
     }
 
-    /// Where a file tool puts its changes.
+    /// Returns the draft into which a file tool writes its changes.
     pub(crate) fn draft(&self) -> Result<checkpoint::Draft, ToolError> {
         self.call.draft(&self.workspace).map_err(failed)
     }
 
-    /// Whether everything that changes was named beforehand, so that whoever approved the call approved of exactly that.
+    /// Returns true if every change was named in advance, so that the approval of the call covers
+    /// exactly these changes.
     pub(crate) fn is_foreseen(&self) -> bool {
         self.changed_by == ChangedBy::Draft
     }
 
-    /// Swaps the changes in, after what they replace was saved.
+    /// Commits the changes, after the replaced files were saved.
     pub(crate) fn commit(
         &self,
         policy: &Policy,
@@ -314,7 +326,7 @@ impl Snapshot {
         }
     }
 
-    /// What would come, absolute.
+    /// Returns the absolute paths that a commit would create or change.
     pub(crate) fn coming(&self, since: Time) -> Vec<PathBuf> {
         let changes = self.terms(since).and_then(|terms| self.call.changes(&self.workspace, &terms));
         let coming = |changes: &Changes| {
@@ -323,24 +335,25 @@ impl Snapshot {
         changes.as_ref().map(coming).unwrap_or_default()
     }
 
-    /// The name of the folder of the changes.
+    /// Returns the name of the folder of the changes.
     pub(crate) fn id(&self) -> &str {
         self.call.id()
     }
 
-    /// Whether there is any change at all, so that one which is not wanted can be counted.
+    /// Returns the number of changes, so that discarded ones can be reported.
     pub(crate) fn count(&self, since: Time) -> u64 {
         let changes = self.terms(since).and_then(|terms| self.call.changes(&self.workspace, &terms));
         changes.map_or(0, |changes| count(&changes))
     }
 
-    /// Keeps the changes aside. Gives the id under which they are found.
+    /// Keeps the changes aside. Returns their id.
     pub(crate) fn keep(self, since: Time, reason: &str) -> Result<String, checkpoint::Error> {
         let terms = self.terms(since)?;
         self.call.keep(&self.workspace, &terms, reason)
     }
 
-    /// Removes what the call changed, or what a commit took out of the workspace. Takes long where that is much.
+    /// Removes the changes of the call, or the entries that a commit took out of the workspace.
+    /// Takes long for many entries.
     pub(crate) fn discard(self) -> Result<(), checkpoint::Error> {
         self.call.discard()
     }
@@ -362,7 +375,8 @@ fn overlay(call: &checkpoint::Call) -> Overlay {
     Overlay { upper: call.upper(), work: call.work() }
 }
 
-/// How many entries came, went or changed. The times of folders around them are no change that anybody made.
+/// Returns the number of entries that were created, removed or changed. Changed times of folders
+/// around them do not count.
 fn count(changes: &Changes) -> u64 {
     changes.list.iter().filter(|change| change.what != What::Times).count() as u64
 }
@@ -372,7 +386,8 @@ fn held(changes: &Changes) -> Ended {
     if denied.is_empty() {
         let line = |held: &Held| format!("{}: {}", tool::path_text(&held.path), held.reason);
         let lines = shortened(changes.held.iter().map(line));
-        // The changes lie in a folder that nothing writes to any more, so their times and sizes name their content.
+        // No process writes to the folder of the changes any more, so the times and sizes identify
+        // the content.
         let shown: Vec<String> = changes.list.iter().map(|change| format!("{change:?}")).collect();
         return Ended::Held(Question { lines, digest: crate::record::digest(&shown) });
     }
@@ -425,7 +440,7 @@ fn note(note: &Note) -> String {
     }
 }
 
-/// The first few, and how many there are besides.
+/// Returns the first [`MOST_NAMED`] lines, and a line with the number of the others.
 fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = all;
     let mut named: Vec<String> = all.by_ref().take(MOST_NAMED).collect();
@@ -436,7 +451,7 @@ fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
     named
 }
 
-/// Opens the snapshots of an engine, where its cells have a place for them.
+/// Opens the snapshots of an engine, if its cells have a folder for them.
 pub(crate) fn open(
     folder: Option<&Path>,
     workspace: &Path,
@@ -448,7 +463,7 @@ pub(crate) fn open(
     Ok((Some(Arc::new(snapshots)), told))
 }
 
-/// Reads a whole small file; nothing where it is larger than `limit`.
+/// Reads a small file. Returns `None` if it is larger than `limit` bytes.
 pub(crate) fn read_small(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
     use io::Read;
     let mut content = Vec::new();

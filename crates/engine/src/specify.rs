@@ -1,4 +1,5 @@
-//! The cell of a command is specified before it is needed: what it shows, and which network it is in.
+//! Specification of a command's cell before the cell is needed: the files that it shows, and its
+//! network.
 
 use std::sync::Arc;
 
@@ -12,31 +13,31 @@ use crate::denied::{DeniedFiles, Writes};
 use crate::way_out::Around;
 use crate::{Engine, cell};
 
-/// The cell of a command while it is specified.
+/// Task that specifies the cell of a command.
 pub(crate) type Specifying = tokio::task::JoinHandle<Result<Specified, ToolError>>;
 
-/// The cell of a command.
+/// Cell of a command.
 pub(crate) struct Specified {
     pub(crate) cell: CellSpec,
-    /// What it sees placeholders of, where it runs on a snapshot.
+    /// Files that the cell replaces by placeholders, if the command runs on a snapshot.
     pub(crate) hidden: Vec<Hidden>,
-    /// What its user should know about it.
+    /// Warnings about the cell for its user.
     pub(crate) told: Vec<String>,
 }
 
-/// The network of a call's commands.
+/// Network of a call's commands.
 pub(crate) struct Network {
-    /// Whose it is.
+    /// Owner of the network.
     pub(crate) owner: String,
     pub(crate) rules: Rules,
 }
 
-/// By which rules it has a way out.
+/// Rules of the network's way out.
 pub(crate) enum Rules {
     These(Arc<Policy>),
-    /// No host may be reached from it.
+    /// The network can reach no host.
     NoHosts,
-    /// Hosts might be, and there are too many networks already.
+    /// The rules may allow hosts, but too many networks exist already.
     TooMany,
 }
 
@@ -45,7 +46,7 @@ const NO_NAMESPACES: &str = "no host can be reached from this command: this mach
 const TOO_MANY: &str = "no host can be reached from this command: this session has had callers under too many different ceilings";
 
 impl Engine {
-    /// The cell for one call. Blocks while denied files are looked for.
+    /// Returns the cell for one call. Blocks while denied files are searched for.
     pub(crate) fn specification(
         &self,
         policy: &Policy,
@@ -55,7 +56,7 @@ impl Engine {
         let parts = (&self.toolchains, &self.programs);
         let (mut spec, warning) =
             cell::specification(&self.cell, policy, &self.place, denied, writes, parts)?;
-        // Who may not write to the workspace has no say in what its builds use either.
+        // A caller that may not write to the workspace must not influence the builds in it either.
         let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
         spec.kept_home = homes.map(|homes| homes.home());
         let on_snapshot = writes == Writes::Apart && policy.cell_writes() && self.snapshots.is_some();
@@ -64,8 +65,8 @@ impl Engine {
         Ok(Specified { cell: spec, hidden, told: warning.into_iter().collect() })
     }
 
-    /// Puts the cell into its network. Where that cannot be had it has one of its own, and its result says so; what else its user
-    /// should know is given back.
+    /// Puts the cell into its network. If the network is not available, the cell gets a network of
+    /// its own, and its result reports that. Returns a warning for the user.
     fn settle_network(&self, network: &Network, cell: &mut CellSpec) -> Option<String> {
         let Network { owner, rules } = network;
         match rules {
@@ -91,11 +92,12 @@ impl Engine {
         matches!(rules, Rules::TooMany).then(|| TOO_MANY.to_owned())
     }
 
-    /// Which network the commands of this call are in. Callers under ceilings that leave them different hosts are never in one
-    /// network, because each has one way out, and whoever reaches a program of another's reaches what that does.
+    /// Returns the network for the commands of this call. Callers whose ceilings allow different
+    /// hosts never share a network, because each network has one way out. A caller that reaches
+    /// another caller's program also reaches that program's hosts.
     pub(crate) fn network(&self, call: &Call) -> Network {
         let owner = call.owner();
-        // What only reads asks nobody for anything.
+        // A command that only reads needs no host.
         if !self.policy.allows_hosts() || call.passed_as_reading() {
             return Network { owner, rules: Rules::NoHosts };
         }
@@ -113,12 +115,13 @@ impl Engine {
         }
     }
 
-    /// Whether the cell of the call has a network of its own, because that of its session has a way out which it may not use.
+    /// Returns true if the cell of the call has a separate network, because the call may not use
+    /// the way out of its session's network.
     pub(crate) fn is_apart(&self, call: &Call) -> bool {
         call.passed_as_reading() && self.policy.allows_hosts()
     }
 
-    /// Begins to specify the cell of a command.
+    /// Starts to specify the cell of a command.
     pub(crate) fn specify(self: &Arc<Self>, call: &mut Call, lane: Lane) -> Option<Specifying> {
         if lane != Lane::Command {
             return None;
@@ -137,7 +140,8 @@ impl Engine {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;
             let Specified { cell, told, .. } = &mut specified;
-            // What passes because it only reads starts nothing that a call could have written.
+            // A call that passes because it only reads starts no program that a call could have
+            // written.
             if let Some(directory) = starts_in.filter(|_| !reads_only) {
                 let folders = policy::project_folders(&directory, &engine.place.workspace);
                 cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
@@ -146,7 +150,7 @@ impl Engine {
             told.extend(engine.hidden.tell(&owner, cell, &rules, &engine.place.workspace));
             if reads_only {
                 cell.reads_only = true;
-                // Otherwise git would refresh its index, and that would be thrown away.
+                // Otherwise git would refresh its index, and that work would be discarded.
                 cell.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
             }
             if apart {
@@ -156,7 +160,8 @@ impl Engine {
                 cell.environment.extend(engine.cell.without_hosts.clone());
             }
             if background {
-                // A cell without namespaces has these read-only too, although nothing can be added beside them there.
+                // A cell without namespaces makes these read-only too, although files can still be
+                // added next to them.
                 let guarded = std::mem::take(&mut cell.frozen_where_direct);
                 cell.frozen.extend(guarded);
             }
@@ -164,7 +169,8 @@ impl Engine {
         }))
     }
 
-    /// Whether what the call does leaves this machine, or can, so that its intent must be on the disk first.
+    /// Returns true if effects of the call leave this machine, or may leave it, so that its intent
+    /// must be on the disk first.
     pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
         let reaches_hosts = lane == Lane::Command && matches!(self.network(call).rules, Rules::These(_));
         reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())

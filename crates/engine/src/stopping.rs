@@ -1,3 +1,5 @@
+//! Running a tool until it ends or is stopped.
+
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -5,27 +7,29 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tool::{Context, Data, Prepared, Stop, StopReason, ToolError};
 
-/// How long a caller stays awake for a read. The quickest reads take a third of it, waking a thread on an idle processor as much
-/// again, and up to twice as much in a virtual machine; whoever falls asleep is woken for that price once more.
+/// Time for which a caller stays awake for a read. The quickest reads take a third of it. Waking a
+/// thread on an idle processor takes as long again, and up to twice as long in a virtual machine; a
+/// sleeping caller costs one more wake-up.
 const MOMENT: Duration = Duration::from_micros(50);
 
 /// Waits until a stop is requested.
 pub(crate) async fn requested(stop: &Stop) -> StopReason {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     stop.on_request(move |reason| {
-        // Nobody listens any more: then nobody needs to know.
+        // A send without a receiver has no effect, and needs none.
         let _ = sender.send(reason);
     });
     match receiver.await {
         Ok(reason) => reason,
-        // The signal itself is gone, so it will never be given.
+        // The signal is dropped, so no stop can be requested any more.
         Err(_) => std::future::pending().await,
     }
 }
 
-/// Runs a tool, so that it goes on until it ends or is told to stop, whatever becomes of who waits for it.
+/// Starts a tool that runs until it ends or is stopped, even if its caller goes away.
 ///
-/// For one that may be done in a moment the caller stays awake that long, so that it need not be woken; others may run meanwhile.
+/// If the tool may end within a moment, the caller stays awake for that time, so that it need not
+/// be woken. Other tasks may run meanwhile.
 pub(crate) fn start(
     prepared: Prepared,
     context: Arc<Context>,
@@ -35,7 +39,8 @@ pub(crate) fn start(
         return tokio::spawn(async move { prepared.run(&context).await });
     }
     let runtime = tokio::runtime::Handle::current();
-    // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
+    // Tools may block, so each gets its own thread. The thread belongs to the runtime, so it ends
+    // with the process at the latest.
     let task = tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&context).await }));
     let until = Instant::now() + MOMENT;
     while in_a_moment && !task.is_finished() && Instant::now() < until {
@@ -44,7 +49,8 @@ pub(crate) fn start(
     task
 }
 
-/// Requests a stop when dropped, unless it was disarmed: a caller that goes away takes its call along.
+/// Guard that requests a stop when it is dropped, unless it was disarmed. A caller that goes away
+/// stops its call.
 pub(crate) struct StopOnDrop(pub(crate) Option<Stop>);
 
 impl StopOnDrop {

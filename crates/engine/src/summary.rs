@@ -1,4 +1,4 @@
-//! The last word on what a caller gets of a command, where a dialect settles that.
+//! Summaries of the output of commands, for dialects that provide them.
 
 use policy::Part;
 use tool::{CallResult, CommandLine, Effect};
@@ -6,13 +6,15 @@ use tool::{CallResult, CommandLine, Effect};
 use crate::Engine;
 use crate::redact::Redactor;
 
-/// Sums up what commands printed, whatever door the call came through.
+/// Summarizer of the output of commands, independent of the door.
 pub trait Summarizer: Send + Sync {
-    /// Puts a summary in the place of what a command printed. The command and the result have their secrets covered. Blocks.
+    /// Replaces the output of a command by a summary. Secrets in the command and in the result are
+    /// redacted. Blocks.
     fn sum_up(&self, command: &str, result: &mut CallResult);
 }
 
-/// The line of the command that a call runs, with secrets covered; none where it runs none.
+/// Returns the command line that a call runs, with secrets redacted, or `None` if the call runs no
+/// command.
 pub(crate) fn command_of(effects: &[Part], redactor: &Redactor) -> Option<String> {
     let line = effects.iter().find_map(|part| match &part.effect {
         Effect::Run { command: CommandLine::Shell(line), .. } => Some(line.clone()),
@@ -23,7 +25,8 @@ pub(crate) fn command_of(effects: &[Part], redactor: &Redactor) -> Option<String
 }
 
 impl Engine {
-    /// Sums a result up where that is settled. Where it breaks off, `otherwise` is answered: the whole would be too much.
+    /// Summarizes a result if a summarizer is set. If the summarizer panics, returns `otherwise`,
+    /// because the full result would be too large.
     pub(crate) async fn summed_up(
         &self,
         command: Option<String>,

@@ -1,4 +1,4 @@
-//! The layer behind the run: what a call changed in its snapshot goes into the workspace, all of it or nothing.
+//! Layer after the run, which commits the changes of a call's snapshot to the workspace, all or none.
 
 mod question;
 
@@ -20,13 +20,13 @@ use crate::snapshot::{Ended, Holds, Snapshot, Snapshots};
 use crate::trace::Stage;
 use crate::{Engine, dry_run};
 
-/// What is there so that the changes of a call can be undone.
+/// State that was saved before the run, so that the changes of a call can be undone.
 pub(crate) enum Before {
-    /// The call changes nothing in the workspace, or what it starts changes it later.
+    /// The call changes nothing in the workspace, or its processes change it later.
     Nothing,
     /// The changes are kept apart from the workspace.
     Snapshot(Snapshot),
-    /// What the tool will change was saved.
+    /// The files that the tool will change were saved.
     Direct(Direct),
 }
 
@@ -38,7 +38,7 @@ impl Before {
         }
     }
 
-    /// The paths that a tool may change itself, absolute; none where that is not known.
+    /// Returns the absolute paths that a tool may change itself, or `None` if they are unknown.
     pub(crate) fn covered(&self) -> Option<Vec<std::path::PathBuf>> {
         match self {
             Self::Direct(direct) => Some(direct.covered()),
@@ -48,7 +48,8 @@ impl Before {
 }
 
 impl Engine {
-    /// Without a snapshot, or where it was not used, this hands on what the run came to.
+    /// Commits the changes of a run. Without a snapshot, or if the run did not use it, returns the
+    /// result of the run unchanged.
     pub(crate) async fn swap_in(
         self: &Arc<Self>,
         call: &mut Call,
@@ -69,7 +70,7 @@ impl Engine {
         };
         let next = self.next(&context);
         let Some(used) = context.snapshot_use() else {
-            // A command that is still at work may write to the folders; the next start removes them.
+            // A command that is still running may write to the folders; the next start removes them.
             if has_ended && !snapshot.is_kept() {
                 self.removals.add(snapshot, next);
             }
@@ -96,7 +97,8 @@ impl Engine {
         (context, produced)
     }
 
-    /// What the next call will most likely want to have ready: the same as this one. None where there will be none.
+    /// Returns the preparation for the next call, which most likely needs the same as this one.
+    /// Returns `None` if nothing is prepared.
     fn next(&self, context: &Context) -> Option<Next> {
         let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
         Some(Next { snapshots, cell: context.service().ok() })
@@ -124,7 +126,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Throws away what a command changed that passed because it only reads, and says so.
+    /// Discards the changes of a command that passed because it only reads, and adds a warning.
     async fn drop_changes_of_a_reader(
         self: &Arc<Self>,
         call: &mut Call,
@@ -143,7 +145,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The end of a dry run.
+    /// Ends a dry run.
     async fn show_and_drop(
         self: &Arc<Self>,
         call: &mut Call,
@@ -160,14 +162,14 @@ impl Engine {
         .await?;
         let mut preview = preview?;
         if snapshot.is_foreseen() {
-            // The policy was asked about exactly these paths before.
+            // The policy has already decided on exactly these paths.
             preview.held.clear();
         }
         self.removals.add(snapshot, next);
         dry_run::answer(call, preview, produced)
     }
 
-    /// Keeps the changes aside, and adds the difference that they make to what the tool has produced.
+    /// Keeps the changes aside, and adds their diff to the tool's output.
     async fn only_show(
         self: &Arc<Self>,
         call: &mut Call,
@@ -201,7 +203,7 @@ impl Engine {
         dry_run::with_difference(produced?, preview.diff)
     }
 
-    /// Adds the difference that the changes are about to make to what the tool has produced.
+    /// Adds the diff of the changes that are about to be committed to the tool's output.
     async fn add_difference(
         self: &Arc<Self>,
         call: &mut Call,
@@ -300,13 +302,13 @@ impl Engine {
                 self.prune_where_due();
                 if paths >= MANY {
                     let store = self.store.clone();
-                    // What is not moved now, some later change moves.
+                    // A later change moves the rows that are not moved now.
                     self.removals.work(move || drop(store.move_log()));
                 }
                 return produced;
             }
             Ended::Refused(error) => error,
-            // Approved changes are not held; were they, nothing would be lost by saying so.
+            // Approved changes are never held. If they were, this error would lose nothing.
             Ended::Held(question) => ToolError::new(Code::Approval, question.lines.join("; ")),
         };
         self.keep_aside(call, kept, since, Refused { error: refused, open }, produced).await
@@ -340,7 +342,7 @@ impl Engine {
         .await
     }
 
-    /// Nothing is in the workspace: the changes lie aside, and the answer says why and where.
+    /// Keeps the changes aside. The response gives the reason and the id of the changes.
     async fn keep_aside(
         self: &Arc<Self>,
         call: &mut Call,
@@ -364,7 +366,7 @@ impl Engine {
                 if let Some(asked) = open
                     && self.hold_for(&asked, &id).await?
                 {
-                    // The answer came while the changes were being put aside.
+                    // The answer came while the changes were being kept aside.
                     call.changes = Some(Changes {
                         state: ChangesState::Committed,
                         paths,
@@ -391,7 +393,7 @@ impl Engine {
                 Ok(data) => Err(refused.data(data)),
                 Err(unreadable) => Err(refused.because(unreadable)),
             },
-            // The command failed before its changes did, and that is what its caller asks about first.
+            // The command failed before its changes did, and its caller needs that error first.
             Err(error) => {
                 let hint = refused.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
                 call.warnings.push(format!("{}{hint}", refused.message));
@@ -400,7 +402,7 @@ impl Engine {
         }
     }
 
-    /// Ties changes that lie aside to the question about them. Where it was answered with yes meanwhile, they are applied.
+    /// Links kept changes to their question, and applies them if the answer was yes meanwhile.
     async fn hold_for(&self, asked: &str, id: &str) -> Result<bool, ToolError> {
         let (owned, changes) = (asked.to_owned(), id.to_owned());
         let row = self.stored(move |store| store.approvals().hold(&owned, &changes)).await?;
@@ -409,61 +411,62 @@ impl Engine {
     }
 }
 
-/// From how many changed paths on the log of the store is moved behind the answer, and not by a later call.
+/// Number of changed paths from which the store's log is moved after the response, rather than by a
+/// later call.
 const MANY: u64 = 500;
 
-/// What a human has agreed to of the changes of a call.
+/// Changes of a call that a human has approved.
 enum Approves {
-    /// All of them: they are what was shown.
+    /// All changes, because they are those that were shown.
     All,
-    /// What the question about the call named.
+    /// Changes that the question about the call named.
     Only(Foreseen),
 }
 
-/// Why changes are not in the workspace, and the question that is open about them.
+/// Reason why changes are not in the workspace, and the open question about them.
 struct Refused {
     error: ToolError,
     open: Option<String>,
 }
 
-/// What is made ready for the next call.
+/// Preparation for the next call.
 pub(crate) struct Next {
     snapshots: Arc<Snapshots>,
-    /// What this one's cell has shown, if it was a command.
+    /// Cell of this call, if it was a command.
     cell: Option<Arc<CellSpec>>,
 }
 
-/// What is done behind the answers: what is to be removed may be a lot, and no answer waits for that.
+/// Background work after responses. Removals may take long, and no response waits for them.
 #[derive(Default)]
 pub(crate) struct Removals(Mutex<Vec<JoinHandle<()>>>);
 
 impl Removals {
-    /// Makes the next call ready, which may come at any moment, and then removes a snapshot.
+    /// Prepares the next call, which may come at any moment, and then removes a snapshot.
     fn add(&self, snapshot: Snapshot, next: Option<Next>) {
         self.work(move || {
             let cell = next.as_ref().and_then(|next| next.cell.as_deref());
             if let Some(next) = &next {
                 next.snapshots.make_ready(cell);
             }
-            // What cannot be removed now, the next start removes.
+            // The next start removes folders that cannot be removed now.
             drop(snapshot.discard());
-            // Of many changes much was known.
+            // Large sets of changes use much memory, which is returned to the system here.
             sandbox::give_memory_back();
-            // Last, because it takes longest: nothing of what the next call needs waits for it.
+            // The spawner's work takes longest and comes last, because the next call does not need it.
             if let Some(spawner) = cell.and_then(|cell| cell.spawner.as_ref()) {
                 spawner.look_after_the_ended();
             }
         });
     }
 
-    /// Begins to do this.
+    /// Starts work on a thread that may block.
     pub(crate) fn work(&self, work: impl FnOnce() + Send + 'static) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|removal| !removal.is_finished());
         all.push(tokio::task::spawn_blocking(work));
     }
 
-    /// Removes what was made ready for a run that did nothing.
+    /// Removes the preparation of a run that did nothing.
     pub(crate) fn drop_unused(&self, before: Before) {
         if let Before::Snapshot(snapshot) = before {
             self.add(snapshot, None);
@@ -477,11 +480,11 @@ impl Removals {
         all.push(tokio::task::spawn_blocking(move || drop(folder.discard())));
     }
 
-    /// Waits for all that were begun.
+    /// Waits for all work that was started.
     pub(crate) async fn wait(&self) {
         let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for removal in all {
-            // It broke off, and what it left is removed by the next start.
+            // After a panic, the next start removes remaining folders.
             let _ = removal.await;
         }
     }

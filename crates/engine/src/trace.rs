@@ -1,6 +1,7 @@
-//! The life of a call as traces tell it: when each of its stages began, and short facts about it.
+//! Traces of calls: the beginning and duration of each stage, and short facts about the call.
 //!
-//! Arguments and answers are no part of it, and every text of a client is covered first. Where nobody follows calls, nothing is noted.
+//! A trace holds no arguments and no responses, and every text of a client is redacted first.
+//! Without a tracer, nothing is recorded.
 
 use std::time::{Duration, Instant};
 
@@ -11,64 +12,67 @@ use crate::Door;
 use crate::call::Call;
 use crate::redact::Redactor;
 
-/// Characters of one fact; what a client says of itself may be longer.
+/// Maximum number of characters of one fact. Texts of clients may be longer.
 const FACT_CHARACTERS: usize = 200;
-/// Characters of a `tracestate` that are passed on (W3C Trace Context, section 3.3.1.5: at least 512).
+/// Maximum number of characters of a `tracestate` that is passed on (W3C Trace Context, section
+/// 3.3.1.5: at least 512).
 const STATE_CHARACTERS: usize = 512;
 
-/// Who follows the lives of calls.
+/// Receiver of the traces of calls.
 pub trait Tracer: Send + Sync {
-    /// Hears of a call that has ended. Its answer waits for this to return, so this waits for nothing.
+    /// Receives the trace of a call that has ended. The response waits for this method, so it must
+    /// not block.
     fn ended(&self, call: CallTrace);
-    /// What became of what it heard.
+    /// Returns the figures of the spans so far.
     fn figures(&self) -> TraceFigures;
 }
 
-/// What became of the spans so far.
+/// Figures of the spans so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TraceFigures {
-    /// Spans that a collector took.
+    /// Number of spans that a collector accepted.
     pub sent: u64,
-    /// Spans that nobody gets: no room was left for them, or the collector did not take them.
+    /// Number of spans that were lost, because the queue was full or because the collector did not
+    /// accept them.
     pub dropped: u64,
 }
 
-/// Where a call comes from. A door says so where [`crate::Engine::is_traced`].
+/// Origin of a call. A door sets it if [`crate::Engine::is_traced`].
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// The span that the call is a part of.
+    /// Span of which the call is a part.
     pub parent: Option<Parent>,
-    /// A span that carried the message, where the message itself names its parent.
+    /// Span that carried the message, if the message itself names another parent.
     pub carrier: Option<Parent>,
-    /// What the door calls such a request, where its protocol has a word for it: `tools/call`.
+    /// Name of the request in the door's protocol, such as `tools/call`.
     pub operation: Option<&'static str>,
-    /// What else the door knows, by the names of OpenTelemetry's conventions.
+    /// Other facts of the door, under the names of OpenTelemetry's conventions.
     pub facts: Vec<(&'static str, String)>,
 }
 
-/// A span of the caller (W3C Trace Context).
+/// Span of the caller (W3C Trace Context).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
-    /// The trace.
+    /// Id of the trace.
     pub trace: [u8; 16],
-    /// The span within it.
+    /// Id of the span within the trace.
     pub span: [u8; 8],
-    /// Whether the caller records this trace.
+    /// True if the caller records this trace.
     pub sampled: bool,
-    /// What the systems on the way here have noted, to be passed on as it is.
+    /// State that the systems on the way have added, passed on unchanged.
     pub state: Option<String>,
 }
 
 impl Parent {
-    /// The parent that a `traceparent` names, with the `tracestate` beside it. None where it is malformed: then it has to be
-    /// taken for absent.
+    /// Parses a `traceparent` with its `tracestate`. Returns `None` for a malformed `traceparent`,
+    /// which must be treated as absent.
     pub fn read(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let mut fields = traceparent.split('-');
         let version = bytes::<1>(fields.next()?)?[0];
         let trace = bytes::<16>(fields.next()?)?;
         let span = bytes::<8>(fields.next()?)?;
         let flags = bytes::<1>(fields.next()?)?[0];
-        // A later version may have more fields; 255 is none.
+        // A later version may have more fields; version 255 is invalid.
         let is_known = version != 255 && (version > 0 || fields.next().is_none());
         if !is_known || trace == [0; 16] || span == [0; 8] {
             return None;
@@ -82,7 +86,7 @@ impl Parent {
     }
 }
 
-/// Hexadecimal digits, small letters alone.
+/// Decodes hexadecimal digits, in lower case alone.
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits: Vec<u8> = text
         .bytes()
@@ -97,22 +101,22 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     if digits.len() == 2 * N { bytes.try_into().ok() } else { None }
 }
 
-/// The stages of a call that take time.
+/// Stages of a call that take time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Finding the tool, planning, and asking the policy.
+    /// Search for the tool, planning, and the decision of the policy.
     Decide,
-    /// Waiting for somebody's answer.
+    /// Wait for somebody's answer.
     Approve,
-    /// Waiting for a place.
+    /// Wait for admission.
     Admit,
-    /// Writing down what is about to happen.
+    /// Recording of the intent.
     RecordIntent,
-    /// Keeping what the call will change.
+    /// Saving of the files that the call will change.
     Checkpoint,
-    /// The tool at work.
+    /// Run of the tool.
     Run,
-    /// Putting what changed into the workspace.
+    /// Commit of the changes to the workspace.
     SwapIn,
 }
 
@@ -130,19 +134,19 @@ impl Stage {
     }
 }
 
-/// What is noted of a call on its way.
+/// Trace data that is collected during a call.
 pub(crate) struct Noted {
     origin: Origin,
-    /// What the caller calls the tool, and its canonical name.
+    /// Name of the tool in the caller's dialect, and its canonical name.
     tool: Option<(String, &'static str)>,
     stages: Vec<Passed>,
 }
 
-/// A stage that the call has come to.
+/// Stage that the call has entered.
 struct Passed {
     stage: Stage,
     began: Instant,
-    /// None while the call is in it.
+    /// End of the stage; `None` while the call is in it.
     ended: Option<Instant>,
     failed: bool,
 }
@@ -161,7 +165,7 @@ impl Noted {
 }
 
 impl Call {
-    /// The stage before has ended, and this one begins.
+    /// Ends the previous stage, and begins this one.
     pub(crate) fn enter(&mut self, stage: Stage) {
         self.leave();
         if let Some(noted) = &mut self.noted {
@@ -169,28 +173,28 @@ impl Call {
         }
     }
 
-    /// The stage has ended well, and what follows is none.
+    /// Ends the stage successfully, without beginning another.
     pub(crate) fn leave(&mut self) {
         if let Some(noted) = &mut self.noted {
             noted.leave(false);
         }
     }
 
-    /// The call has failed in the stage that it is in, if it is in one.
+    /// Marks the current stage as failed, if the call is in one.
     pub(crate) fn fail(&mut self) {
         if let Some(noted) = &mut self.noted {
             noted.leave(true);
         }
     }
 
-    /// The tool was found.
+    /// Records the tool that was found.
     pub(crate) fn note_tool(&mut self, named: &str, canonical: &'static str) {
         if let Some(noted) = &mut self.noted {
             noted.tool = Some((named.to_owned(), canonical));
         }
     }
 
-    /// The whole life, once it has come to this; none where nobody follows it.
+    /// Returns the trace of a call that has ended, or `None` without a tracer.
     pub(crate) fn trace(&mut self, outcome: &Outcome, redactor: &Redactor) -> Option<CallTrace> {
         let mut noted = self.noted.take()?;
         let error = match outcome {
@@ -257,48 +261,50 @@ impl Call {
     }
 }
 
-/// A text as a trace may show it.
+/// Returns a text in the form in which a trace may show it: redacted and shortened.
 fn shortened(text: &str, redactor: &Redactor) -> String {
-    // Covered before it is cut: a cut through a secret would leave a part that no longer matches.
+    // The text is redacted before it is cut, because a cut through a secret would leave a part that
+    // no longer matches.
     let covered = redactor.text(text);
     covered.as_deref().unwrap_or(text).chars().take(FACT_CHARACTERS).collect()
 }
 
-/// A call that has ended.
+/// Trace of a call that has ended.
 #[derive(Debug, Clone)]
 pub struct CallTrace {
-    /// The span that it is a part of.
+    /// Span of which the call is a part.
     pub parent: Option<Parent>,
-    /// A span that carried its message.
+    /// Span that carried the message.
     pub carrier: Option<Parent>,
-    /// The way in.
+    /// Door of the call.
     pub door: Door,
-    /// What its door calls such a request.
+    /// Name of the request in the door's protocol.
     pub operation: Option<&'static str>,
-    /// The tool as the caller names it; none where there is no such tool.
+    /// Name of the tool in the caller's dialect; `None` if the tool does not exist.
     pub tool: Option<String>,
-    /// When it arrived.
+    /// Time of arrival.
     pub began: Timestamp,
-    /// How long it took in all.
+    /// Total duration.
     pub took: Duration,
-    /// What is known of it, by the names of OpenTelemetry's conventions where there are such, else under `handfast`.
+    /// Facts about the call, under the names of OpenTelemetry's conventions if they exist,
+    /// otherwise under `handfast`.
     pub facts: Vec<(&'static str, String)>,
-    /// The code of the error that it ended with.
+    /// Code of the error with which the call ended.
     pub error: Option<&'static str>,
-    /// Its stages, one after the other.
+    /// Stages in order.
     pub stages: Vec<StageTrace>,
 }
 
-/// A stage of a call.
+/// Stage of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageTrace {
-    /// What it is called.
+    /// Name of the stage.
     pub name: &'static str,
-    /// When it began, from the arrival of the call on.
+    /// Beginning of the stage, relative to the arrival of the call.
     pub after: Duration,
-    /// How long it took.
+    /// Duration of the stage.
     pub took: Duration,
-    /// The code of the error, where the call failed in it.
+    /// Code of the error, if the call failed in this stage.
     pub error: Option<&'static str>,
 }
 

@@ -1,8 +1,9 @@
-//! Whether anything that a read-only call could have seen is as it was: a digest of what the file system knows of every entry below
-//! the roots.
+//! Check that everything a read-only call may have seen is unchanged, by a digest of the file
+//! system's metadata of every entry below the roots.
 //!
-//! Times and identities are compared and not contents: the kernel changes the time of a status with every change of content, mode, owner,
-//! name or attribute, and nobody can set it. What is stored into a mapped page that is dirty already shows with its next flush.
+//! The digest covers times and identities, not contents. The kernel updates the status time with
+//! every change of content, mode, owner, name or attribute, and no process can set this time. A
+//! write to a mapped page that is already dirty shows with its next flush.
 
 use std::fs::{DirEntry, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -15,36 +16,38 @@ use policy::{PathVerdict, Policy};
 use rustix::time::{ClockId, clock_gettime};
 use tool::Access;
 
-/// Entries that are looked at; below more, nothing is known.
+/// Maximum number of entries that are examined. For more, the state is unknown.
 const MOST_ENTRIES: usize = 100_000;
 
-/// Two changes in so short a time may have the same time: the kernel's clock for files ticks every 1 to 10 ms.
+/// Interval within which two changes may have the same time, because the kernel's clock for files
+/// ticks every 1 to 10 ms.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What the entries below the roots were at one time.
+/// State of the entries below the roots at one time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Looked {
     digest: [u8; 32],
-    /// Whether a later change certainly shows.
+    /// True if a later change will certainly show.
     pub(crate) is_settled: bool,
 }
 
 impl Looked {
-    /// One that stands for itself.
+    /// Creates a state from one byte, for tests.
     #[cfg(test)]
     pub(crate) const fn of(byte: u8) -> Self {
         Self { digest: [byte; 32], is_settled: true }
     }
 
-    /// Whether nothing has changed between the two.
+    /// Returns true if nothing has changed between the two states.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
 }
 
-/// Looks at everything below the roots that may be read. None where that cannot be said: too much, or closed to this user.
+/// Examines all readable entries below the roots. Returns `None` if there are too many, or if this
+/// user cannot read them.
 pub(crate) fn look(policy: &Policy) -> Option<Looked> {
-    // The kernel's own clock, which its times of files come from.
+    // The kernel takes the times of files from this clock.
     let now = clock_gettime(ClockId::Realtime);
     let now = Timestamp::new(now.tv_sec, i32::try_from(now.tv_nsec).ok()?).ok()?;
     let mut hasher = blake3::Hasher::new();
@@ -62,12 +65,13 @@ pub(crate) fn look(policy: &Policy) -> Option<Looked> {
             hasher.update(&time.to_le_bytes());
         }
         let nanoseconds = i32::try_from(data.ctime_nsec()).unwrap_or(0);
-        // A time that is none is newer than all, so that nothing is settled.
+        // An invalid time counts as newer than all, so that the state is not settled.
         newest = newest.max(Timestamp::new(data.ctime(), nanoseconds).unwrap_or(Timestamp::MAX));
     };
     let mut folders: Vec<PathBuf> = Vec::new();
     for root in policy.roots() {
-        // What is not there has no state; that it comes changes the folder that it comes to, or nothing that is shown.
+        // A missing root has no state. Its creation changes its parent folder, or nothing that is
+        // shown.
         let Ok(data) = std::fs::symlink_metadata(&root.path) else { continue };
         note(root.path.as_os_str().as_bytes(), &data);
         if data.is_dir() {
@@ -83,7 +87,7 @@ pub(crate) fn look(policy: &Policy) -> Option<Looked> {
         entries.sort_unstable_by_key(DirEntry::file_name);
         for entry in entries {
             let path = entry.path();
-            // What is hidden shows by its name at most, and Handfast itself writes there.
+            // A hidden entry shows its name at most, and Handfast itself writes there.
             if matches!(policy.path_verdict(Access::Read, &path), PathVerdict::Denied(_)) {
                 continue;
             }

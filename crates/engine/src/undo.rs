@@ -1,4 +1,4 @@
-//! Undoing what calls changed: by tools, and by the user on the command line.
+//! Undoing the changes of calls, by tools and by the user on the command line.
 
 mod trial;
 
@@ -23,51 +23,51 @@ use crate::snapshot::{Ended, Holds, Snapshots};
 use crate::{Engine, KeptError};
 pub use trial::UndoTrial;
 
-/// How many checkpoints are looked at for the first part of an id, or for all since a time.
+/// Maximum number of checkpoints that are searched for an id's prefix or for a time.
 const MOST_CHECKPOINTS: u32 = 100_000;
 
-/// One checkpoint with every path.
+/// Checkpoint with all its paths.
 #[derive(Debug, Serialize)]
 pub struct CheckpointDetails {
-    /// What the list says of it.
+    /// Summary, as in the list.
     #[serde(flatten)]
     pub summary: CheckpointSummary,
-    /// Every path that it changed.
+    /// Paths that the checkpoint changed.
     pub changes: Vec<ChangedPath>,
-    /// What cannot be brought back.
+    /// Paths that cannot be restored.
     pub unsaved: Vec<String>,
 }
 
-/// One path of a checkpoint.
+/// Path of a checkpoint.
 #[derive(Debug, Serialize)]
 pub struct ChangedPath {
     /// `created`, `changed` or `removed`.
     pub what: &'static str,
-    /// Relative to the workspace.
+    /// Path, relative to the workspace.
     pub path: String,
 }
 
-/// From where on things are undone.
+/// Starting point of an undo.
 #[derive(Debug, Clone)]
 pub enum UndoSince {
-    /// Everything since this time.
+    /// Changes since this time.
     Time(Timestamp),
-    /// This call and everything after it.
+    /// Changes of this call and of all later ones.
     Call(String),
 }
 
-/// What a user undid.
+/// Result of an undo by the user.
 #[derive(Debug, Serialize)]
 pub struct Undone {
-    /// What undoes the undoing; none where nothing changed.
+    /// Id of the checkpoint that undoes this undo; `None` if nothing changed.
     pub checkpoint: Option<String>,
-    /// How many paths changed.
+    /// Number of changed paths.
     pub paths: u64,
-    /// What stays or does not come back, one line each.
+    /// Paths that stay or cannot be restored, with the reason, one line each.
     pub notes: Vec<String>,
 }
 
-/// What undoing needs of the runtime.
+/// Parts of the runtime that undoing needs.
 #[derive(Clone)]
 pub(crate) struct Undo {
     pub(crate) store: Arc<Store>,
@@ -76,14 +76,14 @@ pub(crate) struct Undo {
     pub(crate) databases: Option<Arc<Databases>>,
 }
 
-/// The checkpoints as one call sees them.
+/// Checkpoints from the view of one call.
 pub(crate) struct ForCall {
     pub(crate) undo: Undo,
-    /// Where what undoes one is laid out; none where the call has no snapshot.
+    /// Draft in which an undo is staged; `None` if the call has no snapshot.
     pub(crate) draft: Option<Draft>,
-    /// Where it says which it undoes.
+    /// Id of the checkpoint that the call undoes, set by the call.
     pub(crate) undoes: Arc<Mutex<Option<String>>>,
-    /// Where it leaves what is to be undone in databases, once the files are in place.
+    /// Undo work in databases, which follows when the files are in place.
     pub(crate) data: Arc<Mutex<Vec<DataUndo>>>,
 }
 
@@ -139,7 +139,7 @@ impl Undo {
         Ok(all.into_iter().map(summary).collect())
     }
 
-    /// The checkpoint of an id, or of the first part of one.
+    /// Finds a checkpoint by its id or by a prefix of the id.
     fn find(&self, id: &str) -> Result<Checkpoint, ToolError> {
         if id.is_empty() {
             return Err(ToolError::validation("id", "it is empty, and would fit every checkpoint").hint(
@@ -180,7 +180,7 @@ impl Undo {
         Ok(found)
     }
 
-    /// This checkpoint and all later ones, from the first to the last.
+    /// Lists this checkpoint and all later ones, oldest first.
     fn since(&self, first: &Checkpoint) -> Result<Vec<Checkpoint>, ToolError> {
         let key = |checkpoint: &Checkpoint| (checkpoint.made_at, checkpoint.id.clone());
         let all =
@@ -206,7 +206,7 @@ impl Undo {
         paths.iter().map(relative).collect()
     }
 
-    /// What these checkpoints changed in databases, as lines like those of a difference.
+    /// Returns the changes of these checkpoints in databases, as lines like those of a diff.
     fn difference_of_data(
         &self,
         checkpoints: &[Checkpoint],
@@ -237,7 +237,7 @@ impl Undo {
         Ok(Differences { contents, policy: &self.policy, workspace, changed: None })
     }
 
-    /// Lays out what undoes these checkpoints, given from the first to the last.
+    /// Stages the undo of these checkpoints, which are sorted from the oldest to the newest.
     fn lay_out(
         &self,
         draft: &Draft,
@@ -269,7 +269,7 @@ impl Undo {
         if !laid.conflicts.is_empty() {
             return Err(self.conflict(&entries, &laid.conflicts));
         }
-        // The commit takes what was read for it as kept.
+        // The commit assumes that the contents that were read are stored.
         contents.finish().map_err(unsaved)?;
         let mut notes: Vec<String> = laid
             .left
@@ -336,18 +336,18 @@ impl Engine {
         }
     }
 
-    /// What can be undone in this workspace, the newest first.
+    /// Lists the checkpoints of this workspace, newest first.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if the checkpoints cannot be read.
     pub fn checkpoints(&self, limit: u32) -> Result<Vec<CheckpointSummary>, ToolError> {
         self.undo_parts().list(limit)
     }
 
-    /// One checkpoint, by its id or the first part of it, with every path.
+    /// Returns a checkpoint with all its paths, by its id or a prefix of the id.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is none.
+    /// `ENOTFOUND` if no checkpoint has this id.
     pub fn checkpoint_details(&self, id: &str) -> Result<CheckpointDetails, ToolError> {
         let undo = self.undo_parts();
         let found = undo.find(id)?;
@@ -370,19 +370,20 @@ impl Engine {
         })
     }
 
-    /// What a checkpoint changed, as a unified diff from then to now.
+    /// Returns the changes since a checkpoint, as a unified diff from the saved state to the
+    /// current one.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is none.
+    /// `ENOTFOUND` if no checkpoint has this id.
     pub fn checkpoint_diff(&self, id: &str, paths: &[PathBuf]) -> Result<String, ToolError> {
         ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default(), data: Arc::default() }
             .diff(id, paths)
     }
 
-    /// The first checkpoint since a time or a call.
+    /// Returns the id of the first checkpoint since a time or a call.
     ///
     /// # Errors
-    /// `ENOTFOUND` where nothing changed since.
+    /// `ENOTFOUND` if nothing has changed since.
     pub fn first_since(&self, since: &UndoSince) -> Result<String, ToolError> {
         let all = self.checkpoints(MOST_CHECKPOINTS)?;
         let first = all.into_iter().rfind(|checkpoint| match since {
@@ -394,11 +395,11 @@ impl Engine {
             .ok_or_else(|| ToolError::new(Code::NotFound, "nothing that can be undone changed since"))
     }
 
-    /// Undoes what the request names. Whoever calls this is the user: what needs an approval has it, what is denied stays
-    /// denied.
+    /// Undoes the requested checkpoints. The caller is the user, so the undo counts as approved;
+    /// denied changes stay denied.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is no such checkpoint, `ECONFLICT` with the difference where paths were changed since.
+    /// `ENOTFOUND` if no checkpoint has this id, `ECONFLICT` with the diff if paths have changed since.
     pub async fn undo(&self, request: &UndoRequest) -> Result<Undone, ToolError> {
         let snapshots = self.snapshots.clone().ok_or_else(|| {
             ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
@@ -444,12 +445,12 @@ impl Engine {
         let laid = match laid {
             Ok(laid) => laid,
             Err(error) => {
-                // What cannot be removed now, the next start removes.
+                // The next start removes folders that cannot be removed now.
                 drop(snapshot.discard());
                 return Err(error);
             }
         };
-        // While a command writes directly, what comes would be taken for its own.
+        // Without this record, new files would be attributed to a command with direct writes.
         let coming = snapshot.coming(laid.taken_at.into());
         snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
         let (since, stop) = (laid.taken_at.into(), tool::Stop::default());

@@ -1,7 +1,9 @@
-//! The way out of a session's network: what the policy lets the commands of the session reach, and what is told of it.
+//! The way out of a session's network: the hosts that the policy allows to the session's commands,
+//! and the records of their connections.
 //!
-//! A command is decided on before it runs, and where it will connect to is known when it does. So each connection is put to the
-//! same lists then, written into the audit, and where it was refused the agent is told with the next answer of a command.
+//! A command is decided on before it runs, but its connections are known only while it runs. Each
+//! connection is therefore checked against the same lists at that time, and written into the audit.
+//! The next response of a command reports refused connections to the agent.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,14 +27,15 @@ use crate::history::CONNECTIONS;
 use crate::placeholders::{Given, Placeholders};
 use crate::redact::Pieces;
 
-/// Refusals that are told with one answer; of more their number is.
+/// Maximum number of refusals that one response names; it gives the number of the others.
 const MOST_TOLD: usize = 10;
-/// How soon the same refusal is written into the audit again. Until then it is counted: a loop must not fill it.
+/// Time after which the same refusal is written into the audit again. Until then it is counted,
+/// because a loop must not fill the audit.
 const SAME_AGAIN: Duration = Duration::from_mins(1);
-/// Refusals that are remembered for that.
+/// Maximum number of refusals that are remembered for counting.
 const MOST_REMEMBERED: usize = 1024;
 
-/// What every way out is made with.
+/// Parts from which every way out is built.
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) policy: Arc<Policy>,
@@ -40,26 +43,27 @@ pub(crate) struct Around {
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vault: Option<Arc<Vault>>,
-    /// Where what programs are to trust is written.
+    /// Folder for the certificates that programs are to trust.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// The gate of one session's network.
+/// Gate of one session's network.
 pub(crate) struct WayOut {
     around: Around,
     session: String,
     refused: Mutex<Refused>,
     given: Arc<Given>,
-    /// What secrets its programs may use, from the first command on for which there is one.
+    /// Secrets that the session's programs may use, set by the first command for which such a
+    /// secret exists.
     secrets: OnceLock<Arc<Placeholders>>,
 }
 
 #[derive(Default)]
 struct Refused {
-    /// What the agent was not told yet, and how many more there were.
+    /// Refusals that were not reported to the agent yet; `more` counts the others.
     told: Vec<String>,
     more: usize,
-    /// When each was last written down, and how often it came since.
+    /// Time at which each refusal was last recorded, and the number of repetitions since then.
     written: HashMap<(String, u16), (Instant, u64)>,
 }
 
@@ -69,10 +73,11 @@ impl WayOut {
         Self { around, session, refused, given, secrets: OnceLock::new() }
     }
 
-    /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files are read.
+    /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files
+    /// are read.
     ///
     /// # Errors
-    /// Why it has none, in words for the agent.
+    /// Returns the reason why the cell has no placeholders, in words for the agent.
     pub(crate) fn hand_out(&self, cell: &mut CellSpec) -> Result<(), String> {
         let Around { policy, vault, folder, clock, .. } = &self.around;
         let (Some(vault), Some(folder)) = (vault, folder) else { return Ok(()) };
@@ -80,7 +85,7 @@ impl WayOut {
         if self.secrets.get().is_none()
             && let Some(secrets) = Placeholders::of(vault, policy, folder, &self.given, now)?
         {
-            // Another command of the session may have been first, and then its are used.
+            // Another command of the session may have set them first, and then its set is used.
             let _second = self.secrets.set(Arc::new(secrets));
         }
         let Some(secrets) = self.secrets.get() else { return Ok(()) };
@@ -90,14 +95,14 @@ impl WayOut {
         Ok(())
     }
 
-    /// The session has ended.
+    /// Ends the session.
     pub(crate) fn close(&self) {
         if let Some(secrets) = self.secrets.get() {
             secrets.close();
         }
     }
 
-    /// What was refused since this was asked last, for the agent.
+    /// Takes the refusals since the last call of this method, as notes for the agent.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notes = std::mem::take(&mut refused.told);
@@ -108,7 +113,8 @@ impl WayOut {
         notes
     }
 
-    /// Keeps what was refused for the agent. Gives how often it came since it was last written down, where it is to be again.
+    /// Stores a refusal for the agent. If it must be written into the audit, returns the number of
+    /// its repetitions since the last row.
     fn refuse(&self, met: &Met, reason: &str) -> Option<u64> {
         let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +136,7 @@ impl WayOut {
         Some(repeated)
     }
 
-    /// Writes down that a secret is about to be sent. The row is on the disk when this ends well.
+    /// Records that a secret is about to be sent. The row is on the disk when this method succeeds.
     async fn note_use(&self, name: &str, host: &str, place: Place) -> io::Result<()> {
         let way = match place {
             Place::Header => "header",
@@ -199,7 +205,7 @@ impl Gate for WayOut {
             },
             None => 0,
         };
-        // What was refused has no effect that its row must come before.
+        // A refused connection has no effect that its row would have to precede.
         let durability = if met.refused.is_some() { Durability::Behind } else { Durability::Committed };
         let effect = Effect::Connect { host: met.host, port: met.port, method: None, only_asks: false };
         let row = self.row(met.way.as_str(), &effect, met.refused.as_deref(), repeated);
@@ -217,10 +223,10 @@ impl Gate for WayOut {
         };
         let (secrets, host, now) = (secrets.clone(), host.to_string(), self.around.clock.now());
         let (of, at) = (name.clone(), host.clone());
-        // The vault may be read or written meanwhile.
+        // The lookup may read or write the vault, which blocks.
         let value = tokio::task::spawn_blocking(move || secrets.value(&of, &at, place, now)).await;
         let value = value.map_err(|error| error.to_string())??;
-        // It must be known before it can come back.
+        // The redactor must know the value before a response can contain it.
         self.around.redactor.refresh();
         let noted = self.note_use(&name, &host, place).await;
         noted.map_err(|error| format!("the use of the secret {name} cannot be written down: {error}"))?;
@@ -236,12 +242,13 @@ impl Gate for WayOut {
     }
 }
 
-/// Whether programs look the name up and do without: what an address is called, and what the cell itself is.
+/// Returns true for names that programs look up without needing them: names for the reverse lookup
+/// of addresses, and the cell's own host name.
 fn is_asked_by_habit(name: &str) -> bool {
     name == sandbox::HOST_NAME || name.rsplit('.').next() == Some("arpa")
 }
 
-/// What covers secrets in an answer.
+/// Redactor of secrets in a response.
 struct Answer(Pieces);
 
 impl Cover for Answer {
@@ -254,7 +261,8 @@ impl Cover for Answer {
     }
 }
 
-/// Finds the addresses of names as the system does, but for those that mean this machine (RFC 6761, section 6.3).
+/// Resolver that finds the addresses of names as the system does, except for names that mean this
+/// machine (RFC 6761, section 6.3).
 pub(crate) struct Names;
 
 impl Resolve for Names {
@@ -266,7 +274,7 @@ impl Resolve for Names {
     }
 }
 
-/// Which addresses the host may lead to.
+/// Returns the permission for the addresses to which the host may resolve.
 fn permission(policy: Arc<Policy>, host: String, port: u16) -> Permission {
     Permission::judged(move |address| match policy.address_verdict(&host, address, port) {
         AddressVerdict::Denied => Some(false),

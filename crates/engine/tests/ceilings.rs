@@ -1,4 +1,5 @@
-//! Calls on behalf of another caller, and levels that depend on arguments, tried with a tool that does more than it plans.
+//! Tests of calls on behalf of another caller, and of levels that depend on arguments, with a tool
+//! that does more than it plans.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,25 +30,25 @@ use tool::{
     Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
 };
 
-/// Plans what it is told to plan, and does what it is told to do.
+/// Tool that plans and does what its arguments ask for.
 struct Obedient;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The effect that it plans: `read`, `write`, `delete`, `run`, `statement` or `change`.
+    /// Planned effect: `read`, `write`, `delete`, `run`, `statement` or `change`.
     plans: String,
-    /// The level that it states; its own where there is none.
+    /// Level that the plan states; the tool's own level by default.
     #[serde(default)]
     level: Option<String>,
-    /// What it does: `write PATH`, `read PATH`, or a line for the shell behind `$ `.
+    /// Action: `write PATH`, `read PATH`, or a shell command after `$ `.
     #[serde(default)]
     does: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Output {
-    /// What came of it.
+    /// Result of the action.
     text: String,
 }
 
@@ -73,7 +74,8 @@ impl Tool for Obedient {
             "read" => Effect::Read { path },
             "write" => Effect::Write { path },
             "delete" => Effect::Delete { path },
-            // `make` is no command that only reads: such a one runs where nothing can be changed and no host be reached.
+            // `make` is no command that only reads. A command that only reads runs where it can
+            // change no file and reach no host.
             line @ ("make" | "ls") => Effect::Run {
                 command: CommandLine::Shell(line.to_owned()),
                 directory: place.workspace.clone(),
@@ -239,7 +241,7 @@ fn a_ceiling_without_writing_holds_for_the_plan_the_roots_and_the_cell() {
         names
     };
     assert_eq!(names(), ["a.txt", "private"]);
-    // The control: the same calls of the caller itself.
+    // The control: the same calls by the caller itself.
     assert_eq!(code(&bench.call(&bench.caller, rogue)), None);
     let output = said(&bench.call(&bench.caller, line));
     assert!(output.contains("by-command.txt"), "{output}");
@@ -292,7 +294,7 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
         ..Ceiling::default()
     });
     assert_eq!(reached(&silent).0, "");
-    // The control: the same calls of the caller itself.
+    // The control: the same calls by the caller itself.
     assert_eq!(reached(&bench.caller).0, "ab");
     assert_eq!(server.seen().len(), 3);
 }
@@ -315,7 +317,7 @@ fn only_callers_that_may_reach_the_same_hosts_share_a_network() {
     assert_eq!(first, network(&soon).0, "what else bounds it makes no difference");
     assert_ne!(first, network(&other).0);
     assert_ne!(first, network(&Ceiling::default()).0);
-    // The number of networks is bounded, and who comes too late is told.
+    // The number of networks is bounded, and a caller that comes too late gets a warning.
     let mut told = String::new();
     for _ in 0..20 {
         told = network(&Ceiling::default().with_policy(rules(r#"{"allowed_hosts": ["a.example"]}"#))).1;
@@ -328,7 +330,7 @@ fn only_callers_that_may_reach_the_same_hosts_share_a_network() {
 fn no_chain_of_callers_climbs() {
     let bench = Bench::new(Mode::FullAuto);
     let child = bench.under(&reader());
-    // It asks for everything for the next one.
+    // The child asks for unbounded permissions for the grandchild.
     let grandchild = child.on_behalf(SessionId("grandchild".to_owned()), &Ceiling::default());
     assert_eq!(grandchild.ceiling, child.ceiling);
     let result = bench.call(&grandchild, json!({"plans": "write", "does": "write x"}));
@@ -349,19 +351,20 @@ fn what_has_expired_or_may_not_ask_is_refused_and_nobody_is_asked() {
     let silent = Ceiling { may_ask: false, ..Ceiling::default() };
     let write = json!({"plans": "write"});
     assert_eq!(code(&bench.call(&bench.under(&silent), write.clone())), Some(Code::Permission));
-    // The control: who may ask gets an approval that can be given later.
+    // The control: a caller that may ask gets an approval that can be given later.
     assert_eq!(code(&bench.call(&bench.under(&Ceiling::default()), write)), Some(Code::Approval));
 }
 
 #[test]
 fn levels_follow_the_arguments_and_never_fall_below_what_is_done() {
     for (mode, plans, level, expected) in [
-        // As the source says of statements: changing data asks as a write does, removing it as a deletion does.
+        // The source defines this: a statement that changes data asks like a write, one that
+        // removes data like a deletion.
         (Mode::SmartAuto, "insert", None, "moderate"),
         (Mode::SmartAuto, "delete", Some("destructive"), "destructive"),
-        // A system folder of the knowledge base.
+        // A write to a system folder of the knowledge base.
         (Mode::FullAuto, "write", Some("critical"), "critical"),
-        // A tool cannot call a write safe, nor a change of Handfast anything but critical.
+        // A tool cannot rate a write as safe, or a change of Handfast as less than critical.
         (Mode::SmartAuto, "write", Some("safe"), "moderate"),
         (Mode::SmartAuto, "ls", Some("safe"), "moderate"),
         (Mode::FullAuto, "change", Some("safe"), "critical"),
@@ -378,7 +381,7 @@ fn levels_follow_the_arguments_and_never_fall_below_what_is_done() {
         // A safe call passes, and so does a command that only reads.
         let passes = expected == "safe" || plans == "ls";
         assert_eq!(asked, (!passes).then_some(Code::Approval), "{arguments}");
-        // A ceiling on the level goes by the level that counts.
+        // A ceiling on the level applies to the final level.
         let low = bench.under(&Ceiling { level: Level::Safe, ..Ceiling::default() });
         let denied = (expected != "safe").then_some(Code::Permission);
         assert_eq!(code(&bench.call(&low, arguments.clone())), denied, "{arguments}");

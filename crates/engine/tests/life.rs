@@ -1,4 +1,4 @@
-//! The layers around a call, tried through the engine with tools made for the purpose.
+//! Tests of the layers around a call, through the engine and with tools made for the purpose.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ use tool::{
     Tool, ToolError,
 };
 
-/// A tool that does as it is told and counts how often.
+/// Tool that follows its arguments and counts its runs.
 struct Probe {
     runs: Arc<AtomicU32>,
     reads: bool,
@@ -36,16 +36,16 @@ struct Probe {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// What it plans to write, or to read.
+    /// Path that the tool plans to write or to read.
     path: String,
-    /// What happens.
+    /// Action of the run.
     #[serde(default)]
     then: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Output {
-    /// What was said.
+    /// Text of the result.
     text: String,
 }
 
@@ -106,7 +106,7 @@ impl Probe {
         match args.then.as_str() {
             "panic" => panic!("as told"),
             "wait" => {
-                // Until the stop comes, as a tool in a loop does.
+                // Runs until the stop is requested, as a tool with a loop does.
                 while context.stop.requested().is_none() {
                     std::thread::yield_now();
                 }
@@ -120,12 +120,12 @@ impl Probe {
     }
 }
 
-/// Gives answers in turn, and keeps the questions.
+/// Asker that gives scripted answers in turn, and keeps the questions.
 #[derive(Default)]
 struct Script {
     answers: Mutex<VecDeque<Answer>>,
     asked: Mutex<Vec<Approval>>,
-    /// What happens while the question waits.
+    /// Action while the question waits.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -136,7 +136,7 @@ impl Asker for Script {
             meanwhile();
         }
         let answer = self.answers.lock().unwrap().pop_front().map(|answer| match answer {
-            // Of the same reach as the script says.
+            // The offer with the same reach as the script's.
             Answer::Lease { offer, by } => {
                 let offered = approval.offers.iter().find(|offered| offered.scope == offer.scope).cloned();
                 Answer::Lease { offer: offered.unwrap_or(offer), by }
@@ -147,7 +147,7 @@ impl Asker for Script {
     }
 }
 
-/// Keeps what is reported.
+/// Progress receiver that keeps the reports.
 #[derive(Default)]
 struct Reports(Mutex<Vec<String>>);
 
@@ -232,7 +232,7 @@ impl Bench {
         runtime().block_on(self.engine.call(self.request(tool, arguments)))
     }
 
-    /// What the audit says of calls. The rows of the questions about them stand apart.
+    /// Returns the audit rows of calls, without the rows of the questions about them.
     fn rows(&self) -> Vec<Recorded> {
         let rows = self.store.audit().list(&Filter::default()).unwrap();
         rows.into_iter().filter(|row| !row.row.tool.starts_with("approval_")).collect()
@@ -278,7 +278,7 @@ fn yes_once_covers_one_call_and_yes_for_the_session_the_same_effects() {
         assert_eq!(result.meta.decision.as_deref(), Some("check"));
     }
     assert_eq!(bench.asker.asked.lock().unwrap().len(), 2);
-    // Another file is another question, and nobody answers it.
+    // Another file leads to another question, which gets no answer.
     let result = bench.call("probe_write", json!({"path": "b.txt"}));
     assert_eq!(code(&result), Some(Code::Approval));
     assert!(result.error().unwrap().approval_id.is_some());
@@ -378,7 +378,8 @@ fn a_read_is_recalled_only_where_the_caller_opted_in_and_nothing_changed() {
         runtime().block_on(bench.engine.call(request))
     };
     assert!(!read(true).meta.cached);
-    // Kept only when a later change would certainly show, which takes a few ticks of the clock.
+    // The cache keeps a result only if a later change would certainly show, which takes a few ticks
+    // of the clock.
     while !read(true).meta.cached {}
     assert!(!read(false).meta.cached);
     assert!(bench.call("probe_write", json!({"path": "b"})).ok());

@@ -1,4 +1,4 @@
-//! A runtime that goes on forgets what was kept for too long, behind its answers.
+//! Tests that a long-lived runtime prunes expired files after its responses.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use tool::{
     SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
 };
 
-/// A clock that tests set.
+/// Clock that tests set.
 struct Advancing(AtomicI64);
 
 impl Clock for Advancing {
@@ -30,7 +30,7 @@ impl Clock for Advancing {
     }
 }
 
-/// Writes a file, each time another content.
+/// Tool that writes a file with different content each time.
 struct Write(Mutex<u32>);
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ struct Args {}
 
 #[derive(Serialize, JsonSchema)]
 struct Output {
-    /// How often.
+    /// Number of writes.
     times: u32,
 }
 
@@ -153,6 +153,6 @@ fn what_is_too_old_goes_behind_a_change_and_not_behind_each() {
         }
         engine.shutdown().await;
     });
-    // The first two calls added one each; behind the third, only the newest hundred stayed.
+    // The first two calls added one each; after the third, the newest hundred remained.
     assert_eq!((&seen[..2], left()), (&[151, 152][..], 100));
 }

@@ -1,11 +1,12 @@
-//! Hosts and URLs in the one form in which they are judged, looked up and dialled; and which addresses belong to the public
-//! internet.
+//! Hosts and URLs in the single form in which they are judged, resolved and dialled; and the
+//! classification of public addresses.
 //!
-//! What is written in a way that two programs could read differently is refused and not repaired: an address in decimal, octal or
-//! hexadecimal, user information, a percent sign or a backslash in a host, control characters anywhere. A name of other letters than
-//! ASCII becomes the name that DNS knows (`xn--…`), so that a look-alike is seen as what it is.
+//! A text that two programs could read differently is refused, not repaired. Examples are an
+//! address in decimal, octal or hexadecimal, user information, a percent sign or a backslash in a
+//! host, and control characters anywhere. A non-ASCII name becomes its DNS form (`xn--…`), so that
+//! a look-alike is visible as a different name.
 //!
-//! Nothing is looked up here.
+//! This module resolves no names.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,65 +17,66 @@ mod public;
 
 pub use public::is_public;
 
-/// The longest host name that DNS takes (RFC 1035, section 2.3.4), without its final dot.
+/// Maximum length of a host name in DNS (RFC 1035, section 2.3.4), without its final dot.
 const LONGEST_NAME: usize = 253;
-/// The longest part of a name between dots (RFC 1035, section 2.3.4).
+/// Maximum length of a label, the part of a name between dots (RFC 1035, section 2.3.4).
 const LONGEST_LABEL: usize = 63;
-/// Bytes of a URL at most: what servers and proxies take (RFC 9110, section 4.1, asks for 8,000).
+/// Maximum length of a URL, in bytes. Servers and proxies accept this much; RFC 9110, section 4.1,
+/// asks for 8,000.
 pub const LONGEST_URL: usize = 16 * 1024;
 
-/// Why a host or a URL is refused. Never holds user information, which may be a password.
+/// Reason why a host or a URL is refused. Never contains user information, which may be a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// No host at all.
+    /// Empty host.
     #[error("there is no host")]
     Empty,
-    /// A control character, a space or a NUL.
+    /// Control character, space or NUL.
     #[error("it holds the character {character:?}, which no address has")]
     Character {
-        /// The first one.
+        /// First offending character.
         character: char,
     },
-    /// `user@host`, by which a host looks like another one.
+    /// User information (`user@host`), which can make one host look like another.
     #[error("it holds user information before an `@`; credentials go into a header")]
     UserInformation,
-    /// An IPv4 address that is not written as four decimal numbers.
+    /// IPv4 address that is not written as four decimal numbers.
     #[error("it spells the address {address} in another way than {address}")]
     Spelling {
-        /// What the URL standard reads it as.
+        /// Address that the URL standard reads from the text.
         address: Ipv4Addr,
     },
-    /// No name that DNS takes and no address.
+    /// Text that is neither a DNS name nor an address.
     #[error("{host:?} is no host name and no address")]
     Host {
-        /// As it was given, its beginning.
+        /// Beginning of the host, as given.
         host: String,
     },
-    /// Neither `http` nor `https`.
+    /// Scheme other than `http` and `https`.
     #[error("its scheme is not `http` and not `https`")]
     Scheme,
-    /// No URL for another reason.
+    /// Text that is not a URL for another reason.
     #[error("it is no URL: {reason}")]
     Url {
-        /// Why.
+        /// Explanation of the URL parser.
         reason: String,
     },
-    /// Beyond [`LONGEST_URL`].
+    /// URL longer than [`LONGEST_URL`].
     #[error("it is longer than {LONGEST_URL} bytes")]
     Long,
 }
 
-/// A host in its one form.
+/// A host in normal form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
-    /// A name as DNS has it: ASCII, lower case, without its final dot.
+    /// A DNS name: ASCII, lower case, without its final dot.
     Name(String),
-    /// An address. An IPv4 address that was written inside an IPv6 one (`::ffff:1.2.3.4`) is one of IPv4.
+    /// An IP address. An IPv4-mapped IPv6 address (`::ffff:1.2.3.4`) is stored as IPv4.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads a host as a URL spells it, with or without the brackets of an IPv6 address.
+    /// Parses a host as a URL spells it, with or without the brackets of an IPv6 address.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -108,7 +110,7 @@ impl Host {
                 |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
             (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(plain) && !label.starts_with('-')
         };
-        // What begins like a hexadecimal number is read as an address by some, and as a name by others.
+        // Some programs read a name whose last label begins like a hexadecimal number as an address.
         let is_number_to_some = name.rsplit('.').next().is_some_and(|last| last.starts_with("0x"));
         if name.len() > LONGEST_NAME || is_number_to_some || !name.split('.').all(is_label) {
             return Err(wrong());
@@ -116,13 +118,13 @@ impl Host {
         Ok(Self::Name(name.to_owned()))
     }
 
-    /// Whether this is a name that by RFC 6761 means this machine.
+    /// Returns true if the name means this machine by RFC 6761.
     pub fn is_localhost(&self) -> bool {
         matches!(self, Self::Name(name) if name == "localhost" || name.ends_with(".localhost"))
     }
 }
 
-/// Without brackets.
+/// Writes the host without brackets.
 impl fmt::Display for Host {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -132,7 +134,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// A URL of HTTP that was understood in one way.
+/// An HTTP or HTTPS URL that has exactly one reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     url: Url,
@@ -141,7 +143,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads an absolute URL. Its fragment, which is never sent, is left out.
+    /// Parses an absolute URL and drops its fragment, which is never sent.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -152,7 +154,7 @@ impl Target {
         Self::of(url, written.ok_or_else(|| unreadable("`//` is missing behind its scheme"))?)
     }
 
-    /// Where a `Location` of an answer of this target leads.
+    /// Resolves the `Location` of a response from this target.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -169,7 +171,7 @@ impl Target {
         }
     }
 
-    /// Checks that `url` has the host that `written`, the text from its authority on, begins with.
+    /// Checks that `written`, the text from the authority on, begins with the host of `url`.
     fn of(url: Url, written: &str) -> Result<Self, AddressError> {
         if !["http", "https"].contains(&url.scheme()) {
             return Err(AddressError::Scheme);
@@ -188,22 +190,22 @@ impl Target {
         Ok(Self { url: without_fragment(url), host, port })
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The TCP port, that of the scheme where none is named.
+    /// Returns the TCP port; the default port of the scheme if the URL names none.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether it is encrypted.
+    /// Returns true for `https`.
     pub fn is_tls(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// The same with another query, which is percent-encoded as far as it has to be.
+    /// Returns this target with another query, percent-encoded as required.
     #[must_use]
     pub fn with_query(&self, query: &str) -> Self {
         let mut url = self.url.clone();
@@ -211,12 +213,12 @@ impl Target {
         Self { url, ..self.clone() }
     }
 
-    /// The path with its query, as it is sent.
+    /// Returns the path and the query as they are sent.
     pub fn path_and_query(&self) -> &str {
         &self.url[url::Position::BeforePath..url::Position::AfterQuery]
     }
 
-    /// The host with its port as it stands in the header `Host`: without a port that is the scheme's own.
+    /// Returns the host and port as written in the `Host` header, without the default port of the scheme.
     pub fn authority(&self) -> String {
         let host = match &self.host {
             Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -226,26 +228,27 @@ impl Target {
         if self.port == own { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether credentials that were meant for one may go to the other: scheme, host and port are the same.
+    /// Returns true if scheme, host and port are equal, so that credentials for one target may go
+    /// to the other.
     pub fn has_origin_of(&self, other: &Self) -> bool {
         (self.is_tls(), &self.host, self.port) == (other.is_tls(), &other.host, other.port)
     }
 }
 
-/// In its one form.
+/// Writes the URL in normal form.
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}://{}{}", self.url.scheme(), self.authority(), self.path_and_query())
     }
 }
 
-/// The text, where no parser would drop or turn one of its characters.
+/// Returns the text if no URL parser would drop or change one of its characters.
 fn checked(text: &str) -> Result<&str, AddressError> {
     if text.len() > LONGEST_URL {
         return Err(AddressError::Long);
     }
     plain_characters(text)?;
-    // The URL standard takes a backslash for a slash, and other readers do not.
+    // The URL standard reads a backslash as a slash; other parsers do not.
     let before_query = text.split(['?', '#']).next().unwrap_or_default();
     if before_query.contains('\\') {
         return Err(AddressError::Character { character: '\\' });

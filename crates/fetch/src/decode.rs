@@ -1,59 +1,60 @@
-//! Bodies as they were before they were compressed for the way, never larger than was asked for.
+//! Decompression of bodies within a size limit.
 //!
-//! What is small on the way and huge afterwards is let go where it passes its limit, before it is in memory.
+//! A decompression bomb is dropped as soon as its output passes the limit, before the output is in memory.
 
 use std::io::{self, Write};
 
 use brotli_decompressor::DecompressorWriter;
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// What a server may answer in, for `Accept-Encoding`.
+/// Content codings that servers may use, as the value of `Accept-Encoding`.
 pub const ACCEPTED: &str = "gzip, br, zstd, deflate";
-/// The largest window of zstd, as a power of two: what RFC 9659 lets a server use.
+/// Largest zstd window, as a power of two: the maximum that RFC 9659 allows a server.
 const ZSTD_WINDOW: u32 = 23;
-/// Bytes that are decompressed at a time, and what at most may come of them: more is no page but a bomb.
+/// Bytes that are decompressed at a time, and the maximum output of one such step. A larger output
+/// is a decompression bomb.
 const STEP: usize = 16 * 1024;
 const MOST_OF_A_STEP: u64 = 64 * 1024 * 1024;
-/// Bytes between the decompressor of brotli and what it writes to.
+/// Buffer between the brotli decompressor and its output, in bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// Why a body cannot be had.
+/// Reason why a body cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// It was compressed in a way that was not asked for.
+    /// The body has an encoding that was not requested.
     #[error("the body is encoded as {encoding:?}, which was not asked for")]
     Unknown {
-        /// How.
+        /// Value of `Content-Encoding`, at most 100 characters.
         encoding: String,
     },
-    /// It is larger than was asked for.
+    /// The body exceeds the limit.
     #[error("the body is larger than {limit} bytes")]
     Large {
-        /// The limit.
+        /// Limit in bytes.
         limit: u64,
     },
-    /// It is not what it says.
+    /// The body is not valid in its declared encoding.
     #[error("the body is no valid {encoding}")]
     Broken {
-        /// What it says.
+        /// Declared encoding.
         encoding: &'static str,
-        /// Why.
+        /// Error of the decompressor.
         #[source]
         source: io::Error,
     },
 }
 
-/// Takes a body apart, piece by piece.
+/// Decodes a body piece by piece.
 pub struct Decoder {
     how: How,
     limit: u64,
-    /// Bytes that may still come out.
+    /// Bytes that may still be output.
     left: u64,
 }
 
 enum How {
     Plain,
-    /// Servers mean zlib's format or the bare one, and the first byte tells which.
+    /// `deflate` means zlib's format to some servers and raw deflate to others; the first byte tells which.
     Undecided,
     Coded(&'static str, Box<dyn Coding>),
 }
@@ -61,7 +62,7 @@ enum How {
 /// A decompressor over a [`Sink`].
 trait Coding: Write + Send {
     fn sink(&mut self) -> &mut Sink;
-    /// Says that nothing more comes.
+    /// Finishes the stream at the end of the input.
     fn end(&mut self) -> io::Result<()>;
 }
 
@@ -115,7 +116,7 @@ impl Coding for zstd::stream::write::Decoder<'static, Sink> {
     }
 }
 
-/// Takes what comes out, up to a limit.
+/// Collects output up to a limit.
 #[derive(Default)]
 struct Sink {
     out: Vec<u8>,
@@ -141,10 +142,10 @@ impl Write for Sink {
 }
 
 impl Decoder {
-    /// For a body whose `Content-Encoding` says this, and that may have `limit` bytes when it is decoded.
+    /// Creates a decoder for this `Content-Encoding` that outputs at most `limit` bytes.
     ///
     /// # Errors
-    /// [`DecodeError::Unknown`], [`DecodeError::Broken`] where the decompressor cannot be made.
+    /// [`DecodeError::Unknown`]; [`DecodeError::Broken`] if the decompressor cannot be created.
     pub fn new(encoding: &str, limit: u64) -> Result<Self, DecodeError> {
         let codings = encoding.split(',').map(str::trim).filter(|coding| !coding.is_empty());
         let codings: Vec<String> =
@@ -169,19 +170,19 @@ impl Decoder {
         Ok(Self { how, limit, left: limit })
     }
 
-    /// Whether what goes in comes out as it is.
+    /// Returns true if the body is passed through unchanged.
     pub fn is_plain(&self) -> bool {
         matches!(self.how, How::Plain)
     }
 
-    /// The next piece of the body, decoded as far as the server meant it to be readable by now.
+    /// Decodes the next piece of the body, up to the last point that the server flushed.
     ///
     /// # Errors
     /// [`DecodeError::Large`], [`DecodeError::Broken`].
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, DecodeError> {
         if let (How::Undecided, Some(first)) = (&self.how, piece.first()) {
-            // RFC 1950: the lower half of the first byte is 8, and the window has at most 2^15 bytes. No block of RFC 1951 that
-            // an encoder writes first begins so.
+            // RFC 1950: the lower half of the first byte is 8, and the window has at most 2^15
+            // bytes. No encoder starts a raw deflate stream (RFC 1951) with such a byte.
             let is_zlib = first & 0x0f == 8 && first >> 4 <= 7;
             let coding: Box<dyn Coding> = if is_zlib {
                 Box::new(ZlibDecoder::new(Sink::default()))
@@ -199,17 +200,17 @@ impl Decoder {
         for step in piece.chunks(STEP) {
             out.extend(through(encoding, coding.as_mut(), &mut self.left, limit, |coding| {
                 coding.write_all(step)?;
-                // What can be known of a stream by now must not wait for what comes next.
+                // Flush, so that decoded output never waits for the next input.
                 coding.flush()
             })?);
         }
         Ok(out)
     }
 
-    /// The rest, when the body has ended.
+    /// Returns the remaining output after the end of the body.
     ///
     /// # Errors
-    /// As [`Decoder::push`].
+    /// The errors of [`Decoder::push`].
     pub fn finish(mut self) -> Result<Vec<u8>, DecodeError> {
         match &mut self.how {
             How::Plain | How::Undecided => Ok(Vec::new()),
@@ -220,7 +221,7 @@ impl Decoder {
     }
 }
 
-/// What comes out of one step, counted.
+/// Runs one step and returns its output, counted against the limit.
 fn through(
     encoding: &'static str,
     coding: &mut dyn Coding,
@@ -267,7 +268,7 @@ mod tests {
                 encoder.finish().unwrap()
             }
             "zstd" => zstd::encode_all(content, 3).unwrap(),
-            // A stream of one block that is not compressed (RFC 7932, section 9.2), and the empty last one.
+            // A stream of one uncompressed block (RFC 7932, section 9.2), followed by the empty last block.
             "br" => {
                 let mut stream = vec![0x0c];
                 let length = u32::try_from(content.len() - 1).unwrap();
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// `one two three `, five hundred times, by the reference encoder at its best.
+    /// `one two three ` repeated 500 times, from the reference encoder at its best compression.
     const BY_BROTLI: &[u8] = &[
         0x1b, 0x57, 0x1b, 0xf8, 0x1d, 0x09, 0x36, 0x4e, 0x76, 0x6d, 0x9e, 0x85, 0x84, 0x35, 0x48, 0xd9, 0x9b,
         0x9c, 0xa0, 0x4b, 0x34, 0xb7, 0xbb, 0x78, 0x30, 0x1e, 0x80, 0x60, 0x02, 0xa0, 0xe4, 0xb0, 0x02,

@@ -1,8 +1,9 @@
-//! From a host to a connection: the name is looked up once, every address that it leads to is checked, and exactly these addresses
-//! are dialled.
+//! Connections to hosts: a name is resolved once, every resulting address is checked, and only
+//! these addresses are dialled.
 //!
-//! A name that leads to the public internet and to a private network at once is refused as a whole: which of the two is met would
-//! be for whoever owns the name to say. Looking it up again, for the connection, is what DNS rebinding lives from.
+//! A name that resolves to both public and private addresses is refused as a whole. Otherwise the
+//! owner of the name would decide which of them is reached. A second look-up for the connection
+//! would permit DNS rebinding.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,61 +16,62 @@ use tokio::time::{sleep_until, timeout_at};
 
 use crate::address::{Host, is_public};
 
-/// How long one address has before the next is tried beside it (RFC 8305, section 5).
+/// Delay before the next address is tried in parallel (RFC 8305, section 5).
 const NEXT_AFTER: Duration = Duration::from_millis(250);
-/// Addresses of a name that are dialled at most; more are checked and left alone.
+/// Maximum number of addresses of a name that are dialled. Further addresses are checked and not dialled.
 const MOST_DIALLED: usize = 8;
 
-/// Why there is no connection.
+/// Reason why no connection was made.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// The name leads nowhere.
+    /// The name does not resolve.
     #[error("the name {host} cannot be looked up")]
     Unknown {
-        /// The name.
+        /// Name that was looked up.
         host: String,
-        /// Why.
+        /// Error of the resolver.
         #[source]
         source: io::Error,
     },
-    /// The host is, or leads to, an address that is denied, or is not of the public internet and was not permitted.
+    /// The host is, or resolves to, an address that the policy denies, or a non-public address
+    /// without permission.
     #[error("{host} leads to {address}, which is not of the public internet, or is denied")]
     NotPublic {
-        /// The host.
+        /// Requested host.
         host: String,
-        /// The first such address.
+        /// First refused address.
         address: IpAddr,
     },
-    /// The host is, or leads to, an address of the public internet, and what is sent may be read by nobody on the way.
+    /// The host is, or resolves to, a public address, and the request must not be sent there unencrypted.
     #[error("{host} leads to {address}, of the public internet, where http can be read on the way")]
     Readable {
-        /// The host.
+        /// Requested host.
         host: String,
-        /// The first such address.
+        /// First refused address.
         address: IpAddr,
     },
-    /// No address takes the connection.
+    /// All connection attempts failed.
     #[error("{host} cannot be reached at {address}")]
     Unreachable {
-        /// The host.
+        /// Requested host.
         host: String,
-        /// The address that failed last.
+        /// Address that failed last.
         address: SocketAddr,
-        /// Why.
+        /// Error of the last attempt.
         #[source]
         source: io::Error,
     },
-    /// The deadline passed first.
+    /// The deadline passed.
     #[error("{host} did not take the connection in time")]
     Late {
-        /// The host.
+        /// Requested host.
         host: String,
     },
 }
 
-/// What finds the addresses of a name.
+/// A resolver of host names.
 pub trait Resolve: Send + Sync {
-    /// All addresses of the name, in the order in which they are preferred.
+    /// Returns all addresses of the name, in order of preference.
     fn addresses(&self, name: &str) -> impl Future<Output = io::Result<Vec<IpAddr>>> + Send;
 }
 
@@ -79,13 +81,14 @@ pub struct System;
 
 impl Resolve for System {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        // As it stands: a final dot would keep it from being found in the file of hosts. Where the system's search domains make
-        // another name of it, what that leads to is checked as well.
+        // Pass the name without a final dot: a final dot would prevent a match in the hosts file.
+        // If the system's search domains change the name, the resulting addresses are checked as
+        // well.
         Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
     }
 }
 
-/// Which addresses may be dialled. Made by whoever asked the policy, for one host and port.
+/// The addresses that may be dialled. Built by the code that asked the policy, for one host and port.
 #[derive(Clone)]
 pub struct Permission {
     judge: Arc<dyn Fn(IpAddr) -> Option<bool> + Send + Sync>,
@@ -93,29 +96,31 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Those of the public internet.
+    /// Permits the addresses of the public internet.
     pub fn public_only() -> Self {
         Self::judged(|_| None)
     }
 
-    /// Those of the public internet, and those of which this says so. An address is given in its one form, an IPv4 address in an
-    /// IPv6 one as IPv4.
+    /// Permits the public internet and the addresses for which `permitted` returns true.
+    /// `permitted` receives addresses in canonical form: an IPv4-mapped IPv6 address arrives as
+    /// IPv4.
     pub fn to(permitted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self::judged(move |address| permitted(address).then_some(true))
     }
 
-    /// As this judges them; where it says nothing, those of the public internet.
+    /// Permits addresses as `judge` decides. If `judge` returns `None`, public addresses are
+    /// permitted and others are not.
     pub fn judged(judge: impl Fn(IpAddr) -> Option<bool> + Send + Sync + 'static) -> Self {
         Self { judge: Arc::new(judge), never_public: false }
     }
 
-    /// Takes the addresses of the public internet away, for what must be readable by nobody on the way.
+    /// Removes the addresses of the public internet, for data that must not be readable in transit.
     #[must_use]
     pub fn never_public(self) -> Self {
         Self { never_public: true, ..self }
     }
 
-    /// Whether the address may be dialled.
+    /// Returns true if the address may be dialled.
     pub fn covers(&self, address: IpAddr) -> bool {
         let is_public = is_public(address.to_canonical());
         (self.judge)(address.to_canonical()).unwrap_or(is_public) && !(self.never_public && is_public)
@@ -130,7 +135,7 @@ impl Permission {
     }
 }
 
-/// Every address of the host, each of which may be dialled.
+/// Returns the addresses of the host, if all of them may be dialled.
 ///
 /// # Errors
 /// [`DialError::Unknown`], [`DialError::NotPublic`], [`DialError::Readable`], [`DialError::Late`].
@@ -158,10 +163,11 @@ pub async fn addresses(
     }
 }
 
-/// A connection to the host, without Nagle's algorithm. Needs a tokio runtime with time and input.
+/// Connects to the host, with Nagle's algorithm disabled. Needs a tokio runtime with time and I/O.
 ///
-/// Addresses are tried in the order of the resolver, the two families by turns, a next one whenever the last has failed or has had
-/// a quarter of a second; the first that answers is taken.
+/// Addresses are tried in the resolver's order, alternating between the two families. The next
+/// attempt starts as soon as the last one fails, or after a quarter of a second. The first
+/// connection wins.
 ///
 /// # Errors
 /// [`DialError`].
@@ -214,7 +220,8 @@ fn unreachable(host: &Host, port: u16, address: Option<SocketAddr>, source: io::
     DialError::Unreachable { host: host.to_string(), address: address.unwrap_or(nowhere), source }
 }
 
-/// The families by turns, the one of the first address first, so that one that is not connected delays nothing for long.
+/// Alternates the address families, starting with that of the first address, so that an unreachable
+/// family causes little delay.
 fn by_turns(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let first_is_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
     let (one, other): (Vec<_>, Vec<_>) =
@@ -238,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers with these, one after the other, and counts how often it is asked.
+    /// A resolver that returns scripted answers in order and counts the questions.
     struct Scripted {
         answers: Vec<Vec<&'static str>>,
         asked: AtomicUsize,
@@ -277,7 +284,7 @@ mod tests {
         run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let port = listener.local_addr().unwrap().port();
-            // What the name leads to when it is asked a second time is where an attacker would have it lead.
+            // A DNS rebinding attacker would redirect the connection with the second answer.
             let resolver = Scripted::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
             let permission = Permission::to(|address| address.is_loopback());
             let stream = dial(&resolver, &name("a.example"), port, &permission, soon()).await.unwrap();

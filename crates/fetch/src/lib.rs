@@ -1,11 +1,12 @@
-//! What goes out to other servers.
+//! HTTP clients for requests to other servers.
 //!
-//! [`Client`] is for what Handfast itself asks, because its user's configuration names the server: the keys of an identity provider,
-//! and to take traces. No tool comes that way. It follows no redirection, which could lead to where nothing is encrypted, and waits as
-//! long as it is let: whoever asks bounds the time.
+//! [`Client`] serves requests of Handfast itself to servers from the user's configuration: the keys
+//! of an identity provider, and the collector of traces. No tool uses it. The client follows no
+//! redirection, which could lead to an unencrypted server, and has no timeout: callers bound the
+//! time.
 //!
-//! [`web::Web`] is for what tools ask of any server, on addresses that were checked ([`address`], [`dial`]), with bodies that are
-//! bounded ([`decode`]).
+//! [`web::Web`] serves requests of tools to any server. Its addresses are checked ([`address`],
+//! [`dial`]) and its bodies bounded ([`decode`]).
 
 pub mod address;
 pub mod decode;
@@ -31,38 +32,39 @@ pub use hyper::header::{
 pub use hyper::{HeaderMap, Method, Uri};
 pub use rustls::pki_types::CertificateDer;
 
-/// A larger answer is an error, in bytes, unless whoever asks expects one.
+/// Default maximum size of a response body, in bytes. A larger body is an error unless the caller
+/// raises the limit.
 const LARGEST: usize = 1024 * 1024;
 
-/// A client for one URL. Needs a tokio runtime around its requests.
+/// A client for one URL. Its requests need a tokio runtime.
 pub struct Client {
     url: Uri,
     pooled: Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>,
     largest: usize,
 }
 
-/// What a server answered.
+/// A response, with its whole body.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status of HTTP.
+    /// HTTP status code.
     pub status: u16,
-    /// What it says of when to ask again, in seconds.
+    /// Value of `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
-    /// The body.
+    /// Body of the response.
     pub body: Vec<u8>,
 }
 
 impl Client {
-    /// A client that trusts the certificates of this system.
+    /// Creates a client that trusts the certificates of this system.
     ///
     /// # Errors
-    /// Where it is needed for this URL and they cannot be read.
+    /// An error if the URL needs the system's certificates and they cannot be read.
     pub fn new(url: Uri) -> io::Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?;
-        // Certificates take a megabyte of memory.
+        // Load certificates for https only: they take a megabyte of memory.
         let tls = if url.scheme_str() == Some("https") {
             tls.with_native_roots()?
         } else {
@@ -77,30 +79,30 @@ impl Client {
         Ok(Self { url, pooled, largest: LARGEST })
     }
 
-    /// The same, taking answers of up to so many bytes in place of a megabyte.
+    /// Raises or lowers the maximum size of a response body, in bytes. The default is one megabyte.
     #[must_use]
     pub fn taking(mut self, largest: usize) -> Self {
         self.largest = largest;
         self
     }
 
-    /// Where it asks.
+    /// Returns the URL of this client.
     pub fn url(&self) -> &Uri {
         &self.url
     }
 
-    /// Asks for what is there.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// Where there is no answer, or one that is too large. That the server refuses is an answer.
+    /// An error if no response arrives, or if its body is too large. A refusal by the server is a response.
     pub async fn get(&self) -> io::Result<Answer> {
         self.ask(Request::new(Full::default())).await
     }
 
-    /// Sends something.
+    /// Sends a POST request.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// The errors of [`Client::get`].
     pub async fn post(
         &self,
         headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
@@ -124,7 +126,8 @@ impl Client {
     }
 }
 
-/// A header's name and value as they are sent; none where they cannot stand in a head. No log shows the value.
+/// Parses the name and value of a header; `None` if HTTP permits them in no header. The value is
+/// marked sensitive, so that no log shows it.
 pub fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
     let name = HeaderName::try_from(name).ok()?;
     let mut value = HeaderValue::try_from(value).ok()?;
@@ -132,7 +135,8 @@ pub fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name, value))
 }
 
-/// What went wrong, down to its cause: the client's own words say only that the connection failed.
+/// Returns the message of the innermost cause. The client's own message says only that the
+/// connection failed.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,8 @@
-//! Requests of tools to servers that anybody may have named: each connection goes to an address that was checked, and is used again
-//! only by who may reach it.
+//! HTTP requests of tools to arbitrary servers. Each connection goes to a checked address, and is
+//! reused only by requests that may dial that address.
 //!
-//! It follows no redirection and tries nothing twice: whoever asks decides on both. It knows no policy and no tool.
+//! The client follows no redirection and retries nothing: the caller decides on both. The client
+//! knows no policy and no tool.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,58 +27,58 @@ use crate::web::pool::{Pool, Sender};
 
 mod pool;
 
-/// Bytes of the head of an answer at most.
+/// Maximum size of a response head, in bytes.
 const LARGEST_HEAD: usize = 128 * 1024;
-/// Bytes that a server may send of one stream of HTTP/2 before they are read.
+/// Flow-control window of one HTTP/2 stream: bytes that a server may send before they are read.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// No connection.
+    /// Connecting failed.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// No encryption: the server's certificate is not good, or it speaks no TLS.
+    /// TLS failed: the server's certificate is invalid, or the server does not speak TLS.
     #[error("no encrypted connection to {host}: {reason}")]
     Tls {
-        /// The host.
+        /// Requested host.
         host: String,
-        /// What is wrong.
+        /// Description of the failure.
         reason: String,
     },
     /// The certificates of this system cannot be read.
     #[error("the certificates that this system trusts cannot be read: {reason}")]
     Authorities {
-        /// Why.
+        /// Error of the certificate store.
         reason: String,
     },
     /// The deadline passed.
     #[error("{host} did not answer in time")]
     Late {
-        /// The host.
+        /// Requested host.
         host: String,
-        /// Whether the request may have reached the server.
+        /// True if the request may have reached the server.
         sent: bool,
     },
-    /// What came is no HTTP, or the connection broke off.
+    /// The server's data is not HTTP, or the connection broke off.
     #[error("the exchange with {host} failed: {reason}")]
     Broken {
-        /// The host.
+        /// Requested host.
         host: String,
-        /// What went wrong.
+        /// Description of the failure.
         reason: String,
-        /// Whether the request may have reached the server.
+        /// True if the request may have reached the server.
         sent: bool,
     },
 }
 
 impl WebError {
-    /// Whether the server may have done what it was asked for.
+    /// Returns true if the server may have processed the request.
     pub fn may_have_acted(&self) -> bool {
         matches!(self, Self::Late { sent: true, .. } | Self::Broken { sent: true, .. })
     }
 
-    /// Whether the same may go well a moment later.
+    /// Returns true if a retry of the request may succeed a moment later.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Broken { .. } | Self::Dial(DialError::Unreachable { .. }))
     }
@@ -86,47 +87,47 @@ impl WebError {
 /// A request.
 #[derive(Clone)]
 pub struct Ask {
-    /// Where to.
+    /// URL of the request.
     pub target: Target,
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// The headers, without those that are about the connection and the body's length.
+    /// Headers, without those about the connection and the length of the body.
     pub headers: HeaderMap,
-    /// The body; empty where there is none.
+    /// Body; empty if the request has none.
     pub body: Bytes,
-    /// Which addresses may be dialled.
+    /// Addresses that may be dialled.
     pub permission: Permission,
-    /// Until when the answer's head must be there, and its body.
+    /// Time by which the head and the body of the response must have arrived.
     pub deadline: Instant,
 }
 
-/// An answer, its body still on the way.
+/// A response whose body is still in transit.
 pub struct Answer {
-    /// The status.
+    /// HTTP status code.
     pub status: u16,
-    /// What stands behind it: the server's own words, or the usual ones where it sent none.
+    /// Reason phrase: the server's own, or the standard phrase if the server sent none.
     pub reason: String,
     /// The headers.
     pub headers: HeaderMap,
     body: Incoming,
     host: String,
     deadline: Instant,
-    /// Gives the connection back when the body has ended.
+    /// Returns the connection to the pool at the end of the body.
     back: Option<pool::Back>,
 }
 
 impl Answer {
-    /// The value of a header, where it is text and there is exactly one.
+    /// Returns the value of a header that occurs exactly once and is text.
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?.to_str().ok()?;
         values.next().is_none().then_some(value)
     }
 
-    /// The next piece of the body; none at its end.
+    /// Returns the next piece of the body; `None` at its end.
     ///
     /// # Errors
-    /// [`WebError::Late`], [`WebError::Broken`] where it breaks off.
+    /// [`WebError::Late`]; [`WebError::Broken`] if the body breaks off.
     pub async fn piece(&mut self) -> Result<Option<Bytes>, WebError> {
         loop {
             let late = |_| WebError::Late { host: self.host.clone(), sent: true };
@@ -149,9 +150,9 @@ impl Answer {
     }
 }
 
-/// The client of a runtime. Its connections stay open for a while after their use.
+/// The HTTP client of a runtime, with a pool of open connections.
 ///
-/// Needs a tokio runtime with time and input around each request, the same for all of them.
+/// Needs a tokio runtime with time and I/O around each request, the same runtime for all requests.
 pub struct Web {
     authorities: Vec<CertificateDer<'static>>,
     routes: HashMap<(Host, u16), SocketAddr>,
@@ -166,22 +167,23 @@ impl Default for Web {
 }
 
 impl Web {
-    /// A client that trusts the authorities of this system, and these.
+    /// Creates a client that trusts the authorities of this system and `authorities`.
     pub fn trusting(authorities: Vec<CertificateDer<'static>>) -> Self {
         Self { authorities, routes: HashMap::new(), tls: OnceLock::new(), pool: Arc::default() }
     }
 
-    /// The same, which reaches this host and port at this address, without looking the name up. The address is checked as any other.
+    /// Routes connections for this host and port to `to`, without a name look-up. The address is
+    /// checked like any other.
     #[must_use]
     pub fn connecting(mut self, host: Host, port: u16, to: SocketAddr) -> Self {
         self.routes.insert((host, port), to);
         self
     }
 
-    /// The answer to a request.
+    /// Sends a request and returns the response.
     ///
     /// # Errors
-    /// [`WebError`]. That a server refuses is an answer.
+    /// [`WebError`]. A refusal by the server is a response.
     pub async fn send(&self, ask: Ask) -> Result<Answer, WebError> {
         let Ask { target, method, headers, body, permission, deadline } = ask;
         let host = target.host().to_string();
@@ -220,7 +222,8 @@ impl Web {
                         back: Some(pool::Back::new(&self.pool, &target, sender, peer)),
                     });
                 }
-                // The server closed a connection that was open for later; nothing of the request has left.
+                // The server closed a pooled connection before any part of the request was sent, so
+                // a retry is safe.
                 Err((_, Some(unsent))) if !is_new => request = unsent,
                 Err((error, unsent)) => return Err(broken(&host, &error, unsent.is_none())),
             }
@@ -244,7 +247,8 @@ impl Web {
         Ok((shaking.await.map_err(late)??, peer))
     }
 
-    /// Encrypts where the target wants it, and begins HTTP in the version that the server chose.
+    /// Performs the TLS handshake if the target needs one, and starts HTTP in the version that the
+    /// server chose.
     async fn shake(&self, target: &Target, stream: TcpStream) -> Result<Sender, WebError> {
         let host = target.host();
         let failed = |error: hyper::Error| broken(&host.to_string(), &error, false);
@@ -267,7 +271,7 @@ impl Web {
             .initial_stream_window_size(STREAM_WINDOW)
             .max_header_list_size(u32::try_from(LARGEST_HEAD).unwrap_or(u32::MAX));
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // How a connection ends is told to the request that is on it.
+        // The request on a connection gets the error with which the connection ends.
         tokio::spawn(async { drop(connection.await) });
         Ok(Sender::Http2(sender))
     }
@@ -298,7 +302,7 @@ impl Web {
     }
 }
 
-/// Waits, for tools, which know no async runtime.
+/// Sleeps for `time`. For tools, which know no async runtime.
 pub async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -313,10 +317,10 @@ where
     Ok(Sender::Http1(sender))
 }
 
-/// The answer, or the error and, where it has certainly not left, the request.
+/// The response, or the error, with the request if it has certainly not been sent.
 type Sent = Result<Response<Incoming>, (hyper::Error, Option<Request<Full<Bytes>>>)>;
 
-/// What a request begins with, in both versions.
+/// Request line and host, for both HTTP versions.
 struct Line {
     uri: Uri,
     path: Uri,

@@ -1,4 +1,4 @@
-//! The client beside real servers of HTTP/2 and HTTP/1.1.
+//! Tests of the client against real HTTP/2 and HTTP/1.1 servers.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -21,7 +21,7 @@ use testkit::web::Authority;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Says which version it was asked in, what it was asked, and what with.
+/// Responds with the version, URI, host and body of the request.
 async fn said(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let version = request.version();
     let uri = request.uri().to_string();
@@ -31,7 +31,7 @@ async fn said(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infal
     Ok(Response::new(Full::new(format!("{version:?} {uri} {host:?} {body}").into())))
 }
 
-/// A server that offers these protocols, and how many connections it has taken.
+/// Starts a server that offers these protocols. Returns its address and the count of its connections.
 async fn serve(authority: &Authority, protocols: &[&[u8]]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, taken) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));

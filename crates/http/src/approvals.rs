@@ -1,6 +1,6 @@
-//! Questions, and the answers of people: `/v1/approvals`, `/v1/leases`.
+//! Approval requests and the answers of people: `/v1/approvals`, `/v1/leases`.
 //!
-//! Only the user's token gets here, and it makes no calls: who asks cannot answer.
+//! Access requires the user's token, which cannot make calls: the party that asks cannot answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::reply::{self, Reply};
 use crate::sender::Sender;
 use crate::service::Shared;
 
-/// A yes.
+/// Body of an approval.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApproveBody {
@@ -29,7 +29,7 @@ struct ApproveBody {
     seconds: Option<u64>,
 }
 
-/// A no.
+/// Body of a denial.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DenyBody {
@@ -41,7 +41,7 @@ pub(crate) fn of(shared: &Shared) -> Approvals {
     shared.engine.approvals().through(Door::Http)
 }
 
-/// `GET /v1/approvals`: the questions, the newest first.
+/// `GET /v1/approvals`: approval requests, the newest first.
 pub(crate) async fn list(shared: &Shared, query: Option<&str>) -> Reply {
     let all = match all(query) {
         Ok(all) => all,
@@ -104,7 +104,7 @@ pub(crate) async fn deny(shared: &Arc<Shared>, sender: &Sender, id: String, body
     .await
 }
 
-/// `GET /v1/leases`: what is allowed for a time.
+/// `GET /v1/leases`: permissions for a limited time.
 pub(crate) async fn leases(shared: &Shared, query: Option<&str>) -> Reply {
     let all = match all(query) {
         Ok(all) => all,
@@ -114,7 +114,7 @@ pub(crate) async fn leases(shared: &Shared, query: Option<&str>) -> Reply {
     blocking(move || approvals.leases(!all)).await
 }
 
-/// `DELETE /v1/leases/ID`: takes it back.
+/// `DELETE /v1/leases/ID`: revokes a lease.
 pub(crate) async fn revoke(shared: &Shared, sender: &Sender, lease: String) -> Reply {
     let approvals = of(shared);
     let by = sender.named();
@@ -133,7 +133,7 @@ fn all(query: Option<&str>) -> Result<bool, ToolError> {
     Ok(Query::read(query, &["all"])?.parsed("all", "true or false")?.unwrap_or(false))
 }
 
-/// The body of an answer; none at all is an empty one.
+/// Reads the body of an approval or denial. A missing body is an empty object.
 async fn read<T: serde::de::DeserializeOwned>(shared: &Shared, body: Coming) -> Result<T, Reply> {
     let read = shared.room.read(body).await.map_err(|why| reply::unread(&why))?;
     let text: &[u8] = if read.bytes.is_empty() { b"{}" } else { &read.bytes };

@@ -1,4 +1,4 @@
-//! What was done: `/v1/audit`.
+//! Recorded calls: `/v1/audit`.
 
 use engine::{Door, Engine, Filter, Reading, RecordedCall, unreadable};
 use hyper::StatusCode;
@@ -10,10 +10,10 @@ use crate::reply::{self, Reply};
 use crate::sender::Sender;
 use crate::service::Shared;
 
-/// Calls on one page, at most.
+/// Maximum number of calls on one page.
 const MOST_LISTED: u32 = 1_000;
 
-/// `GET /v1/audit`: the newest calls first, and where the next page begins.
+/// `GET /v1/audit`: calls, the newest first, with the start of the next page.
 pub(crate) async fn list(shared: &Shared, sender: &Sender, query: Option<&str>) -> Reply {
     let (filter, limit) = match filter(query) {
         Ok(filter) => filter,

@@ -1,4 +1,4 @@
-//! What requests bring and answers carry: bounded in bytes, and in time.
+//! Bodies of requests and responses, bounded in size and time.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,26 +14,27 @@ use tool::Held;
 
 use crate::patient::Pace;
 
-/// Bytes that the bodies of requests may have in all: eight of the largest.
+/// Total size of all request bodies in memory, in bytes: eight of the largest.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 
-/// Semaphore permits count in this unit, so that their number fits.
+/// Bytes per semaphore permit, so that the number of permits stays within the limit.
 const UNIT: usize = 1024;
 
-/// As much of an answer as is handed out at a time, so that what it holds is given back when nearly all of it was taken.
+/// Bytes of a response that are handed out at a time. A small part makes sure that the response's
+/// resources are released only when nearly all of it was sent.
 const PART: usize = 64 * 1024;
 
-/// How many times the patience a whole body may take.
+/// Maximum time for a whole body, as a multiple of the patience.
 const WHOLE: u32 = 10;
 
-/// A body that is too long is read on, and forgotten, up to this many times the limit: a client that has not written everything
-/// yet would see a broken connection in place of the answer.
+/// A too long body is read and discarded up to this multiple of the limit. Otherwise a client that
+/// is still sending would see a broken connection instead of the response.
 const READ_ON: u64 = 4;
 
-/// Events that may wait for a client to take them.
+/// Maximum number of events that wait for a client.
 const MOST_EVENTS: usize = 64;
 
-/// Where the bodies of requests find room.
+/// Budget for the bodies of requests.
 #[derive(Clone)]
 pub(crate) struct Room {
     bytes: Arc<Semaphore>,
@@ -41,22 +42,22 @@ pub(crate) struct Room {
     patience: Duration,
 }
 
-/// The whole body of a request, and its place.
+/// The whole body of a request, with its share of the budget.
 pub(crate) struct Read {
     pub(crate) bytes: Vec<u8>,
     place: Option<OwnedSemaphorePermit>,
 }
 
-/// Why a body was not read.
+/// Reason why a body was not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It is longer than the limit, in bytes.
+    /// The body is longer than the limit, in bytes.
     TooLong(usize),
-    /// There is no room for it now.
+    /// The budget is exhausted.
     NoRoom,
-    /// It did not come in time.
+    /// The body did not arrive in time.
     TooSlow,
-    /// The client went away, or what it sent is no body.
+    /// The client disconnected, or sent an invalid body.
     Broken,
 }
 
@@ -65,7 +66,7 @@ impl Room {
         Self { bytes: Arc::new(Semaphore::new(MOST_BYTES / UNIT)), limit, patience }
     }
 
-    /// Reads a body to its end.
+    /// Reads a whole body.
     pub(crate) async fn read<B>(&self, mut body: B) -> Result<Read, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -92,7 +93,7 @@ impl Room {
         Ok(read)
     }
 
-    /// The next part; none at the end.
+    /// Returns the next part of the body; `None` at its end.
     async fn part<B>(&self, body: &mut B, until: Instant) -> Result<Option<Bytes>, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -106,7 +107,7 @@ impl Room {
                 Ok(Some(Err(_))) => Err(Unread::Broken),
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => Ok(Some(data)),
-                    // Trailers say nothing here.
+                    // Ignore trailers.
                     Err(_) => continue,
                 },
             };
@@ -129,34 +130,34 @@ impl Room {
     }
 }
 
-/// The body of an answer, at the pace of its connection.
+/// Body of a response, subject to the pace of its connection.
 pub(crate) struct Answer {
     content: Content,
     pace: Pace,
 }
 
 enum Content {
-    /// All of it.
+    /// A complete body.
     Whole {
-        /// What is still to be taken.
+        /// Bytes not yet sent.
         rest: Bytes,
-        /// What it occupies until it was taken.
+        /// Resources that the body occupies until it was sent.
         _held: Held,
     },
-    /// Events as they come.
+    /// A stream of events.
     Events {
-        /// The events, whole.
+        /// Complete events.
         events: mpsc::Receiver<Event>,
-        /// Covers the secrets in them.
+        /// Engine that redacts secrets in the events.
         cover: Option<Arc<Engine>>,
-        /// What the event occupies that the client takes now.
+        /// Resources of the event that is being sent.
         taken: Held,
-        /// Gone with the answer, also where the client is gone before its end.
+        /// Dropped with the response, also if the client disconnects before its end.
         _guard: Box<dyn std::any::Any + Send + Sync>,
     },
 }
 
-/// An event, and what it occupies until the client has taken it.
+/// An event, with the resources that it occupies until it was sent.
 pub(crate) struct Event {
     text: Bytes,
     held: Held,
@@ -169,7 +170,7 @@ impl From<Bytes> for Event {
 }
 
 impl Event {
-    /// Makes an event that occupies something until the client has taken it.
+    /// Creates an event that occupies resources until it was sent.
     pub(crate) fn holding(text: Bytes, held: Held) -> Self {
         Self { text, held }
     }
@@ -180,7 +181,8 @@ impl Answer {
         Self { content: Content::Whole { rest: bytes.into(), _held: held }, pace: Pace::default() }
     }
 
-    /// Events that are put into the sender, for as long as it lives. The guard is dropped with the answer.
+    /// Creates a stream of events from a sender. The stream ends when the sender is dropped;
+    /// `guard` is dropped with the response.
     pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Self) {
         let (sender, events) = mpsc::channel(MOST_EVENTS);
         let content =
@@ -188,7 +190,7 @@ impl Answer {
         (sender, Self { content, pace: Pace::default() })
     }
 
-    /// Covers every secret, in what is there and in events that come.
+    /// Redacts every secret, in a complete body and in later events.
     pub(crate) fn cover(&mut self, engine: &Arc<Engine>) {
         match &mut self.content {
             Content::Whole { rest, .. } => {
@@ -200,7 +202,7 @@ impl Answer {
         }
     }
 
-    /// Gives the answer the pace of the connection that carries it.
+    /// Sets the pace of the connection that carries the response.
     pub(crate) fn at(mut self, pace: Pace) -> Self {
         self.pace = pace;
         self
@@ -230,7 +232,7 @@ impl Body for Answer {
                 Poll::Ready(Some(Ok(Frame::data(part))))
             }
             Content::Events { events, cover, taken, .. } => {
-                // The connection has room again: what came before was taken.
+                // The connection is ready for more, so the previous event was sent.
                 pace.end();
                 *taken = Held::default();
                 events.poll_recv(context).map(|event| {
@@ -257,7 +259,7 @@ impl Body for Answer {
     }
 }
 
-/// Covers the secrets in the lines of an event, whose data is JSON on one line; none where it holds none.
+/// Redacts the secrets in an event, whose data is JSON on one line. Returns `None` if it contains none.
 fn covered_event(engine: &Engine, event: &[u8]) -> Option<Bytes> {
     engine.cover_message(event)?;
     let mut covered = Vec::with_capacity(event.len());
@@ -271,7 +273,7 @@ fn covered_event(engine: &Engine, event: &[u8]) -> Option<Bytes> {
     Some(covered.into())
 }
 
-/// One server-sent event. The data has no line breaks, as JSON on one line.
+/// Formats a server-sent event. `data` must not contain line breaks, like JSON on one line.
 pub(crate) fn event(name: &str, data: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(name.len() + data.len() + 16);
     for part in [b"event: ".as_slice(), name.as_bytes(), b"\ndata: ", data, b"\n\n"] {
@@ -280,24 +282,25 @@ pub(crate) fn event(name: &str, data: &[u8]) -> Bytes {
     text.into()
 }
 
-/// The same under an id, which the client comes back with. Without data it tells nothing but that.
+/// Formats an event with an id, from which the client can resume. An event without data only
+/// announces its id.
 pub(crate) fn event_of(id: &str, data: &[u8]) -> Bytes {
     let mut text = format!("id: {id}\n").into_bytes();
     text.extend_from_slice(&event("message", data));
     text.into()
 }
 
-/// What says that the stream lives, and nothing else.
+/// A comment that keeps the stream alive.
 pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": \n\n");
 
-/// The body of a request as it comes from the wire.
+/// Body of an incoming request.
 pub(crate) type Coming = Incoming;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A body whose parts come after a time each.
+    /// A body whose parts arrive at intervals.
     struct Parts {
         left: Vec<Bytes>,
         each: Duration,

@@ -1,4 +1,4 @@
-//! Calls, what the policy would decide on them, and the list of tools.
+//! Calls, dry checks by the policy, and the list of tools.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,19 +20,20 @@ use crate::reply::{self, JSON, Reply};
 use crate::sender::Sender;
 use crate::service::Shared;
 
-/// Where an answer to a question comes from.
+/// Hint that names the path at which approval requests are answered.
 const ANSWERED_ELSEWHERE: &str = "whoever holds the user's token answers at /v1/approvals";
 
-/// How often a stream without news says that it lives.
+/// Interval of the heartbeats on a stream.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// The least time between two reports of one call: four a second are as many as a person can follow.
+/// Minimum interval between two progress reports of one call: four per second are as many as a
+/// person can follow.
 const LEAST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Characters of a report that are sent.
+/// Maximum number of characters of a report.
 const LONGEST_REPORT: usize = 500;
 
-/// A call, or a question about one.
+/// Body of a call.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CallBody {
@@ -43,7 +44,7 @@ struct CallBody {
     cache: bool,
 }
 
-/// A question about a call.
+/// Body of a check.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckBody {
@@ -52,7 +53,7 @@ struct CheckBody {
     arguments: Option<Value>,
 }
 
-/// A body as what it must be.
+/// Parses a body as JSON.
 ///
 /// # Errors
 /// `EVALIDATION` that names the field.
@@ -70,7 +71,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
     Ok(parsed)
 }
 
-/// `POST /v1/call`: the result of the call, or a stream of what happens on the way to it.
+/// `POST /v1/call`: the result of the call, or a stream of events that ends with the result.
 pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &HeaderMap, body: Coming) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
@@ -106,7 +107,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &Header
     }
     drop(read);
     if !wants_events(headers) {
-        // Where the client goes away this future is dropped, and the call with it.
+        // If the client disconnects, this future is dropped, and the call with it.
         return result(StatusCode::OK, shared.engine.call(request).await, shared.options.dialect);
     }
     let (events, reply) = reply::events(StopOnDrop(stop));
@@ -121,19 +122,19 @@ pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &Header
         let result = loop {
             tokio::select! {
                 result = &mut call => break result,
-                // A client that has not taken the last ones needs no further.
+                // A client that has not read the previous events needs no heartbeat.
                 _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
             }
         };
         if let Ok(text) = text(&result, dialect) {
-            // Where the client is gone, the answer has nobody to go to.
+            // If the client has gone, there is no receiver for the result.
             let _ = events.send(Event::holding(body::event("result", &text), result.held)).await;
         }
     });
     reply
 }
 
-/// The result of a call, as through every door.
+/// Serializes the result of a call in the dialect.
 fn text(result: &CallResult, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
     dialect.answer(result).map_or_else(|| result.to_json(), |answer| serde_json::to_vec(&answer))
 }
@@ -147,7 +148,7 @@ fn result(status: StatusCode, result: CallResult, dialect: Dialect) -> Reply {
     }
 }
 
-/// `POST /v1/check`: what the policy would decide, and why. Nothing runs.
+/// `POST /v1/check`: the policy's decision on a call, with its reason. Nothing is run.
 pub(crate) async fn check(shared: &Arc<Shared>, body: Coming) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
@@ -158,7 +159,7 @@ pub(crate) async fn check(shared: &Arc<Shared>, body: Coming) -> Reply {
         Err(error) => return reply::failure(&error),
     };
     let engine = shared.engine.clone();
-    // It looks paths up, which may take a disk's time.
+    // The check resolves paths, which may block on the disk.
     let checked = tokio::task::spawn_blocking(move || {
         engine.check(&call.tool, call.arguments.unwrap_or_else(|| json!({})))
     });
@@ -177,7 +178,8 @@ pub(crate) fn tools(shared: &Shared) -> Reply {
     reply::json(StatusCode::OK, &tools)
 }
 
-/// Whether the client wants a stream: where it takes both, it gets the one answer.
+/// Returns true if the client accepts event streams only. A client that accepts both gets a single
+/// response.
 fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let kinds = accepted.flat_map(|value| value.split(','));
@@ -185,24 +187,24 @@ fn wants_events(headers: &HeaderMap) -> bool {
     kinds.peek().is_some() && kinds.all(|kind| kind == "text/event-stream")
 }
 
-/// The client asked for no progress.
+/// Discards progress reports, for clients without a stream.
 struct Unasked;
 
 impl Progress for Unasked {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
-/// Ends a call whose client went away.
+/// Cancels a call when its client disconnects.
 struct StopOnDrop(Stop);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        // A call that has ended hears nothing.
+        // A call that has ended ignores the request.
         self.0.request(StopReason::Cancelled);
     }
 }
 
-/// Puts what happens during a call into its stream.
+/// Sends progress and approval requests of a call to its stream.
 struct Listener {
     events: mpsc::Sender<Event>,
     last: Mutex<Option<Instant>>,
@@ -210,7 +212,7 @@ struct Listener {
 
 impl Listener {
     fn send(&self, name: &str, value: &Value) {
-        // A client that reads too slowly misses what is not the result.
+        // A client that reads too slowly misses events other than the result.
         let _ = self.events.try_send(body::event(name, value.to_string().as_bytes()).into());
     }
 }
@@ -229,7 +231,7 @@ impl Progress for Listener {
 
 impl Asker for Listener {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        // Whoever makes the call hears that it waits, and can answer nothing.
+        // The sender of the call learns that the call waits, but cannot answer.
         self.send(
             "approval",
             &json!({ "approval_id": approval.id, "effects": approval.effects, "reason": approval.reason }),

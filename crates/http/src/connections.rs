@@ -1,4 +1,4 @@
-//! Connections: taken in, bounded in number, and let go in order.
+//! Connections: accepted, limited in number, and closed in order on shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,19 +16,19 @@ use crate::HttpError;
 use crate::patient::{Pace, Patient};
 use crate::service::{self, Shared};
 
-/// Connections that the kernel keeps waiting to be taken in.
+/// Maximum number of connections that wait in the kernel to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// How long calls that were stopped have for their answers.
+/// Time that stopped calls have to send their responses.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long is waited where no connection can be taken in, for example because this process has too many files open.
+/// Pause after a failed `accept`, for example because this process has too many open files.
 const RESPITE: Duration = Duration::from_millis(100);
 
-/// Bytes that a request's head may have.
+/// Maximum size of a request head, in bytes.
 const LONGEST_HEAD: usize = 64 * 1024;
 
-/// What a connection too many is told.
+/// Response to a connection beyond the limit.
 const FULL: &str = r#"{"ok":false,"error":{"code":"EQUOTA","message":"too many connections are open","effect":"none","retry":{"after_ms":1000}}}"#;
 
 /// A listening socket.
@@ -38,15 +38,15 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens. Needs a tokio runtime around it.
+    /// Binds the address and listens. Needs a tokio runtime.
     ///
     /// # Errors
-    /// [`HttpError::Listen`] where another program listens there, or this user may not.
+    /// [`HttpError::Listen`] if the address is in use, or this user may not bind it.
     pub fn bind(address: SocketAddr) -> Result<Self, HttpError> {
         let failed = |source| HttpError::Listen { address, source };
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let socket = socket.map_err(failed)?;
-        // A port whose last connections still close is free.
+        // Allows a port whose last connections are still closing.
         socket.set_reuseaddr(true).map_err(failed)?;
         socket.bind(address).map_err(failed)?;
         let socket = socket.listen(BACKLOG).map_err(failed)?;
@@ -54,13 +54,13 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// Where it listens, with the port that was given.
+    /// Returns the bound address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Takes connections in until `stop` is done, then lets those that are there end.
+/// Accepts connections until `stop` is ready, then waits for the end of the open ones.
 pub(crate) async fn accept<T>(listener: Listener, shared: Arc<Shared>, stop: impl Future<Output = T>) -> T {
     let (drain, draining) = watch::channel(());
     let mut open = JoinSet::new();
@@ -88,23 +88,24 @@ pub(crate) async fn accept<T>(listener: Listener, shared: Arc<Shared>, stop: imp
     };
     shared.stopping.send_replace(true);
     drop(listener);
-    // Whoever waits for a next request is let go at once, whoever has one runs on.
+    // Close idle connections now; active requests continue.
     drop(drain);
     let all = async { while open.join_next().await.is_some() {} };
     let ended_by_themselves = tokio::time::timeout(shared.options.drain, all).await.is_ok();
     shared.engine.shutdown().await;
     if !ended_by_themselves {
-        // What was stopped gets its answers; whoever does not take them is left.
+        // Stopped calls send their responses. Connections that do not take them are dropped.
         let _ = tokio::time::timeout(FAREWELL, async { while open.join_next().await.is_some() {} }).await;
         open.shutdown().await;
     }
     stopped
 }
 
-/// The next connection. Nothing is lost where this future is dropped.
+/// Accepts the next connection. Cancel-safe.
 async fn next(listener: &Listener) -> io::Result<TcpStream> {
     let (stream, _) = listener.socket.accept().await?;
-    // Without it a small answer waits for the client's delayed acknowledgement, up to 40 ms. Where it cannot be set, answers come late.
+    // Without TCP_NODELAY a small response waits for the client's delayed acknowledgement, up to 40
+    // ms. A failure here only causes that delay.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
@@ -126,11 +127,11 @@ async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(LONGEST_HEAD)
-        // A client that closes its side is gone: its call is cancelled.
+        // A client that closes its writing side has gone: its call is cancelled.
         .half_close(false)
         .serve_connection(TokioIo::new(Patient::new(stream, patience, pace)), service);
     tokio::pin!(connection);
-    // How a connection ends, its client knows; nobody else is told of every one that breaks.
+    // The client knows how its connection ended; failures of single connections are not reported.
     tokio::select! {
         _ = connection.as_mut() => {}
         _ = draining.changed() => {
@@ -140,7 +141,7 @@ async fn serve(
     }
 }
 
-/// Says to a client that there are too many, where it takes that at once.
+/// Sends a refusal to a connection beyond the limit, if that does not block.
 fn refuse(stream: &TcpStream) {
     let length = FULL.len();
     let whole = format!(
@@ -150,7 +151,7 @@ fn refuse(stream: &TcpStream) {
     let _ = stream.try_write(whole.as_bytes());
 }
 
-/// Whether a connection broke before it was taken in.
+/// Returns true if a connection broke before it was accepted.
 fn is_of_the_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -1,21 +1,22 @@
-//! Who sends a request.
+//! Credentials: bearer tokens and their roles.
 
-/// What a credential is good for. No role can both ask and answer: an agent that was given the wrong token can call nothing.
+/// Permissions of a credential. No role can both make calls and approve them: an agent with another
+/// role's token can make no calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Makes calls.
+    /// Permission to make calls.
     Agent,
-    /// Answers the questions of calls, and looks at what was done.
+    /// Permission to answer approval requests, and to read the audit log.
     User,
-    /// Reads figures.
+    /// Permission to read metrics.
     Observer,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Agent, Self::User, Self::Observer];
 
-    /// The role's name, as in the name of its token's file.
+    /// Returns the role's name, as in the name of its token's file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -25,7 +26,7 @@ impl Role {
     }
 }
 
-/// A bearer token, as its hash alone.
+/// A bearer token, stored as a hash.
 #[derive(Debug, Clone)]
 pub struct Credential {
     role: Role,
@@ -33,7 +34,7 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// The credential of whoever presents this token.
+    /// Creates the credential for this token.
     pub fn new(role: Role, token: &str) -> Self {
         Self { role, hash: blake3::hash(token.as_bytes()) }
     }
@@ -43,8 +44,8 @@ impl Credential {
     }
 }
 
-/// Whose token it is. How long that takes tells nothing of any token: hashes are compared, in constant time (`blake3::Hash` is), and
-/// each with every one.
+/// Returns the role of a token. The duration reveals nothing about any token: each hash is
+/// compared, in constant time (a property of `blake3::Hash`).
 pub(crate) fn role_of(credentials: &[Credential], presented: &str) -> Option<Role> {
     let presented = blake3::hash(presented.as_bytes());
     credentials.iter().fold(
@@ -55,7 +56,7 @@ pub(crate) fn role_of(credentials: &[Credential], presented: &str) -> Option<Rol
     )
 }
 
-/// The token of an `Authorization` header (RFC 6750, section 2.1).
+/// Extracts the token of an `Authorization` header (RFC 6750, section 2.1).
 pub(crate) fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
     let token = token.trim();

@@ -1,4 +1,5 @@
-//! `/v1/csp`: requests of CSP/1 in a body, their answers in another. The protocol itself is in the crate `csp`.
+//! `/v1/csp`: CSP/1 requests in a request body, with their answers in the response body. The crate
+//! `csp` implements the protocol.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use crate::reply::{self, Reply};
 use crate::sender::Sender;
 use crate::service::Shared;
 
-/// The type of both bodies.
+/// Content type of both bodies.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Requests in one body: each gets an answer, which is longer than the shortest request.
+/// Maximum number of CSP requests in one body. Each gets an answer, which is longer than the
+/// shortest request.
 const REQUESTS: usize = 100;
 
-/// `POST /v1/csp`. Where the client goes away its commands are stopped.
+/// `POST /v1/csp`. If the client disconnects, its commands are stopped.
 pub(crate) async fn post(
     shared: &Arc<Shared>,
     sender: &Sender,
@@ -50,7 +52,7 @@ pub(crate) async fn post(
     }
 }
 
-/// What says nothing, and what curl says unless it is told otherwise, is taken for text too.
+/// Accepts a missing content type, and curl's default one, as text.
 fn is_text(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());

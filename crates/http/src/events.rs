@@ -1,4 +1,4 @@
-//! Questions as they come and are answered: `/v1/events`, as server-sent events.
+//! Approval requests as they arrive and are answered: `/v1/events`, as server-sent events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::call::HEARTBEAT;
 use crate::reply::{self, Reply};
 use crate::service::Shared;
 
-/// How often is looked for what was written: a person sees no shorter time.
+/// Polling interval for changes: short enough that people notice no delay.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// `GET /v1/events`: first every question that waits, then each one that comes or changes. While somebody listens, calls wait for
-/// their answers.
+/// `GET /v1/events`: first all pending approval requests, then each new or changed one. While a
+/// client listens, calls wait for their answers.
 pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
     let Ok(place) = shared.followers.clone().try_acquire_owned() else {
         let full = ToolError::new(Code::Quota, "too many listen to the events already");
@@ -55,7 +55,7 @@ async fn tell(
     loop {
         if changed {
             let (approvals, first) = (approvals.clone(), known.is_empty());
-            // The first time those that wait, then also those that were answered since.
+            // The first time only pending requests; later also those that were answered meanwhile.
             let listed = tokio::task::spawn_blocking(move || approvals.list(first)).await;
             match listed {
                 Ok(Ok(asked)) => {
@@ -78,14 +78,14 @@ async fn tell(
         }
         if beat.elapsed() >= HEARTBEAT {
             beat = Instant::now();
-            // A client that has not taken the last ones needs no further.
+            // A client that has not read the previous events needs no heartbeat.
             drop(events.try_send(body::HEARTBEAT.into()));
         }
         changed = watch.has_changed().unwrap_or(true);
     }
 }
 
-/// The events for what is not known yet, the oldest first.
+/// Returns events for new and changed approval requests, the oldest first.
 fn news(
     known: &mut HashMap<String, &'static str>,
     asked: Vec<Asked>,
@@ -95,7 +95,7 @@ fn news(
     for asked in asked.into_iter().rev() {
         let (id, state) = (asked.question.id.clone(), asked.state.as_str());
         let before = known.insert(id, state);
-        // What was answered before anybody listened is no news.
+        // A request that was answered before this stream began is not news.
         let is_news = before != Some(state) && (first || before.is_some() || state == "waiting");
         if is_news && let Ok(text) = serde_json::to_vec(&asked) {
             told.push(body::event("approval", &text));
@@ -106,6 +106,6 @@ fn news(
 
 async fn say(events: &mpsc::Sender<Event>, error: &ApprovalError) {
     let text = json!({ "message": error.to_string() }).to_string();
-    // Where the client is gone nobody needs to hear it.
+    // If the client has gone, there is no receiver for the error.
     let _ = events.send(body::event("error", text.as_bytes()).into()).await;
 }

@@ -1,37 +1,39 @@
-//! Where a request was sent to, and from which page: a web page that somebody opens must reach nothing here.
+//! Checks of a request's destination and origin: web pages that a user opens must not reach this server.
 //!
-//! A page can send requests to this machine, and by giving its own name the address 127.0.0.1 it can even read the answers (DNS
-//! rebinding). It can change neither the name in `Host` nor its own in `Origin`.
+//! A page can send requests to this machine. If its own name resolves to 127.0.0.1, it can even
+//! read the responses (DNS rebinding). A page can forge neither the name in `Host` nor its own in
+//! `Origin`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 
-/// What browsers say of where a request comes from.
+/// Header in which browsers report the relation between the page and the server.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Names and pages that are let in.
+/// Permitted host names and origins.
 pub(crate) struct Guard {
     on_loopback: bool,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
-/// Why a request is not answered.
+/// Reason why a request is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stranger {
-    /// It does not say exactly once where it was sent to.
+    /// The request has no `Host` header, or several.
     NoHost,
-    /// Its body comes in another way than whole or in chunks, so that something before this server could see another end of it.
+    /// The transfer encoding is not plain chunked, so that a proxy in front of this server could
+    /// see another end of the body.
     Encoding,
-    /// It was sent to a name that is not known here.
+    /// The request names an unknown host.
     Host(String),
-    /// It comes from a page that is not known here.
+    /// The request comes from a page with an unknown origin.
     Origin(String),
 }
 
-/// A host and a port, as both stand in a URL.
+/// A host and a port, as in a URL.
 #[derive(Debug, PartialEq, Eq)]
 struct Authority {
     host: String,
@@ -47,7 +49,7 @@ impl Guard {
         }
     }
 
-    /// Whether the request may be looked at at all.
+    /// Checks the destination and the origin of the request.
     pub(crate) fn check(&self, request: &Parts) -> Result<(), Stranger> {
         match only(&request.headers, &TRANSFER_ENCODING) {
             Ok(None) => {}
@@ -57,7 +59,7 @@ impl Guard {
         let named = only(&request.headers, &HOST).ok().flatten().ok_or(Stranger::NoHost)?;
         let host = self.known(named)?;
         if let Some(authority) = request.uri.authority() {
-            // A request that names its target whole is sent to that, whatever `Host` says (RFC 9112, section 3.2.2).
+            // An absolute request target takes precedence over `Host` (RFC 9112, section 3.2.2).
             self.known(authority.as_str())?;
         }
         let site = only(&request.headers, &FETCH_SITE).map(Option::unwrap_or_default);
@@ -82,7 +84,8 @@ impl Guard {
         let stranger = || Stranger::Host(named.to_owned());
         let authority = split(named).ok_or_else(stranger)?;
         let known = match address(&authority.host) {
-            // Nobody rebinds an address. Elsewhere than on loopback any of the machine's may be the right one.
+            // An address cannot be rebound. Unless the server listens on loopback, any address may
+            // be one of this machine's.
             Some(address) => address.is_loopback() || !self.on_loopback,
             None => authority.host == "localhost" || self.hosts.contains(&authority.host),
         };
@@ -90,10 +93,10 @@ impl Guard {
     }
 }
 
-/// A header stands there several times, or is no text.
+/// Error: a header occurs several times, or is not text.
 struct Several;
 
-/// The text of a header that may stand there once.
+/// Returns the text of a header that may occur once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Several> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -112,7 +115,7 @@ fn split(named: &str) -> Option<Authority> {
     (!host.is_empty() && !host.contains(['@', '/', '\\', ' '])).then_some(Authority { host, port })
 }
 
-/// The scheme of an origin, and its authority.
+/// Splits an origin into its scheme and authority.
 fn split_origin(origin: &str) -> Option<(&str, Authority)> {
     let (scheme, authority) = origin.split_once("://")?;
     let known = ["http", "https"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known))?;

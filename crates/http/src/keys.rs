@@ -1,4 +1,4 @@
-//! Where the public keys of an identity provider come from.
+//! Sources of an identity provider's public keys.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,30 +9,30 @@ use std::time::Duration;
 use fetch::{Client, Uri};
 use tool::BoxFuture;
 
-/// How long the provider may take for its keys.
+/// Timeout for the request of the keys.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the provider's public keys come from.
+/// A source of the provider's public keys.
 pub(crate) trait KeySource: Send + Sync {
-    /// The set of keys as it is now (RFC 7517).
+    /// Reads the current key set (RFC 7517).
     fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>>;
 }
 
-/// Why what is said of a provider cannot be used.
+/// Reason why the settings of a provider are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// Anybody in between could say who somebody is.
+    /// The URL is not https (nor http on this machine), so others on the network could forge its content.
     #[error("`oauth.{0}` must be an https URL (http is good for this machine alone)")]
     Url(&'static str),
-    /// It is neither.
+    /// The source of keys is neither an https URL nor an absolute path.
     #[error("`oauth.keys` must be an https URL or the absolute path of a file")]
     Keys,
-    /// The system's certificates cannot be used.
+    /// The system's certificates are unusable.
     #[error("the certificates of this system cannot be used")]
     Certificates(#[source] io::Error),
 }
 
-/// The source of keys that this names: an https URL, or the absolute path of a file.
+/// Opens a source of keys: an https URL, or the absolute path of a file.
 pub(crate) fn source(named: &str) -> Result<Arc<dyn KeySource>, IdentityError> {
     match url_of(named) {
         Some(url) => Ok(Arc::new(Fetched(Client::new(url).map_err(IdentityError::Certificates)?))),
@@ -41,19 +41,19 @@ pub(crate) fn source(named: &str) -> Result<Arc<dyn KeySource>, IdentityError> {
     }
 }
 
-/// The URL, where nobody in between can change what comes from it.
+/// Parses a URL whose content cannot be changed in transit: https, or http on this machine.
 pub(crate) fn url_of(text: &str) -> Option<Uri> {
     let url: Uri = text.parse().ok()?;
     let host = url.host()?;
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    // It stands within quotation marks in a header.
+    // The URL is quoted in a header.
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\');
     (is_plain && (url.scheme_str() == Some("https") || url.scheme_str() == Some("http") && is_here))
         .then_some(url)
 }
 
-/// Keys in a file, which somebody keeps current.
+/// Keys in a file, updated by its owner.
 struct Lying(PathBuf);
 
 impl KeySource for Lying {
@@ -65,7 +65,7 @@ impl KeySource for Lying {
     }
 }
 
-/// Keys that the provider itself gives out.
+/// Keys from the provider's server.
 struct Fetched(Client);
 
 impl KeySource for Fetched {

@@ -1,12 +1,13 @@
-//! The door for HTTP clients: calls, what the policy would decide, questions and their answers, what was done, and the messages of
+//! HTTP server: calls, checks by the policy, approval requests, the audit log, and the messages of
 //! the crates `mcp` and `csp`.
 //!
-//! [`serve`] answers on one listening socket until it is told to stop.
-//! Every request passes the same checks in the same order: where it was sent to and from which page (`guard`), what it asks for
-//! (`route`), who sends it (`credential`), and how much it brings (`body`).
+//! [`serve`] serves one listening socket until it is stopped. Every request passes the same checks
+//! in the same order: destination and origin (`guard`), resource (`route`), sender (`credential`),
+//! and size (`body`).
 //!
-//! This crate owns every type of its wire and maps it to the vocabulary of `tool`; it knows no tool, decides nothing and keeps
-//! nothing. It reads no environment and no configuration.
+//! This crate owns every type of its wire format and maps it to the vocabulary of `tool`. The crate
+//! knows no tool, makes no decisions and stores nothing. It reads neither the environment nor the
+//! configuration.
 
 mod approvals;
 mod audit;
@@ -44,45 +45,50 @@ pub use keys::IdentityError;
 pub use oauth::Provider;
 pub use openapi::document;
 
-/// How a server behaves.
+/// Options of a server.
 #[derive(Clone)]
 pub struct Options {
-    /// Names the calls of `/v1/call` in the audit; what is allowed for a session is allowed for them alone.
+    /// Session of the calls of `/v1/call` in the audit log. Permissions for a session apply to
+    /// these calls only.
     pub session: SessionId,
-    /// The names and shapes that the tools of the engine are called by.
+    /// Dialect: names and schemas of the engine's tools.
     pub dialect: Dialect,
-    /// Who may ask for what. Where no agent has a credential, everybody is taken for an agent; never for a user.
+    /// Credentials of agents, users and observers. If no agent has a credential, every client
+    /// counts as an agent, but never as a user.
     pub credentials: Vec<Credential>,
-    /// Whose tokens are good beside those, and make who has them what their scopes say.
+    /// Identity provider whose tokens are also accepted. Their scopes determine the role.
     pub provider: Option<Provider>,
-    /// What answers at `/mcp`.
+    /// Endpoint for `/mcp`.
     pub mcp: Option<mcp::Endpoint>,
-    /// Whether `/mcp` takes no token: for an endpoint that reaches no engine.
+    /// True if `/mcp` needs no token: for an endpoint that reaches no engine.
     pub open_mcp: bool,
-    /// How `/v1/csp` is answered; nothing is there without it. The engine speaks the dialect `csp1` then.
+    /// Options of `/v1/csp`; without them, the path does not exist. The engine must speak the
+    /// dialect `csp1`.
     pub csp: Option<csp::Options>,
-    /// Names beside `localhost` and addresses that a request may be sent to.
+    /// Permitted host names, besides `localhost` and addresses.
     pub hosts: Vec<String>,
-    /// Pages beside those of this server that may send requests, as browsers name them: `https://console.example`.
+    /// Permitted origins of web pages, besides those of this server, in the form of browsers:
+    /// `https://console.example`.
     pub origins: Vec<String>,
-    /// The longest body that is accepted, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub body_limit: usize,
-    /// Connections that may be open at a time; one more is told so and closed.
+    /// Maximum number of open connections. A further one is refused and closed.
     pub connections: usize,
-    /// How long a client may take for the head of a request, for the next part of a body, and, up to ten seconds, to take the next
-    /// part of an answer, which it must have taken as a whole within two minutes. A connection without a request is closed after as long.
+    /// Maximum wait for the head of a request and for each part of a body. The client must take
+    /// each part of a response within the same time, but at most ten seconds, and the whole
+    /// response within two minutes. An idle connection is closed after the same time.
     pub patience: Duration,
-    /// How long requests may still run after the server was told to stop.
+    /// Time for open requests after the server was stopped.
     pub drain: Duration,
-    /// Hears what went wrong beside the protocol, in one sentence.
+    /// Callback for warnings about problems outside the protocol, in one sentence.
     pub on_warning: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Options {
-    /// The longest body unless said otherwise: 32 MiB (design section 4).
+    /// Default maximum size of a body: 32 MiB (design section 4).
     pub const BODY_LIMIT: usize = 32 * 1024 * 1024;
 
-    /// A server with the usual limits that nobody has a credential for, whose warnings nobody hears.
+    /// Returns the default options, without credentials and with warnings discarded.
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -102,43 +108,43 @@ impl Options {
         }
     }
 
-    /// Whether there is a token for agents; without one everybody who reaches the server is taken for one.
+    /// Returns true if there are tokens for agents. Otherwise every client counts as an agent.
     pub(crate) fn agents_need_tokens(&self) -> bool {
         let of_agents = self.credentials.iter().any(|credential| credential.role() == Role::Agent);
         of_agents || self.provider.as_ref().is_some_and(|provider| provider.scope_of(Role::Agent).is_some())
     }
 }
 
-/// Why a server could not begin.
+/// Reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Another program listens there, or this user may not.
+    /// The address is in use, or this user may not bind it.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
+        /// Requested address.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// Without credentials everybody who reaches the address could make calls.
+    /// The server has no credentials, so every client that reaches the address could make calls.
     #[error(
         "refused to listen on {address} without a token: whoever reaches that address could run commands here; \
          listen on 127.0.0.1, or leave --no-token out"
     )]
     Unguarded {
-        /// Where.
+        /// Requested address.
         address: SocketAddr,
     },
 }
 
-/// Answers requests until `stop` is done, and gives what it gave.
+/// Serves requests until `stop` is ready, and returns its output.
 ///
-/// Then nothing new is accepted, requests have [`Options::drain`] to end, and every call that still runs is stopped and recorded.
-/// Needs a tokio runtime with I/O and time.
+/// Then no new connections are accepted, open requests have [`Options::drain`] to end, and every
+/// call that still runs is stopped and recorded. Needs a tokio runtime with I/O and time.
 ///
 /// # Errors
-/// [`HttpError::Unguarded`], before anything was answered.
+/// [`HttpError::Unguarded`], before any response was sent.
 pub async fn serve<T>(
     engine: Arc<Engine>,
     options: Options,

@@ -1,4 +1,4 @@
-//! `/metrics`: figures in the text format of Prometheus (version 0.0.4).
+//! `/metrics`: metrics in the text format of Prometheus (version 0.0.4).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use tool::Held;
 use crate::reply::{self, Reply};
 use crate::service::Shared;
 
-/// Answers that were given, by route, method and status.
+/// Number of responses, by route, method and status.
 #[derive(Default)]
 pub(crate) struct Answered(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
 

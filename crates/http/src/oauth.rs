@@ -1,7 +1,7 @@
-//! Tokens of an identity provider: this server is a protected resource of it (OAuth 2.1), and gives out no token itself.
+//! Tokens of an identity provider. This server is a protected resource (OAuth 2.1) and issues no tokens.
 //!
-//! A token is a signed JWT (RFC 9068) that names this server as its audience: one that was given out for another server is good for
-//! nothing here, and no token is ever passed on. Where clients find the provider is RFC 9728.
+//! A token is a signed JWT (RFC 9068) with this server as its audience. Tokens for other servers
+//! are refused, and no token is passed on. RFC 9728 defines how clients find the provider.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,18 +17,18 @@ use tokio::time::Instant;
 use crate::credential::Role;
 use crate::keys::{self, IdentityError, KeySource};
 
-/// How long keys are good before they are read again.
+/// Age at which keys are read again.
 const FRESH: Duration = Duration::from_mins(5);
 
-/// The age at which keys judge no token any more. A key that the provider took back is good for that long at most, also while the
+/// Age at which keys are discarded. A revoked key is valid for at most this time, even if the
 /// provider does not answer.
 const STALE: Duration = Duration::from_mins(15);
 
-/// How long after one attempt no other is made, so that nobody can have the provider asked for each token that is made up.
+/// Minimum interval between two reads, so that forged tokens do not cause a request to the provider each.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Algorithms of signatures: all that a public key verifies. One with a shared secret is not among them, or the public key would
-/// be that secret.
+/// Accepted signature algorithms: all that verify with a public key. Algorithms with a shared
+/// secret are excluded; otherwise the public key would be that secret.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -41,10 +41,10 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// Who hears that something is wrong beside the protocol.
+/// Callback for warnings about problems outside the protocol.
 pub(crate) type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// An identity provider whose tokens are good here.
+/// An identity provider whose tokens are accepted.
 #[derive(Clone)]
 pub struct Provider {
     issuer: String,
@@ -52,7 +52,7 @@ pub struct Provider {
     scopes: Vec<(Role, String)>,
     source: Arc<dyn KeySource>,
     keys: Arc<Mutex<Keys>>,
-    /// One reads them at a time.
+    /// Lock that allows one read of the keys at a time.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -69,26 +69,26 @@ impl Keys {
     }
 }
 
-/// Whose token it is.
+/// The holder of a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) role: Role,
-    /// Who it is, as the provider names them.
+    /// Name of the holder at the provider.
     pub(crate) name: String,
 }
 
-/// Why a token is not good here.
+/// Reason why a token is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// There is none.
+    /// The request has no token.
     Absent,
-    /// It is none, or none for this server, or not valid now.
+    /// The token is malformed, is for another server, or is not valid now.
     Token(String),
-    /// It is good, and for nothing that is here.
+    /// The token is valid, but none of its scopes has a role here.
     Scope,
-    /// It both asks and answers.
+    /// The token has scopes of several roles.
     Several,
-    /// The provider's keys cannot be had.
+    /// The provider's keys are unavailable.
     Keys,
 }
 
@@ -97,21 +97,21 @@ struct KeySet {
     keys: Vec<Value>,
 }
 
-/// Fields of a header that change how the rest is read.
+/// Header fields that change the meaning of the rest.
 #[derive(Deserialize)]
 struct Extensions {
-    /// Extensions that have to be understood (RFC 7515, section 4.1.11): none is known here.
+    /// Critical extensions (RFC 7515, section 4.1.11). None is supported.
     crit: Option<Value>,
-    /// The encoding of the claims (RFC 7797).
+    /// Encoding of the claims (RFC 7797).
     b64: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Claims {
-    /// One text: of a list any could be meant.
+    /// A single text: a list would be ambiguous.
     iss: String,
     sub: String,
-    /// One text with blanks in between (RFC 9068), or as some providers have it.
+    /// Scopes separated by spaces (RFC 9068); `scp` is the name that some providers use.
     #[serde(default)]
     scope: Value,
     #[serde(default)]
@@ -119,11 +119,12 @@ struct Claims {
 }
 
 impl Provider {
-    /// The provider whose tokens say that they are from this issuer, and for this resource, the URL at which clients reach this
-    /// server. Its keys come from an https URL, or lie in a file. A scope makes its bearer have the role.
+    /// Creates a provider that accepts tokens of this issuer for this resource, the URL at which
+    /// clients reach this server. `keys` is an https URL or the path of a file. `scopes` maps roles
+    /// to the scopes that grant them.
     ///
     /// # Errors
-    /// Where one of them is no such URL, or the system's certificates cannot be used.
+    /// An error if one of the URLs is invalid, or the system's certificates are unusable.
     pub fn new(
         issuer: &str,
         resource: &str,
@@ -141,7 +142,7 @@ impl Provider {
         Self { issuer, resource, scopes, source, keys: Arc::default(), reading: Arc::default() }
     }
 
-    /// What clients are told (RFC 9728).
+    /// Returns the metadata for clients (RFC 9728).
     pub(crate) fn metadata(&self) -> Value {
         let scopes: Vec<&String> = self.scopes.iter().map(|(_, scope)| scope).collect();
         json!({
@@ -153,7 +154,8 @@ impl Provider {
         })
     }
 
-    /// Where that stands: before the path of the resource (RFC 9728, section 3.1).
+    /// Returns the URL of the metadata: the well-known path precedes the path of the resource (RFC
+    /// 9728, section 3.1).
     pub(crate) fn metadata_url(&self) -> String {
         let after_scheme = self.resource.find("://").map_or(0, |at| at + 3);
         let path =
@@ -162,12 +164,12 @@ impl Provider {
         format!("{origin}/.well-known/oauth-protected-resource{}", path.trim_end_matches('/'))
     }
 
-    /// The scope of a role.
+    /// Returns the scope of a role.
     pub(crate) fn scope_of(&self, role: Role) -> Option<&str> {
         self.scopes.iter().find(|(of, _)| *of == role).map(|(_, scope)| scope.as_str())
     }
 
-    /// Whose token it is.
+    /// Verifies a token and returns its holder.
     pub(crate) async fn subject(&self, token: &str, warn: &Warn) -> Result<Subject, Refused> {
         let unusable = |error: jsonwebtoken::errors::Error| Refused::Token(error.to_string());
         let header = decode_header(token).map_err(unusable)?;
@@ -175,7 +177,7 @@ impl Provider {
             return Err(Refused::Token("it is signed in a way that is not accepted here".to_owned()));
         }
         plainly_encoded(token)?;
-        // Other JWTs of the same provider, such as those that say who logged in, are no access tokens.
+        // Other JWTs of the provider, such as ID tokens, are not access tokens.
         let kind =
             header.typ.as_deref().map(|kind| kind.trim_start_matches("application/").to_ascii_lowercase());
         if kind.as_deref().is_some_and(|kind| kind != "at+jwt" && kind != "jwt") {
@@ -185,7 +187,7 @@ impl Provider {
         let mut validation = Validation::new(header.alg);
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.resource]);
-        // Who has no name would have what others without one have.
+        // Tokens without `sub` would share one holder.
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation.validate_nbf = true;
         let claims = decode::<Claims>(token, &key, &validation).map_err(unusable)?.claims;
@@ -205,10 +207,10 @@ impl Provider {
         Ok(Subject { role, name: claims.sub })
     }
 
-    /// The key that the token says it is signed with.
+    /// Returns the key that the token names.
     async fn key(&self, id: Option<&str>, algorithm: Algorithm, warn: &Warn) -> Result<DecodingKey, Refused> {
         if let Some(key) = self.known(id, algorithm) {
-            // A provider that does not answer holds up nobody whose key is known.
+            // Refresh in the background: an unresponsive provider must not delay tokens whose key is known.
             if self.is_due(FRESH)
                 && let Ok(turn) = self.reading.clone().try_lock_owned()
             {
@@ -230,7 +232,7 @@ impl Provider {
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
-        // It is whole at any moment.
+        // A poisoned lock is usable, because the value is consistent at all times.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -243,20 +245,20 @@ impl Provider {
         find(&keys.all, id, algorithm).map(|key| DecodingKey::from_jwk(key).map_err(unusable))
     }
 
-    /// Whether keys of this age may be read again.
+    /// Returns true if keys of this age may be read again.
     fn is_due(&self, age: Duration) -> bool {
         let keys = self.keys();
         let passed = |at: Option<Instant>, least: Duration| at.is_none_or(|at| at.elapsed() >= least);
         passed(keys.read, age) && passed(keys.tried, PAUSE)
     }
 
-    /// Reads the keys. Where no new ones can be had, the old ones stay until they are stale.
+    /// Reads the keys. If the read fails, the old ones stay until they are stale.
     async fn refresh(&self, warn: &Warn) {
         self.keys().tried = Some(Instant::now());
         let read = self.source.read().await;
         match read.and_then(|bytes| Ok(serde_json::from_slice::<KeySet>(&bytes)?)) {
             Ok(set) => {
-                // A key of a kind that is not known here is no fault of the others (RFC 7517, section 5).
+                // Skip keys of unsupported kinds, without effect on the others (RFC 7517, section 5).
                 let usable = |key| serde_json::from_value(key).ok();
                 let mut keys = self.keys();
                 keys.all = set.keys.into_iter().filter_map(usable).collect();
@@ -267,7 +269,7 @@ impl Provider {
     }
 }
 
-/// Refuses a token whose header has it read in a way that is not known here.
+/// Refuses a token whose header changes the reading of the token in an unsupported way.
 fn plainly_encoded(token: &str) -> Result<(), Refused> {
     let header = token.split('.').next().unwrap_or_default();
     let header = BASE64_URL_SAFE_NO_PAD.decode(header).ok();
@@ -285,7 +287,8 @@ fn plainly_encoded(token: &str) -> Result<(), Refused> {
     }
 }
 
-/// The key of this id for this algorithm. A token that names no key is good where there is one key for its algorithm.
+/// Returns the key with this id for this algorithm. A token without a key id is accepted if there
+/// is exactly one key for its algorithm.
 fn find<'a>(keys: &'a [Jwk], id: Option<&str>, algorithm: Algorithm) -> Option<&'a Jwk> {
     let fits = |key: &&Jwk| {
         let for_signatures =
@@ -306,7 +309,7 @@ fn of_name(named: KeyAlgorithm) -> Option<Algorithm> {
     named.to_string().parse().ok()
 }
 
-/// The words of a claim that is a text or a list of texts.
+/// Returns the words of a claim that is a text or a list of texts.
 fn words(claim: &Value) -> Vec<&str> {
     match claim {
         Value::String(text) => text.split(' ').collect(),

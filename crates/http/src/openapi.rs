@@ -1,4 +1,4 @@
-//! What there is, as an `OpenAPI` document. `docs/openapi.json` is this, and a test holds the two together.
+//! The HTTP interface as an `OpenAPI` document. A test compares it with `docs/openapi.json`.
 
 mod examples;
 
@@ -8,7 +8,7 @@ use self::examples::{Examples, examples};
 use crate::credential::Role;
 use crate::route::{Access, Route};
 
-/// What is said of one route.
+/// Description of one route.
 struct Said {
     route: Route,
     method: &'static str,
@@ -18,7 +18,7 @@ struct Said {
     answer: Value,
 }
 
-/// The document, in `OpenAPI` 3.1.
+/// Builds the document, in `OpenAPI` 3.1.
 pub fn document() -> Value {
     let mut paths = Map::new();
     for said in all() {
@@ -86,7 +86,7 @@ fn operation(said: &Said) -> Value {
     operation
 }
 
-/// Names the operation as no other is named, for generated clients.
+/// Returns a unique name of the operation, for generated clients.
 fn operation_id(said: &Said) -> String {
     let parts = said.route.path().split(['/', '.', '-']).filter(|part| !part.is_empty());
     let parts = parts.map(|part| part.trim_matches(['{', '}']));

@@ -1,12 +1,12 @@
-//! Where a request comes from, for traces: the span that it is a part of (W3C Trace Context), and what the conventions for HTTP want
-//! to know.
+//! Origin of a request, for traces: its parent span (W3C Trace Context), and the attributes of the
+//! semantic conventions for HTTP.
 
 use engine::{Origin, Parent};
 use hyper::header::HeaderMap;
 
 use crate::service::Shared;
 
-/// Where the calls of a `POST` to this path come from. Nothing is looked for where nobody follows calls.
+/// Returns the origin of the calls of a `POST` to this path. Empty if tracing is off.
 pub(crate) fn of(shared: &Shared, headers: &HeaderMap, path: &'static str) -> Origin {
     if !shared.engine.is_traced() {
         return Origin::default();
@@ -15,7 +15,8 @@ pub(crate) fn of(shared: &Shared, headers: &HeaderMap, path: &'static str) -> Or
     Origin { parent: parent(headers), facts, ..Origin::default() }
 }
 
-/// The span of whoever sends it. Of several there is none, since nobody can tell which is meant; states add up.
+/// Returns the parent span of the sender. Several `traceparent` headers are ambiguous and yield
+/// `None`; `tracestate` headers are joined.
 pub(crate) fn parent(headers: &HeaderMap) -> Option<Parent> {
     let mut named = headers.get_all("traceparent").iter();
     let (Some(named), None) = (named.next(), named.next()) else { return None };

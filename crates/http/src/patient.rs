@@ -1,4 +1,4 @@
-//! A stream whose other side has to take what it is sent, and to take each answer as a whole in time.
+//! A stream that limits the time in which the client must read its data, and each response as a whole.
 
 use std::io;
 use std::pin::Pin;
@@ -9,24 +9,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// The longest time in which a client takes nothing of an answer. The answer occupies room that others wait for.
+/// Maximum time in which a client reads nothing of a response. A response occupies memory that
+/// other requests wait for.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The longest time in which a client takes one whole answer: 32 MiB at about 280 KB a second.
+/// Maximum time in which a client reads a whole response: 32 MiB at about 280 KB/s.
 pub(crate) const WHOLE: Duration = Duration::from_mins(2);
 
-/// The time by which a client must have taken the answer that its connection carries now.
+/// Deadline for the current response of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Pace(Arc<Mutex<Option<Instant>>>);
 
 impl Pace {
-    /// Begins to count the time of an answer, unless it counts already.
+    /// Starts the deadline of a response, unless one is running.
     pub(crate) fn begin(&self) {
         let mut until = self.lock();
         *until = until.or_else(|| Some(Instant::now() + WHOLE));
     }
 
-    /// Ends counting: nothing of an answer waits for the client.
+    /// Clears the deadline: no part of a response waits for the client.
     pub(crate) fn end(&self) {
         *self.lock() = None;
     }
@@ -40,23 +41,24 @@ impl Pace {
     }
 }
 
-/// A stream that fails a write which could not go on for a time, or for which the time of its answer has passed: a client that reads no
-/// further, or a few bytes now and then, would hold its answer for ever.
+/// A stream that fails a write which is blocked for too long, or whose response has passed its
+/// deadline. Otherwise a client that stops reading, or reads a few bytes at a time, would occupy
+/// its response forever.
 pub(crate) struct Patient<S> {
     stream: S,
     still: Duration,
     pace: Pace,
-    /// The end of patience with the write that waits now.
+    /// Timer of the blocked write.
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
-    /// Wraps a stream. The client's own patience counts where it is the shorter.
+    /// Wraps a stream. `patience` applies if it is shorter than the fixed limit.
     pub(crate) fn new(stream: S, patience: Duration, pace: Pace) -> Self {
         Self { stream, still: patience.min(STILL), pace, until: None }
     }
 
-    /// Gives what came of an attempt to write, or the error of a client that is let go.
+    /// Returns the result of a write, or a timeout error if the write was blocked for too long.
     fn judge<T>(&mut self, attempt: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if attempt.is_ready() {
             self.until = None;
@@ -161,12 +163,12 @@ mod tests {
         let written = tokio::spawn(async move { server.write_all(&[7; 4000]).await });
         while !written.is_finished() {
             tokio::time::sleep(STILL / 10).await;
-            // One byte a second; the server is gone in the end.
+            // One byte per second. In the end the server closes the connection.
             let _ = client.read(&mut [0; 1]).await;
         }
         assert_eq!(written.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(began.elapsed() >= WHOLE, "not before its time");
-        // The next answer has a time of its own.
+        // The next response has a new deadline.
         pace.end();
         tokio::time::sleep(WHOLE).await;
         pace.begin();

@@ -1,16 +1,16 @@
-//! What stands behind the question mark.
+//! Query parameters.
 
 use serde_json::Value;
 use tool::ToolError;
 
-/// The parameters of a query, each with its value.
+/// Parameters of a query, with their values.
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query of these parameters.
+    /// Parses a query with these parameters.
     ///
     /// # Errors
-    /// `EVALIDATION` for any other one, for one that stands there twice, and for what is no UTF-8.
+    /// `EVALIDATION` for an unknown or repeated parameter, and for invalid UTF-8.
     pub(crate) fn read(query: Option<&str>, known: &[&str]) -> Result<Self, ToolError> {
         let mut found: Vec<(String, String)> = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -32,10 +32,10 @@ impl Query {
         self.0.iter().find(|(there, _)| there == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value as JSON that is no text: a number, `true`.
+    /// Parses the value as JSON other than text: a number, `true`.
     ///
     /// # Errors
-    /// `EVALIDATION` that names it and says what it must be.
+    /// `EVALIDATION` that names the parameter and the expected form.
     pub(crate) fn parsed<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
@@ -48,10 +48,10 @@ impl Query {
     }
 }
 
-/// A part of a path or query without its escapes.
+/// Decodes the escapes in a part of a path or query.
 ///
 /// # Errors
-/// `EVALIDATION` for an escape that is none, and for what is no UTF-8.
+/// `EVALIDATION` for an invalid escape or invalid UTF-8.
 pub(crate) fn plain(escaped: &str) -> Result<String, ToolError> {
     let wrong = || ToolError::validation("query", "it holds an escape that is none, or is no UTF-8");
     let mut bytes = Vec::with_capacity(escaped.len());

@@ -1,7 +1,7 @@
-//! Answers and refusals, each with its status.
+//! Responses and refusals, each with its status.
 //!
-//! A status says whether the request could be taken; whether the tool worked is said by `ok` in the body, as through every door.
-//! So nothing between the client and here repeats a call because of its status.
+//! The status reports whether the request was accepted; `ok` in the body reports whether the tool
+//! succeeded, as in every protocol. Hence no intermediary repeats a call because of its status.
 
 use engine::Engine;
 use hyper::header::{
@@ -19,12 +19,12 @@ use crate::guard::Stranger;
 use crate::oauth::{Provider, Refused};
 use crate::route::{Access, Route};
 
-/// What a client gets.
+/// Response to a client.
 pub(crate) type Reply = Response<Answer>;
 
 pub(crate) const JSON: &str = "application/json";
 
-/// Bytes of one type.
+/// Builds a response of this content type.
 pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held: Held) -> Reply {
     let mut reply = Response::new(Answer::whole(bytes, held));
     *reply.status_mut() = status;
@@ -32,7 +32,7 @@ pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held
     reply
 }
 
-/// A value as JSON.
+/// Builds a response with a value as JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(text) => bytes(status, JSON, text, Held::default()),
@@ -40,7 +40,7 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
     }
 }
 
-/// A stream of events, which ends with its sender. The guard is dropped with the stream.
+/// Builds a stream of events, which ends when the sender is dropped. `guard` is dropped with the stream.
 pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Reply) {
     let (sender, answer) = Answer::events(guard);
     let mut reply = Response::new(answer);
@@ -49,7 +49,7 @@ pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<E
     (sender, reply)
 }
 
-/// An error of the request itself, in the shape of a failed call.
+/// Builds a response for an error of the request itself, in the form of a failed call.
 pub(crate) fn error(status: StatusCode, error: &ToolError) -> Reply {
     let mut reply = json(status, &json!({ "ok": false, "error": error.to_wire() }));
     if let Retry::AfterMs(after) = error.retry {
@@ -58,12 +58,13 @@ pub(crate) fn error(status: StatusCode, error: &ToolError) -> Reply {
     reply
 }
 
-/// An error with the status that fits its code.
+/// Builds a response for an error, with the status for its code.
 pub(crate) fn failure(failed: &ToolError) -> Reply {
     error(status_of(failed.code), failed)
 }
 
-/// The status of a request that failed so. Calls do not fail as requests: their results have one of their own.
+/// Maps an error code to the status of a failed request. Failed calls are not failed requests:
+/// their results have status 200.
 fn status_of(code: Code) -> StatusCode {
     match code {
         Code::Validation => StatusCode::BAD_REQUEST,
@@ -77,7 +78,8 @@ fn status_of(code: Code) -> StatusCode {
     }
 }
 
-/// There is nothing at the path. The hint names only what the sender may ask for; none where nobody says by a token who sends it.
+/// Builds the response for an unknown path. The hint names only routes that the sender may use;
+/// without a token, only open ones.
 pub(crate) fn unknown_path(engine: &Engine, path: &str, sender: Option<Role>) -> Reply {
     let may = |route: &Route| match (route.access(), sender) {
         (Access::Open, _) => true,
@@ -109,7 +111,7 @@ pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
     reply
 }
 
-/// The request says by no token that is good here who sends it.
+/// Builds the response for a request without a valid token.
 pub(crate) fn no_credential(engine: &Engine, refused: &Refused, provider: Option<&Provider>) -> Reply {
     let (status, failed, problem) = match refused {
         Refused::Absent => (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None),
@@ -139,7 +141,7 @@ pub(crate) fn no_credential(engine: &Engine, refused: &Refused, provider: Option
     challenged(error(status, &failed), provider, problem, None)
 }
 
-/// The sender is known, and may not do this.
+/// Builds the response for a sender whose role is insufficient.
 pub(crate) fn wrong_role(
     has: Option<Role>,
     needs: &[Role],
@@ -158,7 +160,7 @@ fn denied(message: String) -> ToolError {
     ToolError::new(Code::Permission, message)
 }
 
-/// Says with which token it would go (RFC 6750, section 3, and RFC 9728, section 5.1).
+/// Adds a challenge that describes the required token (RFC 6750, section 3, and RFC 9728, section 5.1).
 fn challenged(
     mut reply: Reply,
     provider: Option<&Provider>,
@@ -177,7 +179,7 @@ fn challenged(
     reply
 }
 
-/// As much of it as an answer repeats.
+/// Builds the response for a request that the guard rejected.
 pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
     let (status, message, hint) = match stranger {
         Stranger::NoHost => {
@@ -207,7 +209,7 @@ pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
     refused.hint = hint.map(str::to_owned);
     let mut reply = error(status, &refused);
     if *stranger == Stranger::Encoding {
-        // Where its body ends is not sure, so nothing behind it is a request.
+        // The end of the body is ambiguous, so no further request can follow.
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     reply
@@ -233,7 +235,7 @@ pub(crate) fn unread(why: &Unread) -> Reply {
         }
     };
     let mut reply = error(status, &failed);
-    // What is left of the body would be taken for the next request.
+    // The rest of the body would be read as the next request.
     reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     reply
 }

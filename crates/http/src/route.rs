@@ -1,4 +1,4 @@
-//! What can be asked for, and by whom.
+//! Routes, and the roles that may use them.
 
 use hyper::Method;
 use tool::ToolError;
@@ -6,42 +6,42 @@ use tool::ToolError;
 use crate::credential::Role;
 use crate::query::plain;
 
-/// One thing that can be asked for.
+/// A route, with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Whether the process lives.
+    /// State of the process.
     Health,
-    /// Whether it takes calls.
+    /// Readiness for calls.
     Ready,
-    /// Figures.
+    /// Metrics.
     Metrics,
-    /// What there is, for programs.
+    /// `OpenAPI` document.
     OpenApi,
-    /// Where tokens of the identity provider are had (RFC 9728).
+    /// Metadata about the identity provider (RFC 9728).
     Resource,
-    /// The list of tools.
+    /// List of tools.
     Tools,
-    /// Makes a call.
+    /// A call.
     Call,
-    /// What the policy would decide on a call.
+    /// Policy check of a call.
     Check,
-    /// What was done.
+    /// Audit log.
     Audit,
-    /// What was done by one call.
+    /// Audit log of one call.
     AuditOf(String),
-    /// Questions.
+    /// Approval requests.
     Approvals,
-    /// One question.
+    /// One approval request.
     Approval(String),
-    /// Says yes.
+    /// Approval of a request.
     Approve(String),
-    /// Says no.
+    /// Denial of a request.
     Deny(String),
-    /// What is allowed for a time.
+    /// Leases, which are permissions for a limited time.
     Leases,
-    /// One of them.
+    /// One lease.
     Lease(String),
-    /// Questions as they come.
+    /// Stream of approval requests.
     Events,
     /// CSP/1.
     Csp,
@@ -49,20 +49,20 @@ pub(crate) enum Route {
     Mcp,
 }
 
-/// Who may ask.
+/// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody who reaches the server.
+    /// Access without a token.
     Open,
-    /// Those with a token of one of these roles.
+    /// Access with a token of one of these roles.
     Only(&'static [Role]),
 }
 
 impl Route {
-    /// What stands at this path.
+    /// Returns the route at this path.
     ///
     /// # Errors
-    /// `EVALIDATION` for an escape that is none.
+    /// `EVALIDATION` for an invalid escape.
     pub(crate) fn find(path: &str) -> Result<Option<Self>, ToolError> {
         let Some(path) = path.strip_prefix('/') else { return Ok(None) };
         let parts: Vec<&str> = path.split('/').collect();
@@ -93,7 +93,7 @@ impl Route {
         }))
     }
 
-    /// The path, with names in place of what differs.
+    /// Returns the path, with placeholders for its parameters.
     pub(crate) fn path(&self) -> &'static str {
         match self {
             Self::Health => "/healthz",
@@ -118,13 +118,13 @@ impl Route {
         }
     }
 
-    /// The methods, as the `Allow` header has them.
+    /// Returns the methods in the form of the `Allow` header.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
             Self::Call | Self::Check | Self::Csp | Self::Approve(_) | Self::Deny(_) => "POST",
             Self::Lease(_) => "DELETE",
             Self::Mcp => "GET, POST, DELETE",
-            // The answer to HEAD would end with its stream.
+            // The response to HEAD would never end, because the stream does not.
             Self::Events => "GET",
             _ => "GET, HEAD",
         }
@@ -152,7 +152,7 @@ impl Route {
         }
     }
 
-    /// One of each.
+    /// Returns one route of each kind.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         let id = || "x".to_owned();

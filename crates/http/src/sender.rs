@@ -1,7 +1,7 @@
-//! Who sends a request: whoever has one of this server's own tokens, or somebody whom the identity provider knows.
+//! Senders of requests: holders of this server's own tokens, and subjects of the identity provider.
 //!
-//! All who have one token are one. Whom the provider tells apart have sessions, background commands and leases of their own, and
-//! reach those of nobody else.
+//! All holders of one token are the same sender. Each subject of the provider has its own sessions,
+//! background commands and leases, and cannot reach those of others.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,21 +15,22 @@ use crate::Options;
 use crate::credential::{self, Role};
 use crate::oauth::{Refused, Subject};
 
-/// Those of the provider who have something of their own here at a time. For one more, it is taken from who was idle longest.
+/// Maximum number of subjects with an endpoint. For one more, the endpoint that was idle for
+/// longest is ended.
 const MOST_SUBJECTS: usize = 1_000;
 
-/// Who sends it.
+/// The sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Sender {
     pub(crate) role: Role,
-    /// Names what belongs to them.
+    /// Session to which the sender's state belongs.
     pub(crate) session: SessionId,
-    /// As the provider names them; none for who has a token of this server.
+    /// Name at the provider; `None` for a token of this server.
     pub(crate) subject: Option<String>,
 }
 
 impl Sender {
-    /// Who it is, for the audit.
+    /// Returns the sender's name for the audit log.
     pub(crate) fn named(&self) -> String {
         match &self.subject {
             Some(subject) => {
@@ -40,7 +41,7 @@ impl Sender {
     }
 }
 
-/// Who sends it; an agent where no agent needs a token.
+/// Identifies the sender. Without a token, the sender is an agent if agents need no token.
 pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender, Refused> {
     let known = &options.credentials;
     let own = |role| Sender { role, session: options.session.clone(), subject: None };
@@ -65,21 +66,22 @@ pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender,
 
 fn of_subject(options: &Options, subject: Subject) -> Sender {
     let hash = blake3::hash(subject.name.as_bytes()).to_hex();
-    // All of it, so that nobody can make up a name whose session is another's. What stands behind the dot is the same in every run: by
-    // that the engine knows whose memory it is.
+    // Use the whole hash, so that no name can be chosen to collide with another's session. The part
+    // after the dot is the same in every run: the engine uses it as the key of the sender's memory.
     let session = SessionId(format!("{}.{hash}", options.session.0));
     Sender { role: subject.role, session, subject: Some(subject.name) }
 }
 
-/// What answers MCP, for each whom the provider tells apart.
+/// MCP endpoints of the provider's subjects.
 #[derive(Default)]
 pub(crate) struct Endpoints(Mutex<HashMap<SessionId, (Endpoint, Instant)>>);
 
 impl Endpoints {
-    /// Theirs, made where they have none yet; the server's own for who has a token of it.
+    /// Returns the endpoint of a subject, created on first use; for a token of this server, the
+    /// server's own endpoint.
     ///
     /// # Errors
-    /// As [`Endpoint::for_session`].
+    /// The errors of [`Endpoint::for_session`].
     pub(crate) fn of(&self, own: &Endpoint, sender: &Sender) -> Result<Endpoint, McpError> {
         if sender.subject.is_none() {
             return Ok(own.clone());
@@ -100,7 +102,7 @@ impl Endpoints {
         Ok(endpoint)
     }
 
-    /// Sessions that are open in all of them.
+    /// Returns the number of open sessions of all endpoints.
     pub(crate) fn sessions(&self) -> usize {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.values().map(|(endpoint, _)| endpoint.sessions()).sum()

@@ -1,4 +1,4 @@
-//! One request, from its head to its answer.
+//! Processing of one request, from its head to its response.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,23 +22,23 @@ use crate::route::{Access, Route};
 use crate::sender::{self, Endpoints, Sender};
 use crate::{Options, approvals, audit, call, csp_messages, events, openapi, streamable};
 
-/// Clients that may listen to questions at a time: people, and what shows them to people.
+/// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
 pub(crate) const MOST_FOLLOWERS: usize = 32;
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: Options,
     pub(crate) guard: Guard,
-    /// What answers MCP for those whom the provider tells apart.
+    /// MCP endpoints of the provider's subjects.
     pub(crate) endpoints: Endpoints,
     pub(crate) room: Room,
-    /// Room for connections.
+    /// Permits for connections.
     pub(crate) places: Arc<Semaphore>,
-    /// Room for those who listen to questions.
+    /// Permits for listeners of `/v1/events`.
     pub(crate) followers: Arc<Semaphore>,
     pub(crate) answered: Answered,
-    /// Set when the server was told to stop.
+    /// Set to true when the server is stopped.
     pub(crate) stopping: watch::Sender<bool>,
 }
 
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Answers a request.
+/// Responds to a request.
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
@@ -67,7 +67,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Res
         Err((route, refusal)) => (route, refusal),
     };
     shared.answered.count(route, method, reply.status());
-    // INVARIANT: whatever is answered, be it a refusal, goes through here.
+    // INVARIANT: every response passes through here, including refusals.
     reply.body_mut().cover(&shared.engine);
     let headers = reply.headers_mut();
     for value in headers.values_mut() {
@@ -81,13 +81,14 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Res
     Ok(reply)
 }
 
-/// What the figures call a method: no client can make them grow by its own.
+/// Returns the name of a method in the metrics. Unknown methods share one name, so that clients
+/// cannot add further ones.
 fn method_name(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "DELETE"];
     known.into_iter().find(|known| method.as_str() == *known).unwrap_or("other")
 }
 
-/// The checks that every request passes. Gives what it asks for and who sends it, or the refusal.
+/// Performs the checks that every request must pass. Returns the route and the sender, or the refusal.
 async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
     let nowhere = |reply| ("none", reply);
     shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&shared.engine, &stranger)))?;

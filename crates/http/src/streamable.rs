@@ -1,7 +1,7 @@
-//! `/mcp`: the Model Context Protocol over HTTP. The protocol itself is in the crate `mcp`.
+//! `/mcp`: the Model Context Protocol over HTTP. The crate `mcp` implements the protocol.
 //!
-//! An answer that comes soon and alone is plain JSON. Where something is said before it (progress, a question to the client's user),
-//! or nothing for a while, it is the last event of a stream.
+//! A quick response without other messages is plain JSON. If other messages precede it (progress, a
+//! question to the client's user), or it takes a while, it is the last event of a stream.
 
 use std::time::Duration;
 
@@ -25,16 +25,16 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The revision from which on there are no sessions.
+/// First revision without sessions.
 const SESSIONLESS: &str = "2026-07-28";
 
-/// The revision whose clients are told at once what they can come back with.
+/// Revision whose clients expect an event with an id at the start of a stream.
 const PRIMED: &str = "2025-11-25";
 
-/// How long an answer may take before it becomes a stream: clients and what stands in between give up a request that says nothing.
+/// Time after which a response becomes a stream: clients and proxies give up a request without data.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// What a client takes.
+/// Formats that a client accepts.
 #[derive(Clone, Copy)]
 struct Takes {
     json: bool,
@@ -69,14 +69,15 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
     match posted {
         Posted::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
         Posted::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
-        // Clients before this revision take an event without data for a broken message.
+        // Clients of earlier revisions mistake an event without data for a broken message.
         Posted::Answers(answers) => answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await,
     }
 }
 
-/// `GET /mcp`: what a session is told that belongs to no request, as it comes.
+/// `GET /mcp`: messages of a session that belong to no request, as they arrive.
 ///
-/// The revision of 2026-07-28 has no sessions: there it comes as the answer to a `subscriptions/listen`.
+/// The revision 2026-07-28 has no sessions: there these messages are the response to a
+/// `subscriptions/listen`.
 pub(crate) fn hear(shared: &Shared, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     if !takes(headers).events {
         let wrong = ToolError::validation("Accept", "it must be text/event-stream");
@@ -100,9 +101,9 @@ pub(crate) fn hear(shared: &Shared, endpoint: &Endpoint, headers: &HeaderMap) ->
     }
 }
 
-/// Waits until the server is told to stop.
+/// Waits until the server is stopped.
 async fn told(stopping: &mut watch::Receiver<bool>) {
-    // Where its other end is gone, so is the server.
+    // A dropped sender also means that the server has stopped.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
@@ -141,7 +142,7 @@ async fn answered(shared: &Shared, mut answers: Answers, takes: Takes, primes: b
     reply
 }
 
-/// The answer, for a client that hears nothing else.
+/// Returns the response, without other messages, for a client that accepts only JSON.
 async fn alone(answers: &mut Answers) -> Option<Saying> {
     loop {
         let saying = answers.next().await?;
@@ -151,7 +152,7 @@ async fn alone(answers: &mut Answers) -> Option<Saying> {
     }
 }
 
-/// What is said in a session, as events that the client can come back to.
+/// Streams the messages of a session as events that the client can resume from.
 fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
     let (events, reply) = reply::events(());
     let mut stopping = shared.stopping.subscribe();
@@ -170,11 +171,11 @@ fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
                         return;
                     }
                 }
-                // A client that has not taken the last ones needs no further.
+                // A client that has not read the previous events needs no heartbeat.
                 _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
-                // The call goes on for a while without it.
+                // The call continues for a while without the stream.
                 () = events.closed() => return,
-                // Calls are waited for; what no answer ends would keep the server for ever.
+                // Calls are awaited; a standing stream would keep the server running forever.
                 () = told(&mut stopping), if follower.stands() => return,
             }
         }
@@ -182,7 +183,7 @@ fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
     reply
 }
 
-/// What is said as events, up to the answer.
+/// Streams messages as events, up to the response.
 fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
     let (events, reply) = reply::events(());
     tokio::spawn(async move {
@@ -201,9 +202,9 @@ fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
                     Some(saying) => next = Some(saying),
                     None => return,
                 },
-                // A client that has not taken the last ones needs no further.
+                // A client that has not read the previous events needs no heartbeat.
                 _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
-                // With the answers the call ends.
+                // The call ends when `answers` is dropped.
                 () = events.closed() => return,
             }
         }
@@ -229,7 +230,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
 }
 
-/// What the client takes; all of it where it does not say.
+/// Returns the formats that the client accepts; without an `Accept` header, all of them.
 fn takes(headers: &HeaderMap) -> Takes {
     let mut said = false;
     let mut takes = Takes { json: false, events: false };

@@ -1,5 +1,6 @@
-//! What indexing and searching cost, beside reading the same files and searching the same words in SQLite alone. `cargo xtask bench` runs it;
-//! by hand: `cargo run --release --package knowledge --example knowledge_speed -- FOLDER`.
+//! Cost of indexing and searching, compared with reading the same files and searching the same
+//! words in plain SQLite. `cargo xtask bench` runs this program; by hand: `cargo run --release
+//! --package knowledge --example knowledge_speed -- FOLDER`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark: it prints what it measured")]
 
@@ -13,11 +14,12 @@ use std::time::{Duration, Instant};
 use embed::{Embedder, Failure, Model};
 use knowledge::{Index, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Wanted};
 
-/// Files, and sections of each: of the base that is indexed, and of the large one that is searched.
+/// Files of a base, and sections per file: of the base that is indexed, and of the large one that
+/// is searched.
 const FILES: usize = 10_000;
 const SECTIONS_OF_LARGE: usize = 10;
 const WORDS_OF_SECTION: usize = 140;
-/// Words there are, and how many of the most frequent ones nobody asks for.
+/// Size of the vocabulary, and number of its most frequent words that no query contains.
 const VOCABULARY: f64 = 200_000.0;
 const STOP: f64 = 100.0;
 const QUERIES: usize = 40;
@@ -119,7 +121,8 @@ fn found(index: &Index, query: &str, mode: Mode) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Words as frequent as in a language: the one of rank n stands in a text with a probability of one in n.
+/// Returns a word with natural frequency: the word of rank n occurs in a text with a probability of
+/// one in n.
 fn word(seed: usize, from: f64) -> String {
     let mixed = (seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 65_536;
     let share = f64::from(u32::try_from(mixed).unwrap_or_default()) / 65_536.0;
@@ -161,7 +164,7 @@ impl Shelf for Folder {
     }
 }
 
-/// Ten sections a file, made when they are asked for.
+/// A shelf of generated files with ten sections each.
 struct Large;
 
 impl Shelf for Large {
@@ -189,7 +192,7 @@ impl Shelf for Large {
     }
 }
 
-/// Vectors of the usual length that cost nothing: numbers from the bytes of the text.
+/// Embedder without cost: vectors of the usual length, derived from the bytes of the text.
 struct Hashed(Model);
 
 impl Hashed {

@@ -1,6 +1,6 @@
-//! How good the search is on a collection in BEIR's layout, by words, by meaning, by both,
-//! and by both with half of the vectors. `cargo xtask eval FOLDER` runs it; by hand:
-//! `cargo run --release --package knowledge --example retrieval_quality -- FOLDER [MODEL]`.
+//! Quality of the search on a collection in BEIR's layout: by words, by meaning, by both, and by
+//! both with half of the vectors. `cargo xtask eval FOLDER` runs this program; by hand: `cargo run
+//! --release --package knowledge --example retrieval_quality -- FOLDER [MODEL]`.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measured")]
 
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What opens the model in a folder.
+/// Returns a function that opens the model in a folder.
 fn opener(folder: PathBuf) -> knowledge::OpenModel {
     std::sync::Arc::new(move || {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -1,4 +1,5 @@
-//! From sections to chunks: pieces that a model reads whole, each with its place in the file.
+//! Splitting of sections into chunks: pieces that a model reads whole, each with its line range in
+//! the file.
 
 use std::io::{self, Read};
 
@@ -6,30 +7,33 @@ use crate::Hash;
 use crate::sections::{self, Section};
 use crate::words::{tokens, tokens_upto};
 
-/// Tokens of one chunk, with the headings that lead to it: what the usual model reads of a text (256), less its two marks.
+/// Maximum tokens of one chunk, including its headings: the input of the usual model (256), less
+/// its two markers.
 const LARGEST: usize = 254;
 
-/// Tokens that two neighbouring chunks of one section have in common, a fifth: what a cut would tear apart stands whole in one of them.
+/// Tokens that two neighbouring chunks of one section share, a fifth: text around a cut is complete
+/// in one of them.
 const OVERLAP: usize = 50;
 
-/// Tokens of the smallest part that a line is cut into.
+/// Approximate tokens of one part of a long line.
 const PART: usize = 48;
 
 /// One piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// The headings that lead to it, the outermost first, with ` > ` between them.
+    /// Headings above the chunk, the outermost first, separated by ` > `.
     pub section: String,
-    /// Its lines in the file, from 1, both included.
+    /// Line range in the file, from 1, both ends included.
     pub lines: (usize, usize),
-    /// The text as it stands in the file.
+    /// Text as in the file.
     pub text: String,
-    /// Bytes of its own heading at the beginning of the text, which is in the section's path already.
+    /// Length of the chunk's own heading at the beginning of the text, in bytes. The path of the
+    /// section already contains that heading.
     pub heading: usize,
 }
 
 impl Chunk {
-    /// What is found by its words and its meaning: the path of the headings, then the text.
+    /// Returns the text for indexing and embedding: the path of the headings, then the body.
     pub(crate) fn embedded(&self) -> String {
         embedded(&self.section, &self.text, self.heading)
     }
@@ -39,16 +43,16 @@ impl Chunk {
     }
 }
 
-/// What of a chunk becomes a vector.
+/// Builds the text that is embedded for a chunk.
 pub(crate) fn embedded(section: &str, text: &str, heading: usize) -> String {
     let body = text.get(heading..).unwrap_or(text).trim();
     if section.is_empty() { body.to_owned() } else { format!("{section}\n{body}") }
 }
 
-/// Reads a markdown text in UTF-8 and hands over its chunks in their order.
+/// Reads a markdown text in UTF-8 and passes its chunks to `each`, in order.
 ///
 /// # Errors
-/// Where it cannot be read, or what `each` says.
+/// The error of the reader or of `each`.
 pub fn chunks<E: From<io::Error>>(
     text: impl Read,
     each: &mut dyn FnMut(Chunk) -> Result<(), E>,
@@ -56,19 +60,19 @@ pub fn chunks<E: From<io::Error>>(
     sections::read(text, &mut |section: &Section<'_>| split(section, each))
 }
 
-/// A part of a section that is not cut.
+/// A part of a section that is never split.
 struct Part {
     start: usize,
     end: usize,
     line: usize,
     tokens: usize,
-    /// Whether a block begins here.
+    /// True if a block begins here.
     opens: bool,
 }
 
 fn split<E>(section: &Section<'_>, each: &mut dyn FnMut(Chunk) -> Result<(), E>) -> Result<(), E> {
     let path = section.path.join(" > ");
-    // However long the headings are, most of a chunk is its text.
+    // At least half of a chunk is text, regardless of the length of its headings.
     let room = LARGEST - tokens_upto(&path, LARGEST / 2);
     let parts = parts(section);
     let mut first = 0;
@@ -94,7 +98,8 @@ fn split<E>(section: &Section<'_>, each: &mut dyn FnMut(Chunk) -> Result<(), E>)
     Ok(())
 }
 
-/// Behind the last part of the chunk that begins with `first`: where the room ends, or at a block's beginning in its second half.
+/// Returns the end of the chunk that begins with part `first`: the limit of `room` tokens, or the
+/// last block that starts in its second half.
 fn last_of(parts: &[Part], first: usize, room: usize) -> usize {
     let mut taken = 0;
     let mut block = None;
@@ -110,7 +115,7 @@ fn last_of(parts: &[Part], first: usize, room: usize) -> usize {
     parts.len()
 }
 
-/// Where the next chunk begins: a little before the end of this one, and behind its beginning.
+/// Returns the first part of the next chunk: slightly before the end of this one, but after its beginning.
 fn next(parts: &[Part], first: usize, last: usize) -> usize {
     let mut common = 0;
     let mut begin = last;
@@ -125,7 +130,7 @@ fn next(parts: &[Part], first: usize, last: usize) -> usize {
     begin
 }
 
-/// The lines of a section, long ones in several parts.
+/// Splits a section into lines, and long lines into several parts.
 fn parts(section: &Section<'_>) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -153,7 +158,7 @@ fn parts(section: &Section<'_>) -> Vec<Part> {
     parts
 }
 
-/// Cuts a long line behind sentences, else between words, else between characters.
+/// Splits a long line after sentences, else between words, else between characters.
 fn cut_line(line: &str, each: &mut dyn FnMut(std::ops::Range<usize>)) {
     let mut start = 0;
     let (mut sentence, mut word) = (None, None);
@@ -169,7 +174,7 @@ fn cut_line(line: &str, each: &mut dyn FnMut(std::ops::Range<usize>)) {
         } else if matches!(character, '。' | '！' | '？') {
             sentence = Some(behind);
         }
-        // Roughly: what is cut is counted again.
+        // Rough estimate: each part is counted again.
         taken += if character.is_ascii_alphanumeric() || character.is_whitespace() { 0.25 } else { 1.0 };
         before = character;
         #[expect(clippy::cast_precision_loss, reason = "a small constant")]

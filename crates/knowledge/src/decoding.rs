@@ -1,4 +1,4 @@
-//! From a file's bytes to text: which encoding, or that it is none. Everything is read in pieces.
+//! Decoding of a file to text: detection of the encoding, and of binary files. Files are read in pieces.
 
 use std::io::{self, Read};
 
@@ -6,26 +6,27 @@ use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8, UTF_16BE, UTF_16LE, WIN
 
 use crate::Hash;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE: usize = 64 * 1024;
 
-/// What was found out about a file by reading it once.
+/// Result of a first pass over a file.
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) hash: Hash,
-    /// None where it is no text.
+    /// Encoding; `None` for a binary file.
     pub(crate) encoding: Option<&'static Encoding>,
 }
 
-/// Reads a file to its end, to tell its encoding: what its first bytes say, UTF-8 where it is that, else Windows-1252, which all bytes
-/// are. A NUL outside UTF-16 makes it binary.
+/// Reads a file to its end to detect its encoding: that of the byte order mark, else UTF-8 if
+/// valid, else Windows-1252. Windows-1252 accepts all bytes. A NUL byte outside UTF-16 marks a
+/// binary file.
 pub(crate) fn look(mut file: impl Read) -> io::Result<Looked> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; PIECE];
     let mut named = None;
     let mut is_utf_8 = true;
     let mut has_nul = false;
-    // What of a character the piece before has left over.
+    // Incomplete character at the end of the previous piece.
     let mut left: Vec<u8> = Vec::new();
     let mut is_first = true;
     loop {
@@ -60,7 +61,8 @@ pub(crate) fn look(mut file: impl Read) -> io::Result<Looked> {
     Ok(Looked { hash: Hash(*hasher.finalize().as_bytes()), encoding })
 }
 
-/// Reads until the buffer is full or the file ends: how it is split into pieces says nothing.
+/// Reads until the buffer is full or the file ends, so that the result does not depend on the size
+/// of single reads.
 fn read_some(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while let Some(rest) = buffer.get_mut(read..).filter(|rest| !rest.is_empty()) {
@@ -74,7 +76,7 @@ fn read_some(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-/// A file as UTF-8. What is no character in its encoding is `U+FFFD`.
+/// A reader that converts a file to UTF-8. Invalid input becomes `U+FFFD`.
 pub(crate) struct AsUtf8<R> {
     file: R,
     decoder: Decoder,
@@ -92,7 +94,7 @@ impl<R: Read> AsUtf8<R> {
         Self { file, decoder, raw, text, given: 0, hasher: blake3::Hasher::new(), ended: false }
     }
 
-    /// The hash of the bytes that were read.
+    /// Returns the hash of the bytes read so far.
     pub(crate) fn hash(&self) -> Hash {
         Hash(*self.hasher.finalize().as_bytes())
     }

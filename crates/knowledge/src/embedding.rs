@@ -1,4 +1,4 @@
-//! Vectors for the chunks that have none of this model yet.
+//! Computation of missing vectors for the current model.
 
 use std::sync::PoisonError;
 
@@ -9,21 +9,21 @@ use crate::chunk::embedded;
 use crate::open::lock_file;
 use crate::{Index, IndexError};
 
-/// Texts that the model is given at once: what is lost where the process ends in between.
+/// Texts per call of the model. At most this many are lost if the process ends.
 const AT_ONCE: usize = 64;
 
-/// What came of it.
+/// Result of an embedding run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Embedded {
-    /// Texts that got their vector.
+    /// Number of texts that got a vector.
     pub made: u64,
-    /// Texts that have none yet.
+    /// Number of texts that still have none.
     pub left: u64,
-    /// Whether another thread or process makes those that are left.
+    /// True if another thread or process computes the rest.
     pub is_elsewhere: bool,
 }
 
-/// A text without a vector, with what it is known by.
+/// A chunk without a vector.
 struct Waiting {
     chunk: i64,
     hash: Vec<u8>,
@@ -31,11 +31,11 @@ struct Waiting {
 }
 
 impl Index {
-    /// Gives every chunk its vector, some at a time, each of them kept at once. Where another process is at it already, that one does it,
-    /// and this says what is left.
+    /// Computes the missing vectors in batches, and stores each batch at once. If another process
+    /// is already doing this, returns immediately with the number of texts left.
     ///
     /// # Errors
-    /// Where there is no model, it fails, or the index cannot be written.
+    /// An error if there is no model, the model fails, or the index cannot be written.
     pub fn embed(
         &self,
         stop: &dyn Fn() -> bool,
@@ -89,17 +89,17 @@ impl Index {
         Ok(done)
     }
 
-    /// How many chunks have no vector of the model that is set up; none where there is none.
+    /// Returns the number of chunks without a vector of the current model; 0 if there is no model.
     ///
     /// # Errors
-    /// Where the index cannot be read.
+    /// An error if the index cannot be read.
     pub fn waiting(&self) -> Result<u64, IndexError> {
         let Some(model) = self.usable_model() else { return Ok(0) };
         let model = model.model().hash;
         let changes: i64 = self.with(&mut |connection| {
             Ok(connection.prepare_cached("SELECT changes FROM state")?.query_row([], |row| row.get(0))?)
         })?;
-        // Counting takes longer than searching, and gives the same until something changes.
+        // Counting is slower than a search, so the count is cached until the next change.
         let known = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, count)) = known
             && at == changes

@@ -1,38 +1,40 @@
+//! Errors of the index.
+
 use std::io;
 use std::path::PathBuf;
 
 use crate::ShelfError;
 
-/// Why an index could not be used.
+/// Reason why an index operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The index {} cannot be opened
+    /// The index cannot be opened.
     #[error("the index {} cannot be opened", path.display())]
     Open {
-        /// Its file.
+        /// File of the index.
         path: PathBuf,
-        /// Why.
+        /// Error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
     /// The index cannot be read or written.
     #[error("the index cannot be read or written")]
     Database(#[from] rusqlite::Error),
-    /// A file beside the index cannot be used.
+    /// A file next to the index cannot be used.
     #[error("the folder of the index cannot be used")]
     Folder(#[source] io::Error),
-    /// The base cannot be listed, or a file that was asked for by name cannot be read.
+    /// The base cannot be listed, or a requested file cannot be read.
     #[error("{}: {source}", if path.as_os_str().is_empty() { "the knowledge folder".to_owned() } else { path.display().to_string() })]
     Shelf {
-        /// Relative to the base.
+        /// Path relative to the base.
         path: PathBuf,
-        /// Why.
+        /// Error of the shelf.
         source: ShelfError,
     },
-    /// The texts could not be embedded
+    /// The texts could not be embedded.
     #[error("the texts could not be turned into vectors: {0}")]
     Embedding(String),
-    /// It was stopped.
+    /// The operation was stopped.
     #[error("it was stopped; what is done is kept")]
     Stopped,
 }
@@ -51,7 +53,7 @@ impl IndexError {
         }
     }
 
-    /// Whether the index itself is damaged or no index: it is made again then.
+    /// Returns true if the file is damaged or not an index. A damaged index is rebuilt.
     pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))

@@ -1,4 +1,4 @@
-//! What the index holds of one file, changed in one transaction.
+//! Index entries of one file, changed in one transaction.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{Chunk, Hash, IndexError, Scope, Stamp};
 
-/// A file as the index knows it.
+/// A file in the index.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) id: i64,
@@ -17,7 +17,7 @@ pub(crate) struct Known {
     pub(crate) note: Option<String>,
 }
 
-/// Every file that the index knows, or the one at `under` and those below it.
+/// Returns every file in the index, or the one at `under` and those below it.
 pub(crate) fn known(
     connection: &Connection,
     under: Option<&Path>,
@@ -40,7 +40,7 @@ pub(crate) fn known(
     .collect()
 }
 
-/// Takes a file out.
+/// Removes a file from the index.
 pub(crate) fn remove(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     let ids: Vec<i64> = connection
         .prepare_cached("SELECT id FROM chunks WHERE file = ?")?
@@ -60,7 +60,7 @@ fn remove_chunk(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Says that the content is the same and only its stamp another.
+/// Updates the stamp of a file with unchanged content.
 pub(crate) fn restamp(connection: &Connection, id: i64, stamp: &Stamp) -> rusqlite::Result<()> {
     connection
         .prepare_cached("UPDATE files SET size = ?, seconds = ?, nanoseconds = ? WHERE id = ?")?
@@ -68,12 +68,13 @@ pub(crate) fn restamp(connection: &Connection, id: i64, stamp: &Stamp) -> rusqli
     Ok(())
 }
 
-/// The change of one file, within a transaction: its new chunks go in one after another, and at the end those that are no more go.
+/// A change of one file within a transaction. New chunks are added one by one, and chunks that no
+/// longer exist are removed at the end.
 pub(crate) struct Change<'c> {
     connection: &'c Connection,
     file: i64,
     words_of_path: String,
-    /// The chunks before, by their hash.
+    /// Previous chunks that were not seen yet, by hash.
     before: HashMap<Vec<u8>, Vec<i64>>,
     pub(crate) created: u64,
 }
@@ -107,7 +108,7 @@ impl<'c> Change<'c> {
         Ok(Self { connection, file, words_of_path, before, created: 0 })
     }
 
-    /// Puts a chunk in. One with the same text as before stays what it was, and only its lines are new.
+    /// Adds a chunk. A chunk with the same text as before stays, with updated line numbers.
     pub(crate) fn chunk(&mut self, chunk: &Chunk) -> Result<(), IndexError> {
         let Hash(hash) = chunk.hash();
         let lines = (number(chunk.lines.0), number(chunk.lines.1));
@@ -134,7 +135,8 @@ impl<'c> Change<'c> {
         Ok(())
     }
 
-    /// Takes the chunks out that are no more, and says what the file is now. Gives how many chunks are new.
+    /// Removes the chunks that no longer exist and updates the entry of the file. Returns the
+    /// number of new chunks.
     pub(crate) fn end(self, stamp: &Stamp, hash: &Hash, note: Option<&str>) -> rusqlite::Result<u64> {
         for id in self.before.into_values().flatten() {
             remove_chunk(self.connection, id)?;

@@ -1,4 +1,4 @@
-//! Finding chunks: the best by their words and the best by their meaning, put into one order by their scores.
+//! Search: the best chunks by words and the best by meaning, merged by score.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -14,22 +14,22 @@ use crate::held::Held;
 use crate::ranked::Ranked;
 use crate::{Index, IndexError, Scope};
 
-/// How many each of the two ways brings in.
+/// Number of candidates from each of the two searches.
 pub(crate) const CANDIDATES: usize = 100;
 
-/// How a search was made.
+/// Kind of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By words alone.
+    /// Words only.
     Keyword,
-    /// By meaning alone.
+    /// Meaning only.
     Vector,
-    /// By both.
+    /// Words and meaning.
     Hybrid,
 }
 
 impl Mode {
-    /// As it is written.
+    /// Returns the name of the mode.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Keyword => "keyword",
@@ -39,26 +39,26 @@ impl Mode {
     }
 }
 
-/// How well a chunk fits the question: the number that the order goes by.
+/// Degree to which a chunk fits the query: the number by which hits are sorted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Score {
-    /// By words and meaning together, from 0 to 1.
+    /// Combined score of words and meaning, from 0 to 1.
     Both(f32),
-    /// The cosine of the vectors alone, from -1 to 1.
+    /// Cosine of the vectors, from -1 to 1.
     Cosine(f32),
-    /// No vector was compared: by words alone, from 0 to 1.
+    /// Score of words only, from 0 to 1: no vector was compared.
     Words(f32),
 }
 
 impl Score {
-    /// The number.
+    /// Returns the number.
     pub fn value(self) -> f32 {
         match self {
             Self::Both(value) | Self::Cosine(value) | Self::Words(value) => value,
         }
     }
 
-    /// What the number is.
+    /// Returns the kind of the number.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Both(_) => "both",
@@ -68,64 +68,64 @@ impl Score {
     }
 }
 
-/// What is looked for.
+/// Parameters of a search.
 pub struct Sought<'a> {
-    /// The question, any text.
+    /// Query, any text.
     pub query: &'a str,
-    /// The part of the base; none for all.
+    /// Part of the base; `None` for all of it.
     pub scope: Option<Scope>,
-    /// The way, where it is not the best that can be had.
+    /// Kind of the search; `None` for the best available.
     pub mode: Option<Mode>,
-    /// Chunks at most.
+    /// Maximum number of hits.
     pub most: usize,
-    /// Whether a file may be read by who asks, and is there. Of what is not, nothing comes out.
+    /// Function that returns true if a file exists and the caller may read it. Other files produce no hits.
     pub may_read: &'a dyn Fn(&Path) -> bool,
-    /// Whether to stop.
+    /// Function that returns true to stop the search.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// The chunks, the best first.
+    /// Hits, the best first.
     pub hits: Vec<Hit>,
-    /// How sure it is that any of them answers the question, from 0 to 1.
+    /// Confidence that a hit answers the query, from 0 to 1.
     pub confidence: f64,
-    /// How they were found.
+    /// Kind of the search that was made.
     pub mode: Mode,
-    /// Chunks that have no vector yet, and were found by their words alone.
+    /// Number of chunks without a vector, which were searched by words only.
     pub waiting: u64,
-    /// Why meaning did not count although a model is set up.
+    /// Reason why a configured model was not used.
     pub without_model: Option<String>,
 }
 
-/// One chunk.
+/// A found chunk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    /// Its file, relative to the base.
+    /// File of the chunk, relative to the base.
     pub path: PathBuf,
-    /// The headings that lead to it, with ` > ` between them.
+    /// Headings above the chunk, separated by ` > `.
     pub section: String,
-    /// Its lines, from 1, both included.
+    /// Line range of the chunk, from 1, both ends included.
     pub lines: (u64, u64),
-    /// Its text.
+    /// Text of the chunk.
     pub content: String,
-    /// How well it fits.
+    /// Score of the chunk.
     pub score: Score,
 }
 
 impl Index {
-    /// Finds what fits a question best, in what the index holds.
+    /// Finds the chunks of the index that fit a query best.
     ///
     /// # Errors
-    /// Where the index cannot be read.
+    /// An error if the index cannot be read.
     pub fn find(&self, sought: &Sought<'_>) -> Result<Found, IndexError> {
         let mut without_model = None;
         let wants_meaning = sought.mode != Some(Mode::Keyword) && !sought.query.trim().is_empty();
         let question = if wants_meaning { self.question(sought, &mut without_model)? } else { None };
         let by_words = (sought.mode != Some(Mode::Vector)).then(|| terms(sought.query));
         let found = thread::scope(|scope| {
-            // Both ways take the same time, so each has a processor to itself where there are two.
+            // Both searches take about the same time, so run them in parallel.
             let both = question.is_some().then_some(()).and(by_words.as_deref());
             let mut meanwhile = both.and_then(|terms| {
                 let work = || self.read(&mut |connection| Ok(Ranked::new(connection, terms)?));
@@ -156,7 +156,7 @@ impl Index {
         Ok(Found { hits, confidence, mode, waiting, without_model })
     }
 
-    /// The question as a vector, and whose.
+    /// Embeds the query. Returns its vector and the hash of the model.
     fn question(
         &self,
         sought: &Sought<'_>,
@@ -181,10 +181,10 @@ impl Index {
     }
 }
 
-/// A question as a vector, and the model that made it.
+/// Vector of a query, and hash of the model that computed it.
 type Question = (Vec<f32>, Vec<u8>);
 
-/// Lets through what is in the scope and may be read, and asks about each file once.
+/// A filter by scope and permission, which asks once per file.
 struct Sieve<'a> {
     sought: &'a Sought<'a>,
     files: HashMap<i64, bool>,
@@ -208,7 +208,7 @@ impl Sieve<'_> {
     }
 }
 
-/// Chunks with their cosines, the nearest first, and the cosine that says nothing.
+/// Nearest chunks with their cosines, in descending order, and the cosine of an unrelated chunk.
 #[derive(Default)]
 struct Near {
     found: Vec<(i64, f32)>,
@@ -223,7 +223,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The chunks nearest to a question among those that are let through.
+    /// Finds the chunks nearest to the query, among the permitted ones.
     fn near(&mut self, (vector, model): &Question, held: MutexGuard<'a, Held>) -> Result<Near, IndexError> {
         let held = self.held.insert(held);
         held.refresh(self.connection, model)?;
@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
         Ok(Near { found, background: background(held.mean(vector), held.len()) })
     }
 
-    /// The hits by their cosines alone.
+    /// Returns hits by cosine only.
     fn by_meaning(&self, near: Near) -> Result<(Vec<Hit>, f64), IndexError> {
         let candidate = |(id, cosine): &(i64, f32)| Candidate {
             id: *id,
@@ -247,7 +247,7 @@ impl<'a> Search<'a> {
         Ok((hits, fused.confidence))
     }
 
-    /// The hits by words, and by meaning where there are vectors.
+    /// Returns hits by words, and by meaning for chunks with vectors.
     fn by_both(
         &mut self,
         mut ranked: Ranked,
@@ -287,7 +287,7 @@ impl<'a> Search<'a> {
         Ok((hits, confidence))
     }
 
-    /// The best by their words of those that are let through.
+    /// Returns the best permitted candidates by words.
     fn let_through(&mut self, ranked: &mut Ranked) -> Result<Vec<(i64, Evidence)>, IndexError> {
         let mut file_of = self.connection.prepare_cached("SELECT file FROM chunks WHERE id = ?")?;
         loop {
@@ -315,7 +315,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// One chunk as it is shown.
+/// Loads one chunk as a hit.
 fn hit(connection: &Connection, id: i64, score: Score) -> Result<Option<Hit>, IndexError> {
     let row = connection
         .prepare_cached(
@@ -331,7 +331,8 @@ fn hit(connection: &Connection, id: i64, score: Score) -> Result<Option<Hit>, In
     Ok(row.map(|(path, section, lines, content)| Hit { path, section, lines, content, score }))
 }
 
-/// The cosine of a chunk's vector and the question's, which both have the length one; none where it has no vector of the model.
+/// Returns the cosine of a chunk's vector and the query's; `None` if the chunk has no vector of
+/// this model. Both vectors have length one.
 fn cosine(connection: &Connection, id: i64, model: &[u8], question: &[f32]) -> rusqlite::Result<Option<f32>> {
     connection
         .prepare_cached(

@@ -1,17 +1,17 @@
-//! The vectors of one model in memory, kept up with the index.
+//! In-memory vectors of one model, synchronized with the index.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use search::numbers;
 
 use crate::IndexError;
 
-/// What is known of a chunk beside its vector, so that nothing is looked up for one that does not count.
+/// Data of a chunk next to its vector, so that filtered chunks need no look-up.
 pub(crate) struct Known {
     file: i64,
     embedding: i64,
 }
 
-/// What is held, and how far it goes.
+/// The vectors in memory, with the state of the index that they reflect.
 #[derive(Default)]
 pub(crate) struct Held {
     model: Vec<u8>,
@@ -23,12 +23,13 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Takes in what was added to the index since, and lets go of what was removed. Vectors of another model are all let go.
+    /// Loads vectors that were added to the index and drops removed ones. Another model replaces
+    /// all vectors.
     pub(crate) fn refresh(&mut self, connection: &Connection, model: &[u8]) -> Result<(), IndexError> {
         let (changes, removals): (i64, i64) = connection
             .prepare_cached("SELECT changes, removals FROM state")?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        // A file that was made anew counts from the beginning.
+        // Lower counters mean that the index was rebuilt: start from the beginning.
         if self.model != model || changes < self.changes || removals < self.removals {
             *self = Self { model: model.to_owned(), ..Self::default() };
         }
@@ -40,7 +41,7 @@ impl Held {
             self.removals = removals;
         }
         let (chunk, embedding) = (self.last_chunk, self.last_embedding);
-        // What has a new vector, and what is new with a vector that was there.
+        // First chunks with new vectors, then new chunks with existing vectors.
         self.take(
             connection,
             "SELECT c.id, c.file, e.id, e.vector FROM embeddings e JOIN chunks c ON c.hash = e.hash WHERE e.model = ?1 AND e.id > ?2",
@@ -80,22 +81,23 @@ impl Held {
         Ok(())
     }
 
-    /// The file of a chunk, where it is held.
+    /// Returns the file of a chunk, if its vector is in memory.
     pub(crate) fn file_of(&self, chunk: i64) -> Option<i64> {
         self.vectors.note(chunk).map(|known| known.file)
     }
 
-    /// How many vectors are held.
+    /// Returns the number of vectors.
     pub(crate) fn len(&self) -> usize {
         self.vectors.len()
     }
 
-    /// The average cosine of a vector and those that are held.
+    /// Returns the mean cosine of `vector` and all vectors in memory.
     pub(crate) fn mean(&self, vector: &[f32]) -> f64 {
         self.vectors.mean(vector)
     }
 
-    /// The chunks nearest to a vector among those whose files are let through, each with its cosine, the nearest first.
+    /// Returns the chunks nearest to `vector` whose files `lets` accepts, with cosines, in
+    /// descending order.
     pub(crate) fn nearest(
         &self,
         connection: &Connection,

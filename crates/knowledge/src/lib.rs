@@ -1,14 +1,15 @@
-//! A base of knowledge in markdown: its files cut into chunks, and found by their words and by their meaning.
+//! A knowledge base of markdown files, split into chunks that are searched by words and by meaning.
 //!
-//! The files are the only truth. What is kept of them (chunks, words, vectors) lies in one SQLite file, can be made again at any time, and
-//! is made again where it is damaged, or of another format. Vectors are kept by the hash of their text and that of the model, so that
-//! those of two models are never compared, and a text that moves or comes back keeps its own.
+//! The files are the single source of truth. The derived data (chunks, words, vectors) is stored in
+//! one SQLite file. The index can be rebuilt at any time, and is rebuilt if it is damaged or has
+//! another format. Vectors are keyed by the hash of their text and the hash of the model. Hence
+//! vectors of two models are never compared, and a text that moves or returns keeps its vector.
 //!
-//! A file's chunks change in one transaction: a process that is killed leaves the old or the new ones, and several processes may
-//! index at once.
+//! The chunks of a file change in one transaction, so a killed process leaves the old or the new
+//! ones. Several processes may index at the same time.
 //!
-//! This crate opens no file of the base itself: its caller's [`Shelf`] does, and says which of them may be read, when they are indexed and
-//! again when they are found.
+//! This crate opens no file of the base: the caller's [`Shelf`] does. The shelf also decides which
+//! files may be read, during indexing and again during a search.
 
 mod chunk;
 mod decoding;

@@ -1,3 +1,5 @@
+//! The index file and its connections.
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,13 +11,13 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use crate::IndexError;
 use crate::held::Held;
 
-/// The format of the file, and of what chunks are. One of another format is made anew.
+/// Version of the file format and of the chunking. A file of another version is rebuilt.
 const FORMAT: i64 = 1;
 
-/// How long a process waits for another one that writes.
+/// Maximum wait for a lock of another process.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Connections that are kept open for the next one who asks.
+/// Maximum number of idle connections that stay open.
 const IDLE: usize = 2;
 
 /// The index of one base.
@@ -25,12 +27,13 @@ pub struct Index {
     model: OnceLock<Opened>,
     idle: Mutex<Vec<Connection>>,
     pub(crate) held: Mutex<Held>,
-    /// Chunks without a vector, as of a number of changes.
+    /// Cached count of chunks without a vector, with the number of changes that it is valid for.
     pub(crate) counted: Mutex<Option<(i64, u64)>>,
 }
 
 impl Index {
-    /// The index in a file, which is made when it is used first. Without a model it finds by words alone.
+    /// Creates a handle to the index in a file, which is created on first use. Without a model, the
+    /// search uses words only.
     pub fn new(path: PathBuf, opens: Option<OpenModel>) -> Self {
         Self {
             path,
@@ -42,23 +45,23 @@ impl Index {
         }
     }
 
-    /// Where it lies.
+    /// Returns the path of the index file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a model is set up; whether it can be opened shows when it is.
+    /// Returns true if a model is configured, even if it cannot be opened.
     pub fn has_model(&self) -> bool {
         self.opens.is_some()
     }
 
-    /// The model, opened now unless it is. None where there is none.
+    /// Returns the model, opened on first use; `None` if no model is configured.
     pub fn model(&self) -> Option<&Opened> {
         let opens = self.opens.as_ref()?;
         Some(self.model.get_or_init(|| opens()))
     }
 
-    /// The model that can be used.
+    /// Returns the model if it could be opened.
     pub(crate) fn usable_model(&self) -> Option<&Arc<dyn Embedder>> {
         self.model().and_then(|opened| opened.as_ref().ok())
     }
@@ -67,8 +70,8 @@ impl Index {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` on a connection. Where the file turns out to be damaged, or to be of another format, it is made anew and the
-    /// work done again: nothing is in it that is not in the files of the base.
+    /// Runs `work` on a connection. If the file is damaged, it is rebuilt and `work` runs again. No
+    /// data is lost: the files of the base contain everything.
     pub(crate) fn with<T>(
         &self,
         work: &mut dyn FnMut(&mut Connection) -> Result<T, IndexError>,
@@ -84,7 +87,8 @@ impl Index {
         }
     }
 
-    /// Runs `work` on the index as it is at one moment, which is also quicker: a statement by itself takes locks of its own.
+    /// Runs `work` on a consistent snapshot of the index. One transaction is also faster than a
+    /// lock per statement.
     pub(crate) fn read<T>(
         &self,
         work: &mut dyn FnMut(&Connection) -> Result<T, IndexError>,
@@ -95,7 +99,7 @@ impl Index {
         })
     }
 
-    /// Runs `work` in one transaction, while no other process writes.
+    /// Runs `work` in one writing transaction.
     pub(crate) fn write<T>(
         &self,
         work: &mut dyn FnMut(&Connection) -> Result<T, IndexError>,
@@ -118,7 +122,7 @@ impl Index {
             None => self.connect()?,
         };
         let value = work(&mut connection)?;
-        // One that saw an error may hold half a statement, and is let go.
+        // A connection that met an error may hold an unfinished statement, so only sound ones are reused.
         let mut idle = self.idle();
         if idle.len() < IDLE {
             idle.push(connection);
@@ -137,7 +141,7 @@ impl Index {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
-        // A commit survives the end of the process; what a loss of power takes back is made again.
+        // A commit survives the end of the process. A commit that a power failure undoes is made again.
         connection
             .execute_batch(
                 "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
@@ -150,7 +154,7 @@ impl Index {
         Ok(connection)
     }
 
-    /// Takes a damaged file away, and what SQLite keeps beside it, unless another process was faster.
+    /// Removes a damaged file and SQLite's files next to it, unless another process was faster.
     fn remove_damaged(&self) -> Result<(), IndexError> {
         self.idle().clear();
         *self.held() = Held::default();
@@ -182,14 +186,14 @@ fn remove(path: &Path) -> std::io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Holds a lock between processes for as long as the file is open.
+/// Takes a lock between processes, held while the returned file is open.
 pub(crate) fn lock(path: &Path) -> Result<File, IndexError> {
     let file = lock_file(path)?;
     file.lock().map_err(IndexError::Folder)?;
     Ok(file)
 }
 
-/// The file of a lock.
+/// Opens the file of a lock.
 pub(crate) fn lock_file(path: &Path) -> Result<File, IndexError> {
     File::options().create(true).append(true).open(path).map_err(IndexError::Folder)
 }
@@ -198,13 +202,13 @@ fn format(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Makes the tables, in place of whatever is there of another format, while no other process does.
+/// Creates the tables, in place of any tables of another format, while no other process writes.
 fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if format(&transaction)? == FORMAT {
         return Ok(());
     }
-    // A table of words takes its own tables along; what is gone by then is no fault.
+    // Dropping a virtual table drops its shadow tables too, so a later drop of these must not fail.
     let names = |kind: &str| -> rusqlite::Result<Vec<String>> {
         let mut statement = transaction.prepare(&format!(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql LIKE '{kind}%'"

@@ -1,9 +1,11 @@
-//! The chunks that fit best by their words: Okapi BM25, as FTS5 reckons it.
+//! Ranking of chunks by words: Okapi BM25, as FTS5 computes it.
 //!
-//! FTS5's own ranking looks up the length of every chunk that holds any of the words, which takes most of its time. Here what the index
-//! holds of each word is read as it is, every chunk is weighed as if it were of the usual length, and the lengths are looked up of the
-//! best alone. The words of a question go through the same tokenizer as those of the chunks, by way of a table that lives in memory.
-//! A term's weight is that of `search`, which unlike FTS5's is never negative.
+//! FTS5's own ranking looks up the length of every chunk that contains any of the words, which
+//! takes most of its time. This module reads the postings of each word directly and scores every
+//! chunk as if it had average length. Then it looks up the lengths of the best chunks only. The
+//! words of a query pass through the same tokenizer as those of the chunks, with the help of an
+//! in-memory table. The weight of a term is that of `search`, which is never negative, unlike
+//! FTS5's.
 
 use std::ops::Range;
 
@@ -12,18 +14,19 @@ use search::{Evidence, Term, Weights};
 
 use crate::find::CANDIDATES;
 
-/// How often a word must stand in a text to tell all that it can, and how much a text's length counts: FTS5's own.
+/// BM25 parameters, equal to FTS5's: saturation of the term frequency, and influence of the text length.
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
-/// Chunks of a base in which every word counts, and the share of a larger one (one in so many) that a word may be in to count.
+/// Number of chunks up to which every word counts. In a larger base, a word counts if at most one
+/// chunk in `SHARE_THAT_TELLS` contains it.
 const SMALL_BASE: u64 = 10_000;
 const SHARE_THAT_TELLS: u64 = 4;
 
-/// How many more are weighed by their lengths than are wanted.
+/// Factor between the chunks that are scored by their length and those that are wanted.
 const MARGIN: usize = 8;
 
-/// What [`Ranked`] reads through, in the memory of one connection.
+/// Temporary tables through which [`Ranked`] reads, in the memory of one connection.
 pub(crate) const TABLES: &str = "
 PRAGMA temp_store = MEMORY;
 CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, instance);
@@ -31,51 +34,51 @@ CREATE VIRTUAL TABLE temp.question USING fts5(word, tokenize = 'porter unicode61
 CREATE VIRTUAL TABLE temp.stems USING fts5vocab(temp, question, instance);
 ";
 
-/// Chunks in their order.
+/// Chunks in order of their rank.
 pub(crate) struct Ranked {
-    /// The best first.
+    /// Best chunks first.
     pub(crate) found: Vec<(i64, Evidence)>,
-    /// Whether there are no others.
+    /// True if there are no further chunks.
     pub(crate) is_all: bool,
-    /// The weights of the question's terms.
+    /// Weights of the query's terms.
     pub(crate) weights: Weights,
     wanted: usize,
     totals: Totals,
-    /// In the order of their chunks.
+    /// Postings in order of their chunks.
     postings: Vec<Posting>,
-    /// What each chunk would tell at the usual length, and where its postings are; the most telling first.
+    /// Evidence of each chunk at average length, with the range of its postings; the strongest first.
     rough: Vec<(Evidence, Range<usize>)>,
 }
 
-/// One term in one chunk.
+/// Occurrences of one term in one chunk.
 #[derive(Debug, Clone, Copy)]
 struct Posting {
     chunk: i64,
-    /// Its place among the terms of the question.
+    /// Index of the term in the query.
     term: usize,
-    /// How often it stands there.
+    /// Number of occurrences.
     times: f64,
 }
 
-/// How many chunks there are, and how long they are on average, in words.
+/// Number of chunks, and their average length in words.
 struct Totals {
     chunks: u64,
     average: f64,
 }
 
 impl Ranked {
-    /// Finds the best by these terms, within a transaction.
+    /// Finds the best chunks for these terms. Must run within a transaction.
     pub(crate) fn new(connection: &Connection, terms: &[Term]) -> rusqlite::Result<Self> {
         let totals = Totals::of(connection)?;
         let most = if totals.chunks <= SMALL_BASE { u64::MAX } else { totals.chunks / SHARE_THAT_TELLS };
         let (mut postings, mut held) = postings(connection, terms, most)?;
         if postings.is_empty() {
-            // There are only words that stand everywhere.
+            // All words are frequent, so count them nevertheless.
             (postings, held) = self::postings(connection, terms, u64::MAX)?;
         }
         let held: Vec<(Term, Option<u64>)> = terms.iter().cloned().zip(held).collect();
         let weights = Weights::new(totals.chunks, &held);
-        // Each term's are in order already, which makes this quick.
+        // The postings of each term are already sorted, which makes this sort fast.
         postings.sort_by_key(|posting| posting.chunk);
         let mut rough = Vec::new();
         let mut from = 0;
@@ -91,13 +94,13 @@ impl Ranked {
         Ok(ranked)
     }
 
-    /// Finds more of them.
+    /// Finds more chunks.
     pub(crate) fn more(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.wanted *= 8;
         self.look(connection)
     }
 
-    /// Gives what the words of any chunk tell.
+    /// Returns the evidence of the words in any chunk.
     pub(crate) fn evidence(&self, connection: &Connection, chunk: i64) -> rusqlite::Result<Evidence> {
         let from = self.postings.partition_point(|posting| posting.chunk < chunk);
         let behind = self.postings.get(from..).unwrap_or_default();
@@ -109,7 +112,7 @@ impl Ranked {
         Ok(length.map(|length| evidence(&self.weights, same, length)).unwrap_or_default())
     }
 
-    /// Weighs the best by their lengths.
+    /// Scores the best chunks by their real length.
     fn look(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut weighed: Vec<(Evidence, i64)> = Vec::new();
         for (_, range) in self.rough.iter().take(self.wanted.saturating_mul(MARGIN)) {
@@ -128,7 +131,7 @@ impl Ranked {
 }
 
 impl Totals {
-    /// Reads what FTS5 keeps of the whole table: how many rows there are, and the words of each column.
+    /// Reads FTS5's totals of the table: number of rows, and words per column.
     fn of(connection: &Connection) -> rusqlite::Result<Self> {
         connection.prepare_cached("SELECT block FROM words_data WHERE id = 1")?.query_row([], |row| {
             let mut numbers = numbers(row.get_ref(0)?.as_blob()?);
@@ -138,7 +141,7 @@ impl Totals {
         })
     }
 
-    /// Gives the length of a chunk, where the usual one is 1; none where the chunk is gone.
+    /// Returns the length of a chunk relative to the average; `None` if the chunk no longer exists.
     fn length(&self, connection: &Connection, chunk: i64) -> rusqlite::Result<Option<f64>> {
         let mut size = connection.prepare_cached("SELECT sz FROM words_docsize WHERE id = ?")?;
         let words =
@@ -147,7 +150,7 @@ impl Totals {
     }
 }
 
-/// What the terms tell of a chunk, whose length is so many times the usual one.
+/// Computes the evidence of the terms in a chunk. `length` is relative to the average.
 fn evidence(weights: &Weights, postings: &[Posting], length: f64) -> Evidence {
     let damping = K1 * (1.0 - B + B * length);
     let mut evidence = Evidence::default();
@@ -157,7 +160,8 @@ fn evidence(weights: &Weights, postings: &[Posting], length: f64) -> Evidence {
     evidence
 }
 
-/// Finds where the terms stand, one after the other, and how many chunks hold each. A term that more than `most` hold is left out.
+/// Returns the postings of each term, and the number of chunks that contain it. Terms in more than
+/// `most` chunks are omitted.
 fn postings(
     connection: &Connection,
     terms: &[Term],
@@ -193,7 +197,7 @@ fn postings(
     Ok((postings, held_by))
 }
 
-/// What the index calls each term; none for what it holds as several words in a row.
+/// Returns the index's form of each term; `None` for a term that the index splits into several words.
 fn stems(connection: &Connection, terms: &[Term]) -> rusqlite::Result<Vec<Option<String>>> {
     let mut insert = connection.prepare_cached("INSERT INTO temp.question (rowid, word) VALUES (?, ?)")?;
     connection.prepare_cached("DELETE FROM temp.question")?.execute([])?;
@@ -214,7 +218,8 @@ fn stems(connection: &Connection, terms: &[Term]) -> rusqlite::Result<Vec<Option
     Ok(found.into_iter().map(only).collect())
 }
 
-/// The numbers that FTS5 keeps one after the other: seven bits a byte, the highest first, and eight in a ninth.
+/// Decodes FTS5's sequence of integers: seven bits per byte, the highest first, and eight bits in a
+/// ninth byte.
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -247,14 +252,14 @@ mod tests {
 
     use super::*;
 
-    /// One of many words, which looks like no code.
+    /// Returns one of many words that do not look like code.
     fn word(number: u64) -> String {
         let letters =
             format!("{number:03}").bytes().map(|digit| char::from(digit - b'0' + b'b')).collect::<String>();
         format!("{letters}wing")
     }
 
-    /// Texts of many lengths, with words of all frequencies; every seventh was removed again.
+    /// Builds a table of texts with varied lengths and word frequencies, with every seventh text removed.
     fn base(texts: i64) -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(include_str!("schema.sql")).unwrap();
@@ -282,7 +287,7 @@ mod tests {
         connection
     }
 
-    /// The order by what FTS5 makes of each term, with the weight of `search` in place of its own.
+    /// Returns FTS5's order of the chunks, with its weight of each term replaced by that of `search`.
     fn by_fts5(connection: &Connection, terms: &[Term], chunks: f64) -> Vec<i64> {
         let mut told: HashMap<i64, f64> = HashMap::new();
         for term in terms {
@@ -311,7 +316,7 @@ mod tests {
     fn the_order_is_that_of_fts5_by_weights_that_are_never_negative() {
         let connection = base(600);
         for first in 0..40 {
-            // Words of the question are stemmed as those of the texts are, and one that stands nowhere is no matter.
+            // Words of the query are stemmed like those of the texts, and an unknown word has no effect.
             let words = [first, first * 3 % 101, first * 7 % 53, 190].map(word);
             let terms = terms(&format!("{} nowhere", words.join(" ")));
             let ranked = Ranked::new(&connection, &terms).unwrap();

@@ -1,25 +1,27 @@
+//! Parts of the base.
+
 use std::path::Path;
 
-/// The part of the base that a file belongs to: the folder at its top.
+/// Part of the base that a file belongs to, by its top-level folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// `system/`: about the agent itself.
     System,
-    /// `user/`: what the user keeps there.
+    /// `user/`: the user's own notes.
     User,
-    /// `learned/`: what the agent has found out.
+    /// `learned/`: the agent's own findings.
     Learned,
-    /// `plugins/`: what comes with extensions.
+    /// `plugins/`: files of extensions.
     Plugins,
-    /// Elsewhere in the base: found where everything is searched.
+    /// All other files of the base, found in searches of the whole base.
     Other,
 }
 
 impl Scope {
-    /// Those that have a folder.
+    /// Scopes with a folder.
     pub const NAMED: [Self; 4] = [Self::System, Self::User, Self::Learned, Self::Plugins];
 
-    /// The name of its folder.
+    /// Returns the name of the folder.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -30,7 +32,7 @@ impl Scope {
         }
     }
 
-    /// That of a file, given relative to the base.
+    /// Returns the scope of a file. `path` is relative to the base.
     pub fn of(path: &Path) -> Self {
         let mut parts = path.components();
         let (first, is_below) = (parts.next(), parts.next().is_some());

@@ -1,34 +1,35 @@
-//! From a text to its sections: headings with their paths, and where each begins.
+//! Splitting of a text into sections: headings with their paths, and the position of each.
 //!
-//! A text is read in windows that end between two blocks, so that memory is bounded whatever its length. A block that is longer than
-//! a window is cut at the end of a line; what follows is then read as if it began there, behind the end of its code where it is code.
+//! A text is read in windows that end between two blocks, so that memory is bounded. A block longer
+//! than a window is cut at the end of a line. The rest is parsed as a new text; the rest of a code
+//! block is first skipped up to its closing fence.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// Bytes of text that are parsed at once.
+/// Bytes of text that are parsed at a time.
 const WINDOW: usize = 1024 * 1024;
 
-/// The longest front matter, in bytes. What is longer is a text between two rules.
+/// Maximum length of front matter, in bytes. A longer one is read as text between two rules.
 const LONGEST_FRONT: usize = 64 * 1024;
 
-/// Characters of one heading that a path keeps.
+/// Maximum length of a heading in a path, in characters.
 const LONGEST_HEADING: usize = 200;
 
-/// A stretch of a text below one heading.
+/// The text below one heading.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
-    /// The headings that lead here, the outermost first.
+    /// Headings of the section, the outermost first.
     pub(crate) path: &'a [String],
-    /// The text, its own heading at its beginning.
+    /// Text of the section, beginning with its heading.
     pub(crate) text: &'a str,
-    /// Bytes of that heading; none where the section goes on from an earlier window.
+    /// Length of the heading in bytes; 0 for the continuation of a section from an earlier window.
     pub(crate) heading: usize,
-    /// The line of the file at which it begins, from 1.
+    /// First line of the section in the file, from 1.
     pub(crate) line: usize,
-    /// Where blocks begin in it, in bytes: a good place to cut.
+    /// Byte offsets of the blocks: good positions for a cut.
     pub(crate) blocks: &'a [usize],
 }
 
@@ -39,10 +40,10 @@ struct Block {
     is_fenced: bool,
 }
 
-/// Reads a text to its end, and hands over one section after another.
+/// Reads a text to its end, and passes its sections to `each`.
 ///
 /// # Errors
-/// Where it cannot be read, or what `each` says.
+/// The error of the reader or of `each`.
 pub(crate) fn read<E: From<io::Error>>(
     mut text: impl Read,
     each: &mut dyn FnMut(&Section<'_>) -> Result<(), E>,
@@ -66,13 +67,13 @@ pub(crate) fn read<E: From<io::Error>>(
     }
 }
 
-/// Reads more, and says whether this was the end. What is read is UTF-8.
+/// Reads more UTF-8 text. Returns true at the end.
 fn fill(text: &mut impl Read, window: &mut String, wanted: usize) -> io::Result<bool> {
     let mut bytes = std::mem::take(window).into_bytes();
     let limit = u64::try_from(wanted).unwrap_or(u64::MAX);
     let read = text.by_ref().take(limit).read_to_end(&mut bytes)?;
     let mut end = read < wanted;
-    // The end of the window may lie within a character.
+    // The window may end within a character.
     while std::str::from_utf8(&bytes).is_err_and(|error| error.error_len().is_none()) && !end {
         end = text.by_ref().take(1).read_to_end(&mut bytes)? == 0;
     }
@@ -84,13 +85,14 @@ fn fill(text: &mut impl Read, window: &mut String, wanted: usize) -> io::Result<
 struct Reading<'f, E> {
     path: Vec<(usize, String)>,
     line: usize,
-    /// What ends the code within which a window was cut.
+    /// Fence of the code block in which the previous window ended.
     fence: Option<String>,
     each: &'f mut dyn FnMut(&Section<'_>) -> Result<(), E>,
 }
 
 impl<E> Reading<'_, E> {
-    /// The front matter at the beginning, which is no markdown: a section without a heading. Gives its length in bytes.
+    /// Passes the front matter on as a section without a heading, because it is not markdown.
+    /// Returns its length in bytes.
     fn front(&mut self, text: &str) -> Result<usize, E> {
         let Some(length) = front_matter(text) else { return Ok(0) };
         let (front, _) = text.split_at(length);
@@ -99,14 +101,15 @@ impl<E> Reading<'_, E> {
         self.give(&Section { path: &[], text: front, heading: 0, line: 1, blocks: &[] })?;
         self.line += count_lines(front);
         if let Some(title) = title.filter(|title| !title.is_empty()) {
-            // Outside every heading, and replaced by none.
+            // Level 0 is outside every heading, so no heading replaces the title.
             self.path.push((0, cut(&title)));
         }
         Ok(length)
     }
 
-    /// The sections of a window, up to the beginning of its last block unless this is the end. Gives how many bytes were used.
-    // BOUNDED: once, behind a fence that was open.
+    /// Passes the sections of a window on, up to the beginning of the last block unless `end` is
+    /// true. Returns the number of bytes used.
+    // BOUNDED: at most one nested call, after an open fence.
     fn window(&mut self, text: &str, end: bool) -> Result<usize, E> {
         let last_line = text.rfind('\n').map_or(text.len(), |at| at + 1);
         if let Some(fence) = self.fence.take() {
@@ -129,7 +132,7 @@ impl<E> Reading<'_, E> {
         let mut blocks = blocks(text);
         let mut used = text.len();
         if !end {
-            // The last section is read with what follows, unless it fills the window.
+            // The last section is read again with the next window, unless it fills this window.
             if let Some(last) =
                 blocks.iter().rposition(|block| block.heading.is_some() && block.range.start > 0)
             {
@@ -137,7 +140,7 @@ impl<E> Reading<'_, E> {
             }
             match blocks.pop() {
                 Some(last) if last.range.start > 0 => used = last.range.start,
-                // One block fills the window.
+                // A single block fills the window.
                 last => {
                     used = last_line;
                     self.fence = last.as_ref().filter(|block| block.is_fenced).map(|_| fence_of(text));
@@ -183,14 +186,14 @@ impl<E> Reading<'_, E> {
     }
 }
 
-/// The signs with which the code at the beginning of a text is fenced.
+/// Returns the fence of the code block at the beginning of a text.
 fn fence_of(text: &str) -> String {
     let text = text.trim_start();
     let sign = text.chars().next().unwrap_or('`');
     text.chars().take_while(|c| *c == sign).collect()
 }
 
-/// Where the line ends that ends the code.
+/// Returns the end of the line with the closing fence.
 fn behind_fence(text: &str, fence: &str) -> Option<usize> {
     let sign = fence.chars().next()?;
     let mut end = 0;
@@ -205,7 +208,7 @@ fn count_lines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// How long the front matter at the beginning of a text is, with the lines that enclose it.
+/// Returns the length of the front matter at the beginning of a text, with its delimiters.
 fn front_matter(text: &str) -> Option<usize> {
     let fence = |line: &str, marks: &[&str]| marks.contains(&line.trim_end());
     let mut length = 0;
@@ -225,7 +228,7 @@ fn front_matter(text: &str) -> Option<usize> {
     None
 }
 
-/// The blocks at the outermost level, in order.
+/// Returns the blocks at the outermost level, in order.
 fn blocks(text: &str) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();
     let mut depth = 0_usize;
@@ -281,7 +284,7 @@ fn rank(level: HeadingLevel) -> usize {
     }
 }
 
-/// A heading on one line, and not longer than any heading is.
+/// Joins a heading to one line, and truncates it to the maximum length.
 fn cut(title: &str) -> String {
     let words = title.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().take(LONGEST_HEADING).collect()

@@ -1,51 +1,53 @@
+//! Access to the files of a base, implemented by the caller.
+
 use std::io::{self, Read};
 use std::path::Path;
 
-/// What tells one state of a file from another without reading it.
+/// Size and time of modification, which identify a state of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When its content changed last: seconds since the Unix epoch.
+    /// Time of the last modification: seconds since the Unix epoch.
     pub modified_seconds: i64,
-    /// The rest of that, in nanoseconds.
+    /// Nanoseconds of the time of modification.
     pub modified_nanoseconds: u32,
 }
 
-/// What a listing says of one entry that is called like a file of the base.
+/// Kind of a listed entry whose name is that of a file of the base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
-    /// A file to be read.
+    /// A regular file.
     File(Stamp),
-    /// A link. What it leads to is not read under this name, so that nothing is there twice and no cycle has an end to be found.
+    /// A symbolic link, which is not followed, so that there are no duplicates and no cycles.
     Link,
-    /// Something else with the name of a file.
+    /// Another kind of entry.
     Special,
 }
 
-/// Why the files could not be asked for.
+/// Reason why a file is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ShelfError {
-    /// The caller has stopped it.
+    /// The caller stopped the operation.
     #[error("it was stopped")]
     Stopped,
-    /// There is no such file.
+    /// The file does not exist.
     #[error("it is not there")]
     Gone,
-    /// It may not be read by who asks.
+    /// The caller may not read the file.
     #[error("it may not be read: {0}")]
     Refused(String),
-    /// The system says no.
+    /// Error of the system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The files of a base, as one caller may see them. Paths are relative to the base.
+/// Files of a base, as one caller may see them. Paths are relative to the base.
 pub trait Shelf {
-    /// Goes over every file of the base that may be read, or over those below `under`, in any order.
+    /// Passes every readable file of the base to `each`, or those below `under`, in any order.
     ///
     /// # Errors
-    /// Where a folder cannot be listed, or what `each` says.
+    /// An error if a folder cannot be listed, or the error of `each`.
     fn list(
         &self,
         under: Option<&Path>,
@@ -55,12 +57,12 @@ pub trait Shelf {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`ShelfError::Gone`] or [`ShelfError::Refused`], apart from what the system says.
+    /// [`ShelfError::Gone`], [`ShelfError::Refused`], or an error of the system.
     fn open(&self, path: &Path) -> Result<(Stamp, Box<dyn Read + '_>), ShelfError>;
 
-    /// The state of a file.
+    /// Returns the stamp of a file.
     ///
     /// # Errors
-    /// As [`Shelf::open`].
+    /// The errors of [`Shelf::open`].
     fn stamp(&self, path: &Path) -> Result<Stamp, ShelfError>;
 }

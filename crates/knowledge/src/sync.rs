@@ -1,4 +1,4 @@
-//! Bringing the index up to what the files are now.
+//! Synchronization of the index with the files.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
@@ -10,60 +10,61 @@ use crate::error::IndexError;
 use crate::file::{self, Change, Known};
 use crate::{Hash, Index, Listed, Shelf, ShelfError, Stamp};
 
-/// The largest file that is read, in bytes: a shelf of books.
+/// Maximum size of a file that is indexed, in bytes.
 const LARGEST_FILE: u64 = 256 * 1024 * 1024;
 
-/// Files of one base.
+/// Maximum number of files in one base.
 const MOST_FILES: usize = 200_000;
 
-/// A file whose chunks are held in memory before they go in, and bytes of such files that go in at once.
+/// Maximum size of a file whose chunks are buffered in memory, and limits of one write: bytes and
+/// number of buffered files.
 const SMALL_FILE: u64 = 1024 * 1024;
 const AT_ONCE: u64 = 4 * 1024 * 1024;
 const FILES_AT_ONCE: usize = 256;
 
-/// Files that are named as left out.
+/// Maximum number of omitted files that are listed by name.
 const MOST_LEFT: usize = 50;
 
-/// A file that changed less than this long ago, in seconds, may change again without its stamp showing it.
+/// Age in seconds below which a file may change again without a new stamp.
 const FRESH: i64 = 2;
 
-/// What to bring up to date.
+/// Parameters of a synchronization.
 pub struct Wanted<'a> {
-    /// Every file is read again, also one whose stamp is as it was.
+    /// True to read every file again, even with an unchanged stamp.
     pub all: bool,
-    /// Only this file, or what is below this folder.
+    /// Restriction to this file, or to the files below this folder.
     pub under: Option<&'a Path>,
-    /// The time: seconds since the Unix epoch.
+    /// Current time: seconds since the Unix epoch.
     pub now_seconds: i64,
-    /// Whether to stop.
+    /// Function that returns true to stop.
     pub stop: &'a dyn Fn() -> bool,
-    /// Told how many files are done, of how many that have to be read.
+    /// Callback for progress: the number of finished files, and of all files to read.
     pub progress: &'a dyn Fn(u64, u64),
 }
 
-/// What came of it.
+/// Result of a synchronization.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Synced {
-    /// Files there are.
+    /// Number of files in the base.
     pub files: u64,
-    /// Files whose chunks were made anew.
+    /// Number of files whose chunks were renewed.
     pub files_indexed: u64,
-    /// Chunks that were not there before.
+    /// Number of new chunks.
     pub chunks_created: u64,
-    /// Files that are no more, and were taken out.
+    /// Number of deleted files that were removed from the index.
     pub files_removed: u64,
-    /// Files that are left out, or not quite as they are, with the reason; the first ones.
+    /// First omitted files, and files not in UTF-8, each with the reason.
     pub left: Vec<Left>,
-    /// How many there are of them in all.
+    /// Total number of files in the list, including those beyond its limit.
     pub left_in_all: u64,
 }
 
-/// A file with which not all is well.
+/// A file that is omitted, or is not in UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// Relative to the base.
+    /// Path relative to the base.
     pub path: PathBuf,
-    /// Why.
+    /// Reason, as a sentence for the user.
     pub why: String,
 }
 
@@ -76,7 +77,7 @@ impl Synced {
     }
 }
 
-/// What was found out about a small file before anything is written.
+/// A small file, read and split, before it is written to the index.
 struct Read1 {
     path: PathBuf,
     stamp: Stamp,
@@ -86,10 +87,12 @@ struct Read1 {
 }
 
 impl Index {
-    /// Brings the index up to what the files are now: by size and time, then by content, and only what changed is read.
+    /// Updates the index to the current files. Only files with a changed size or time are read, and
+    /// only those with changed content are split again.
     ///
     /// # Errors
-    /// Where the base cannot be listed, `under` names nothing, or the index cannot be written. What is done is kept.
+    /// An error if the base cannot be listed, `under` matches no file, or the index cannot be
+    /// written. Finished files stay in the index.
     pub fn sync(&self, shelf: &dyn Shelf, wanted: &Wanted<'_>) -> Result<Synced, IndexError> {
         let known = self.with(&mut |connection| Ok(file::known(connection, wanted.under)?))?;
         let mut synced = Synced::default();
@@ -100,7 +103,7 @@ impl Index {
         let gone: Vec<i64> = known
             .iter()
             .filter(|(path, _)| !seen.contains(*path))
-            // What may not be seen is not gone, and somebody else may see it.
+            // A file that this caller may not see is not gone: other callers may see it.
             .filter(|(path, _)| matches!(shelf.stamp(path), Err(ShelfError::Gone)))
             .map(|(_, known)| known.id)
             .collect();
@@ -143,7 +146,8 @@ impl Index {
         Ok(synced)
     }
 
-    /// Reads one file. A small one is given back to be put in with others; a large one goes in by itself, piece by piece.
+    /// Reads one file. A small file is returned for a joint write; a large one is written at once,
+    /// piece by piece.
     fn file(
         &self,
         shelf: &dyn Shelf,
@@ -155,7 +159,7 @@ impl Index {
         let At { stamp, looked, bytes } = match look_at(shelf, path) {
             Ok(found) => found,
             Err(ShelfError::Stopped) => return Err(IndexError::Stopped),
-            // It went meanwhile; the next run takes it out.
+            // The file was deleted meanwhile; the next run removes it.
             Err(ShelfError::Gone) => return Ok(None),
             Err(error) => {
                 synced.left(path, &error.to_string());
@@ -163,7 +167,7 @@ impl Index {
             }
         };
         let stamp = Stamp {
-            // So that it is looked at again.
+            // An invalid stamp makes the next run look at the file again.
             modified_seconds: if stamp.modified_seconds > wanted.now_seconds - FRESH {
                 -1
             } else {
@@ -219,7 +223,7 @@ impl Index {
         Ok(None)
     }
 
-    /// Puts files in, all of each or nothing.
+    /// Writes the buffered files in one transaction.
     fn put(&self, waiting: &mut Vec<Read1>, synced: &mut Synced) -> Result<(), IndexError> {
         if waiting.is_empty() {
             return Ok(());
@@ -241,7 +245,7 @@ impl Index {
         Ok(())
     }
 
-    /// Vectors of texts that no file has any more.
+    /// Deletes vectors whose text is in no file.
     fn forget_unused_vectors(&self) -> Result<(), IndexError> {
         self.write(&mut |connection| {
             connection.execute(
@@ -253,7 +257,7 @@ impl Index {
     }
 }
 
-/// The files that have to be read, and all that there are.
+/// Returns the files to read, and all existing files.
 fn look_around(
     shelf: &dyn Shelf,
     wanted: &Wanted<'_>,
@@ -295,12 +299,12 @@ fn look_around(
     Ok((todo, seen))
 }
 
-/// What was found out about a file.
+/// First look at a file.
 struct At {
     stamp: Stamp,
-    /// What it is, or why it is not read.
+    /// Encoding and hash, or the reason why the file is not read.
     looked: Result<Looked, String>,
-    /// All of a small one, so that it is read once.
+    /// Whole content of a small file, so that the file is read once.
     bytes: Vec<u8>,
 }
 
@@ -311,7 +315,7 @@ fn look_at(shelf: &dyn Shelf, path: &Path) -> Result<At, ShelfError> {
     if stamp.size > LARGEST_FILE {
         return Ok(At { stamp, looked: Err(too_large), bytes });
     }
-    // It may grow while it is read.
+    // The file may grow during the read.
     if stamp.size <= SMALL_FILE {
         file.take(SMALL_FILE * 2).read_to_end(&mut bytes)?;
         return Ok(At { stamp, looked: Ok(look(bytes.as_slice())?), bytes });

@@ -1,14 +1,15 @@
-//! About how many words a model reads.
+//! Estimates of token counts.
 
-/// Letters of one token, on the average, of a word that a model's vocabulary does not hold whole.
+/// Average letters per token, in words outside a model's vocabulary.
 const LETTERS: usize = 6;
 
-/// About how many tokens a text has: a word is one or a few, a sign is one. Every model counts differently; this errs on the side of more.
+/// Estimates the number of tokens of a text: one or more per word, one per punctuation character.
+/// Models count differently; the estimate is on the high side.
 pub(crate) fn tokens(text: &str) -> usize {
     tokens_upto(text, usize::MAX)
 }
 
-/// The same, and no further than to `most`.
+/// Estimates the number of tokens, and stops counting at `most`.
 pub(crate) fn tokens_upto(text: &str, most: usize) -> usize {
     let mut count = 0;
     let mut letters = 0;
@@ -18,7 +19,7 @@ pub(crate) fn tokens_upto(text: &str, most: usize) -> usize {
                 count += 1;
             }
             letters += 1;
-            // A letter with a mark or of another script is often a token of its own.
+            // A letter with a diacritic, or of another script, is often a token of its own.
             if !character.is_ascii() && letters % 2 == 0 {
                 count += 1;
             }

@@ -1,12 +1,13 @@
-//! Locks on files (`flock`) that several processes share: waited for within bounds, and given back at once.
+//! Locks on files (`flock`) that several processes share, with bounded waits and immediate release.
 //!
-//! A process that was stopped holds its locks until somebody continues it. [`acquire`] waits for [`PATIENCE`] at most, has whoever
-//! [listens](listen) told meanwhile, and names the holder.
+//! A stopped process keeps its locks until it is continued. [`acquire`] waits for at most
+//! [`PATIENCE`], reports a long wait to the [listener](listen), and names the holder.
 //!
-//! A lock belongs to an open file description, which a `fork` shares: closing one descriptor of it leaves the lock with the
-//! copy for as long as that lives. [`Locked`] unlocks, which counts for all copies.
+//! A lock belongs to an open file description, which a `fork` shares: after one descriptor is
+//! closed, the lock stays as long as a copy is open. [`Locked`] unlocks explicitly, which takes
+//! effect for all copies.
 //!
-//! This crate decides nothing about what a lock protects, and prints nothing.
+//! This crate makes no decision about the protected data, and prints nothing.
 
 use std::fmt;
 use std::fs;
@@ -19,36 +20,36 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock, fstat, major, minor};
 use rustix::io::Errno;
 
-/// The longest wait for a lock. Every holder that works gives its lock back in a small part of this.
+/// Maximum wait for a lock. A working holder releases its lock in a small part of this time.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The wait after which the listener is told.
+/// Wait after which the listener gets a report.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The first and the longest pause between two attempts.
+/// First and longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 
 /// A kind of lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Any number of processes may hold it at once.
+    /// Any number of processes may have the lock at once.
     Shared,
-    /// One process holds it alone.
+    /// One process has the lock alone.
     Exclusive,
 }
 
 /// A failed attempt to get a lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has held it for the whole wait.
+    /// Another process had the lock for the whole wait.
     #[error("{holder} has held the lock for {} seconds; try again when it is done, and where it was stopped, continue it with `kill -CONT` or end it", waited.as_secs())]
     Held {
-        /// The holder.
+        /// Holder of the lock.
         holder: Holder,
-        /// The time that was waited.
+        /// Duration of the wait.
         waited: Duration,
     },
-    /// The system failed.
+    /// The system call failed.
     #[error("the file cannot be locked")]
     System(#[source] io::Error),
 }
@@ -62,10 +63,10 @@ impl From<LockError> for io::Error {
     }
 }
 
-/// The process that holds a lock, as far as the system tells.
+/// The process that has a lock, as far as the kernel shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Its id. None where it is not visible from here, in another container say.
+    /// Id of the process; `None` if it is not visible, for example in another container.
     pub pid: Option<u32>,
 }
 
@@ -82,24 +83,28 @@ type Listener = dyn Fn(&str) + Send + Sync;
 
 static LISTENER: OnceLock<Box<Listener>> = OnceLock::new();
 
-/// Has every wait of this process that lasts told in one sentence, once. The first listener counts.
+/// Sets the listener of this process, which gets one sentence for each long wait. Only the first
+/// listener takes effect.
 pub fn listen(listener: impl Fn(&str) + Send + Sync + 'static) {
-    // A second composition in one process says the same.
+    // A second composition in one process would set an equal listener.
     let _second = LISTENER.set(Box::new(listener));
 }
 
-/// Locks a file, and waits for [`PATIENCE`] at most. `name` is what a user is told of the file.
+/// Locks a file, and waits for at most [`PATIENCE`]. `name` is the name of the file in reports to
+/// the user.
 ///
 /// # Errors
-/// [`LockError`].
+/// [`LockError::Held`] if another process keeps the lock; [`LockError::System`] if the system call
+/// fails.
 pub fn acquire(file: impl AsFd, kind: Kind, name: &dyn fmt::Display) -> Result<(), LockError> {
     acquire_within(file, kind, name, PATIENCE)
 }
 
-/// Locks a file as [`acquire`] does, with a patience of its own: for files that others may have locked for good.
+/// Locks a file as [`acquire`] does, but waits for at most `patience`: for files that other
+/// programs may have locked for good.
 ///
 /// # Errors
-/// [`LockError`].
+/// Returns the errors of [`acquire`].
 pub fn acquire_within(
     file: impl AsFd,
     kind: Kind,
@@ -136,7 +141,8 @@ pub fn acquire_within(
     }
 }
 
-/// A locked file. Dropped, it is unlocked, also where a copy of this process shares it.
+/// A locked file. Dropping it unlocks the file, even if a copy of this process shares the
+/// descriptor.
 #[derive(Debug)]
 pub struct Locked(OwnedFd);
 
@@ -144,16 +150,17 @@ impl Locked {
     /// Locks a file as [`acquire`] does.
     ///
     /// # Errors
-    /// [`LockError`].
+    /// Returns the errors of [`acquire`].
     pub fn wait(file: impl Into<OwnedFd>, kind: Kind, name: &dyn fmt::Display) -> Result<Self, LockError> {
         let file = file.into();
         acquire(&file, kind, name).map(|()| Self(file))
     }
 
-    /// Locks a file for this process alone, where nobody holds a lock on it now.
+    /// Locks a file for this process alone, without waiting; returns `None` if another process has
+    /// a lock on it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of the system call.
     pub fn try_alone(file: impl Into<OwnedFd>) -> io::Result<Option<Self>> {
         let file = file.into();
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -182,7 +189,7 @@ pub fn release(file: impl AsFd) {
     let _unlocked = flock(file, FlockOperation::Unlock);
 }
 
-/// Finds the process that holds a lock on the file now; none where nobody does.
+/// Finds the process that has a lock on the file now; returns `None` if there is none.
 pub fn holder_of(file: impl AsFd) -> Option<Holder> {
     let file = file.as_fd();
     match flock(file, FlockOperation::NonBlockingLockShared) {
@@ -194,14 +201,15 @@ pub fn holder_of(file: impl AsFd) -> Option<Holder> {
     }
 }
 
-/// Finds the process that holds a lock on the file (`proc_locks(5)`).
+/// Finds the process that has a lock on the file (`proc_locks(5)`).
 fn holder(file: BorrowedFd<'_>) -> Holder {
     let found = || {
         let stat = fstat(file).ok()?;
         let place = format!("{:02x}:{:02x}:{}", major(stat.st_dev), minor(stat.st_dev), stat.st_ino);
         let all = fs::read_to_string("/proc/locks").ok()?;
         all.lines().find_map(|line| {
-            // `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5516569 0 EOF`; who waits has `->` behind the number.
+            // `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5516569 0 EOF`; a waiting process has `->`
+            // after the number.
             let mut words = line.split_ascii_whitespace().skip(1);
             let is_lock = words.next() == Some("FLOCK");
             let (pid, at) = (words.nth(2)?, words.next()?);

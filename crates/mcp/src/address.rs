@@ -1,12 +1,12 @@
-//! What resources are called: `handfast://KIND/NAME?OPTION=VALUE`.
+//! URIs of resources: `handfast://KIND/NAME?OPTION=VALUE`.
 
 use rmcp::model::{Resource, ResourceTemplate};
 use serde_json::{Map, Value, json};
 
-/// The changes that can be undone.
+/// Resource that lists the changes that can be undone.
 pub(crate) const CHECKPOINTS: &str = "handfast://checkpoints";
 
-/// What this session has done.
+/// Resource that lists the calls of this session.
 pub(crate) const CALLS: &str = "handfast://calls";
 
 pub(crate) const FILE: &str = "handfast://file/{+path}{?offset,max_bytes}";
@@ -14,17 +14,17 @@ pub(crate) const CHECKPOINT: &str = "handfast://checkpoint/{id}";
 pub(crate) const CALL: &str = "handfast://call/{id}";
 pub(crate) const OUTPUT: &str = "handfast://output/{id}{?offset,limit,regex}";
 
-/// What a resource is read by.
+/// The way in which a resource is read.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Address {
     /// A call of this tool with these arguments.
     Tool(&'static str, Value),
-    /// What the audit has of this session, or of one call of it.
+    /// The audit log of this session, or of one of its calls.
     Audit(Option<String>),
 }
 
 impl Address {
-    /// What a resource is read by; none where there is no such resource.
+    /// Parses a URI; `None` if no resource has this URI.
     pub(crate) fn of(uri: &str) -> Option<Self> {
         match uri {
             CHECKPOINTS => return Some(Self::Tool("checkpoint_list", json!({"limit": 100}))),
@@ -45,7 +45,7 @@ impl Address {
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (key, value) = option.split_once('=')?;
             let value = decoded(value)?;
-            // What is no number stays text, so that the tool says which of its arguments is wrong.
+            // A value that is not a number stays text, so that the tool reports which argument is wrong.
             let value = match value.parse::<u64>() {
                 Ok(number) if key != "regex" => json!(number),
                 _ => Value::String(value),
@@ -58,12 +58,12 @@ impl Address {
     }
 }
 
-/// The resource that holds the whole of a shortened output.
+/// Returns the URI of the full text of a truncated output.
 pub(crate) fn output(id: &str) -> String {
     format!("handfast://output/{id}")
 }
 
-/// The resources that are always there.
+/// Returns the resources with fixed URIs.
 pub(crate) fn resources() -> Vec<Resource> {
     vec![
         Resource::new(CHECKPOINTS, "checkpoints")
@@ -75,7 +75,7 @@ pub(crate) fn resources() -> Vec<Resource> {
     ]
 }
 
-/// The resources that have names of their own.
+/// Returns the templates of resources with variable URIs.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     let template = |uri: &str, name: &str, description: &str| {
         ResourceTemplate::new(uri, name).with_description(description)
@@ -95,7 +95,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// The text that a percent-encoded one stands for; none where it is wrongly encoded.
+/// Decodes percent-encoded text; `None` if the encoding is invalid.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

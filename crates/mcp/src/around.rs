@@ -1,5 +1,5 @@
-//! What lies around the tools: resources, prompts and what can be completed. All of it is read by calls of tools, as the client makes
-//! them, so that it is decided on and recorded like those.
+//! Resources, prompts and completions. All data is read by tool calls on behalf of the client, so
+//! the policy and the audit log cover it like other calls.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";
 const ABILITIES: &str = "what_can_be_done";
 
-/// The prompts, each with what it shows the model.
+/// Returns the prompts, with descriptions.
 pub(crate) fn prompts() -> Vec<Prompt> {
     let argument = |name: &str, description: &str| {
         Some(vec![PromptArgument::new(name).with_description(description).with_required(false)])
@@ -41,7 +41,8 @@ pub(crate) fn prompts() -> Vec<Prompt> {
     ]
 }
 
-/// The error of a request whose call failed. Its data is the error as every door has it.
+/// Converts the error of a failed call to the error of a request. Its data is the error object of
+/// all protocols.
 fn refused(error: &ToolError) -> ErrorData {
     let code = match error.code {
         Code::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
@@ -52,10 +53,10 @@ fn refused(error: &ToolError) -> ErrorData {
     ErrorData::new(code, format!("{}: {}", error.code, error.message), Some(error.to_wire()))
 }
 
-/// What a call gave.
+/// Returns the data of a successful call.
 ///
 /// # Errors
-/// Where it failed.
+/// The error of a failed call.
 fn given(result: CallResult) -> Result<Value, ErrorData> {
     match result.outcome {
         Outcome::Ok(tool::Data::Value(data)) => Ok(data),
@@ -66,7 +67,8 @@ fn given(result: CallResult) -> Result<Value, ErrorData> {
     }
 }
 
-/// The content of a resource: of a record its JSON, of a text the text, and where it goes on.
+/// Builds the content of a resource: JSON for a record, otherwise the text. The remaining fields
+/// are in `_meta`, for example the offset at which the text continues.
 fn contents(uri: String, mut data: Value) -> ResourceContents {
     let field = ["content", "diff"].into_iter().find(|field| data[*field].is_string());
     let Some(field) = field else {
@@ -94,8 +96,10 @@ fn no_resource(uri: &str) -> ErrorData {
 }
 
 impl<C: Calls> Offered<C> {
+    /// Reads a resource.
+    ///
     /// # Errors
-    /// `-32002` where there is no such resource; -32000 where it may not be read, or that failed.
+    /// `-32002` if there is no such resource; `-32000` if it may not be read, or reading it failed.
     pub(crate) async fn content(
         &self,
         request: ReadResourceRequestParams,
@@ -117,12 +121,12 @@ impl<C: Calls> Offered<C> {
             }
         };
         let read = ReadResourceResult::new(vec![contents(uri, data)]);
-        // A file may be another in the next moment.
+        // A file may change at any moment.
         let modern = turn.peer.modern;
         Ok(if modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read }.into())
     }
 
-    /// What the audit has of this session.
+    /// Reads the audit log of this session, or of one of its calls.
     async fn recorded(&self, call: Option<String>, uri: &str) -> Result<Value, ErrorData> {
         let whole = call.is_none();
         let rows = self.rows(call).await?;
@@ -134,19 +138,22 @@ impl<C: Calls> Offered<C> {
         self.calls.recorded(session, dialect, call).await.map_err(|error| refused(&error))
     }
 
-    /// Makes a call that nobody is asked about.
+    /// Makes a call without asking the user.
     async fn quietly(&self, tool: &str, arguments: Value, turn: &Turn) -> Result<Value, ErrorData> {
         let nobody = Arc::new(ByRetry::new(turn, self.options.elicitation, None).without_forms());
         given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
     }
 
-    /// Makes a call for what is typed at this moment. None where it cannot be made without asking, or is wrong as yet.
+    /// Makes a call for a completion while the user types. Returns `None` if the call would need an
+    /// approval, or its arguments are not valid yet.
     async fn at_once(&self, tool: &str, arguments: Value, turn: &Turn) -> Option<Value> {
         given(self.accompanied(tool.to_owned(), arguments, Arc::new(Unasked), turn).await).ok()
     }
 
+    /// Fills in a prompt.
+    ///
     /// # Errors
-    /// `-32602` where there is no such prompt, or what it is about is not there.
+    /// `-32602` if there is no such prompt, or its subject does not exist.
     pub(crate) async fn filled_in(
         &self,
         request: GetPromptRequestParams,
@@ -208,8 +215,10 @@ impl<C: Calls> Offered<C> {
         Ok(GetPromptResult::new(messages).into())
     }
 
+    /// Completes an argument.
+    ///
     /// # Errors
-    /// `-32602` where what shall be completed is not there.
+    /// `-32602` if the argument cannot be completed.
     pub(crate) async fn completed(
         &self,
         request: CompleteRequestParams,
@@ -244,12 +253,13 @@ impl<C: Calls> Offered<C> {
         Ok(info)
     }
 
-    /// The ids of the checkpoints, the newest first.
+    /// Returns the ids of the checkpoints, the newest first.
     async fn checkpoints(&self, turn: &Turn) -> Result<Vec<String>, ErrorData> {
         Ok(ids(&self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?))
     }
 
-    /// What lies in the folder that the beginning of a path names. None where that cannot be listed: who types has not finished.
+    /// Lists the folder named by the beginning of a path. Returns nothing if the folder cannot be
+    /// listed, because the user is still typing.
     async fn paths(&self, begin: &str, turn: &Turn) -> Vec<String> {
         let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
         let within = match (folder, begin.starts_with('/')) {
@@ -265,7 +275,7 @@ impl<C: Calls> Offered<C> {
     }
 }
 
-/// The ids in what `checkpoint_list` gave.
+/// Extracts the ids from a result of `checkpoint_list`.
 fn ids(listed: &Value) -> Vec<String> {
     let checkpoints = listed["checkpoints"].as_array().into_iter().flatten();
     checkpoints.filter_map(|checkpoint| checkpoint["id"].as_str()).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Who answers the `check` of a call: the client of this connection, in the way of its era.
+//! Approval by the client of this connection, in the way of its protocol revision.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::past_tasks::Task;
 use crate::question::{self, Choice, Elicitation};
 use crate::turn::{Heard, Later, Line, Turn, Unsaid};
 
-/// Why a client that shows no forms cannot be asked.
+/// Reason for not asking a client that shows no forms.
 const NO_FORMS: &str = "this client shows no forms";
 
-/// Asks by `elicitation/create`, up to the revision of 2025-11-25.
+/// Asks by `elicitation/create`, up to revision 2025-11-25.
 pub(crate) struct ByRequest {
     pub(crate) way: Way,
     pub(crate) shows_forms: bool,
@@ -23,11 +23,11 @@ pub(crate) struct ByRequest {
     pub(crate) by: String,
 }
 
-/// Where a question goes.
+/// Destination of a question.
 pub(crate) enum Way {
-    /// To the client, on the way to the answer of its request.
+    /// The client, before the response to its request.
     Line(Line),
-    /// To whoever waits for the result of this task, for at most as long.
+    /// The client that waits for the result of this task. The duration bounds the wait.
     Task(Arc<Task>, Duration),
 }
 
@@ -59,14 +59,14 @@ impl ByRequest {
         let form = question::form(approval, self.allowed)?;
         match self.way.ask(form).await {
             Ok(said) => Ok(understood(said, approval, self.allowed, &self.by)),
-            // It was shown for as long as a call waits.
+            // The form was shown for as long as a call waits.
             Err(unsaid @ Unsaid::Late(_)) => Ok(Answer::Unanswered { hint: unsaid.to_string() }),
             Err(unsaid) => Err(unsaid.to_string()),
         }
     }
 }
 
-/// Says what the client's answer to a form means.
+/// Interprets the client's answer to a form.
 fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str) -> Answer {
     let Ok(result) = serde_json::from_value(heard.said) else {
         return Answer::Unanswered { hint: "the client's answer was no answer to a form".to_owned() };
@@ -75,30 +75,31 @@ fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str)
     question::answer(choice, approval, by)
 }
 
-/// Asks by ending the call with the question, from the revision of 2026-07-28 on.
+/// Asks by ending the call with the question, from revision 2026-07-28 on.
 ///
-/// The client repeats the call with the user's answer. Where the call has become a task meanwhile, it goes on once that is answered.
+/// The client repeats the call with the user's answer. If the call has become a task meanwhile, it
+/// continues once the question is answered.
 pub(crate) struct ByRetry {
     shows_forms: bool,
     allowed: Elicitation,
-    /// Who answers.
+    /// Name of the user who answers.
     by: String,
     task: Later,
-    /// How long the question of a task waits for its answer.
+    /// Maximum wait for the answer to a task's question.
     patience: Duration,
-    /// What the user said to which plan, where this is the repeated call.
+    /// Earlier answer of the user, if this is the repeated call.
     said: Mutex<Option<Said>>,
-    /// What is to be asked.
+    /// Question to ask.
     open: Mutex<Option<Approval>>,
 }
 
-/// What the user said, and to what.
+/// An answer of the user, with the plan that it belongs to.
 pub(crate) struct Said {
-    /// The digest of the plan that was shown.
+    /// Digest of the plan that was shown.
     pub(crate) digest: String,
-    /// What the user chose.
+    /// Choice of the user.
     pub(crate) choice: Choice,
-    /// Who that is.
+    /// Name of the user.
     pub(crate) by: String,
 }
 
@@ -115,12 +116,12 @@ impl ByRetry {
         }
     }
 
-    /// The same for a call that nobody is to be asked about.
+    /// Disables questions, for a call that must not ask the user.
     pub(crate) fn without_forms(self) -> Self {
         Self { shows_forms: false, ..self }
     }
 
-    /// The approval that the client is to be asked about, where the call could not be made without.
+    /// Takes the approval that the client must be asked about, if the call needs one.
     pub(crate) fn open_question(&self) -> Option<Approval> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -152,7 +153,7 @@ impl ByRetry {
         let request = InputRequest::Elicitation(ElicitRequest::new(form));
         let asked = tokio::time::Instant::now();
         tokio::select! {
-            // No key may come twice in a task, and no approval does.
+            // Keys must be unique within a task; approval ids are.
             said = task.request_input(approval.id.clone(), request) => {
                 let said = said.map_err(|_| "the task was given up".to_owned())?;
                 Ok(understood(Heard { said, after: asked.elapsed() }, approval, self.allowed, &self.by))
@@ -163,9 +164,9 @@ impl ByRetry {
         }
     }
 
-    /// What the user said to this question, where this is the repeated call.
+    /// Returns the user's earlier answer to this question, if this is the repeated call.
     fn said_before(&self, approval: &Approval) -> Option<Answer> {
-        // One answer is for one question: a call that asks twice is asked about twice.
+        // One answer covers one question: a second question of the same call is asked anew.
         if let Some(said) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Some(if said.digest == approval.digest {
                 question::answer(said.choice, approval, &said.by)
@@ -189,7 +190,8 @@ impl Asker for ByRetry {
     }
 }
 
-/// Nobody is asked, and no question is kept for others: what a client wants while its user types is not worth one.
+/// Denies without asking, and stores no question for other users: a completion while the user types
+/// is not worth one.
 pub(crate) struct Unasked;
 
 impl Asker for Unasked {

@@ -1,4 +1,4 @@
-//! What this door needs of the engine.
+//! Interface of this crate to the engine.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,35 +7,35 @@ use engine::{CallRequest, Door, Engine};
 use serde_json::Value;
 use tool::{AnyTool, CallResult, SessionId, ToolError};
 
-/// The engine, or what stands in for it in the tests of this crate.
+/// The engine, or its fake in the tests of this crate.
 pub(crate) trait Calls: Send + Sync + 'static {
-    /// The tools, in the order in which they are listed.
+    /// Returns the tools, in the order of the list.
     fn tools(&self) -> &[Arc<dyn AnyTool>];
-    /// Whether somebody follows calls, and wants to know where they come from.
+    /// Returns true if calls are traced, so that their origin is needed.
     fn is_traced(&self) -> bool;
     /// Makes one call.
     fn call(self: &Arc<Self>, request: CallRequest) -> impl Future<Output = CallResult> + Send;
-    /// Answers a call that cannot be made, and records it like any.
+    /// Answers a call that cannot be made, and records it like any other.
     fn refuse(
         self: &Arc<Self>,
         request: CallRequest,
         error: ToolError,
     ) -> impl Future<Output = CallResult> + Send;
-    /// What the audit has of a session, the newest call first; of one call of it every row, and none where it has no such call.
-    /// Reading it is recorded, too.
+    /// Reads the audit log of a session, the newest call first. With `call`, returns every row of
+    /// that call, or no rows if the session has no such call. The read itself is recorded too.
     fn recorded(
         self: &Arc<Self>,
         session: &SessionId,
         dialect: &'static str,
         call: Option<String>,
     ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send;
-    /// Cuts what a client sent to as much as an answer repeats, and covers it before that.
+    /// Redacts text from a client, then truncates it to the length that responses repeat.
     fn shown(&self, text: &str) -> String;
-    /// Covers every secret in a message to the client; none where it holds none.
+    /// Redacts every secret in a message to the client; `None` if it contains none.
     fn cover_message(&self, message: &[u8]) -> Option<Vec<u8>>;
-    /// Ends what a session has left running.
+    /// Ends the remaining work of a session.
     fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send;
-    /// Stops every call and waits until they have ended.
+    /// Stops every call and waits for their end.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
 }
 

@@ -1,8 +1,8 @@
-//! The requests of one connection that have no answer yet.
+//! Pending requests of one connection.
 //!
-//! rmcp sees each request under a number of ours.
-//! So an id of any kind works, two requests with the same id both get their answer, and what an answer occupies can be found when
-//! it is written.
+//! rmcp sees each request under a number assigned here. So ids of any kind work, and two requests
+//! with the same id both get a response. The number also identifies the resources of a response
+//! when it is written.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,13 @@ use crate::log::Severity;
 use crate::notices::Notice;
 use crate::outbox::{Message, Outbox};
 
-/// Requests that may wait for their answer at a time; the next one is refused at once.
+/// Maximum number of pending requests. A further one is refused at once.
 pub(crate) const MOST_REQUESTS: usize = 4096;
 
-/// Bytes that the messages of waiting requests may have had in all: eight of the largest.
+/// Maximum total size of the messages of pending requests, in bytes: eight of the largest.
 const MOST_REQUEST_BYTES: usize = 256 * 1024 * 1024;
 
-/// What is shared between the reading, the handling and the writing of one connection.
+/// State shared by the reader, the handler and the writer of one connection.
 #[derive(Default)]
 pub(crate) struct Connection {
     state: Mutex<State>,
@@ -36,29 +36,29 @@ pub(crate) struct Connection {
 struct State {
     last: i64,
     requests: HashMap<i64, Request>,
-    /// Requests of ours that wait for the client's answer.
+    /// The server's own requests that wait for the client's response.
     questions: HashMap<i64, oneshot::Sender<Said>>,
     bytes: usize,
     closed: bool,
-    /// What ends the calls that are tasks.
+    /// Stop handles of calls that run as tasks.
     outliving: Vec<Stop>,
-    /// Where goes what belongs to no request, once the client may hear it.
+    /// Outbox for messages that belong to no request, once the client may receive them.
     standing: Option<Outbox>,
-    /// The least that the client wants to hear of.
+    /// Minimum severity of log messages for the client.
     log_level: Option<Severity>,
-    /// The resources that the client wants to hear of.
+    /// URIs of the resources that the client subscribes to.
     watched: BTreeSet<String>,
 }
 
-/// Resources that one client may watch at a time.
+/// Maximum number of resources that one client may subscribe to.
 pub(crate) const MOST_WATCHED: usize = 1000;
 
-/// What a client answers to a request of ours.
+/// Response of a client to a request of the server.
 pub(crate) type Said = Result<Value, ErrorData>;
 
 struct Request {
     id: Id,
-    /// Where its answer goes, and what is said on the way to it.
+    /// Outbox for the response, and for messages before it.
     outbox: Outbox,
     bytes: usize,
     kind: Kind,
@@ -67,25 +67,25 @@ struct Request {
     held: Held,
     structured: Option<Written>,
     instead: Option<Value>,
-    /// What it wants to be told until it is given up.
+    /// Subscriptions of this request, until it is cancelled.
     listens: Option<SubscriptionFilter>,
 }
 
-/// A request that gets its answer now.
+/// A request that gets its response now.
 pub(crate) struct Settled {
-    /// The client's name for it.
+    /// The client's id of the request.
     pub(crate) id: Id,
-    /// Where its answer goes.
+    /// Outbox for the response.
     pub(crate) outbox: Outbox,
-    /// What the answer occupies until it was sent.
+    /// Resources that the response occupies until it was sent.
     pub(crate) held: Held,
-    /// The answer's structured content, where it does not stand in the answer itself.
+    /// Structured content of the response, if it is not part of the response itself.
     pub(crate) structured: Option<Written>,
-    /// The whole answer, where rmcp has no words for it.
+    /// Complete response, if rmcp has no type for it.
     pub(crate) instead: Option<Value>,
 }
 
-/// Whether a client may give a request up.
+/// Kind of a request, which decides whether the client may cancel it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The handshake, which cannot be cancelled.
@@ -95,10 +95,10 @@ pub(crate) enum Kind {
 }
 
 impl Connection {
-    /// Notes a request and gives it our number.
+    /// Registers a request and assigns a number to it.
     ///
     /// # Errors
-    /// `EQUOTA` where too many wait already.
+    /// `EQUOTA` if too many requests are pending.
     pub(crate) fn admit(&self, id: &Id, bytes: usize, kind: Kind, outbox: &Outbox) -> Result<i64, ToolError> {
         let mut state = self.state();
         let full = if state.requests.len() >= MOST_REQUESTS {
@@ -125,36 +125,36 @@ impl Connection {
         Ok(number)
     }
 
-    /// Where what is said about a request goes; none once it is settled.
+    /// Returns the outbox for messages about a request; `None` once the request is settled.
     pub(crate) fn outbox_of(&self, number: i64) -> Option<Outbox> {
         self.state().requests.get(&number).map(|request| request.outbox.clone())
     }
 
-    /// Returns the client's name for a request; none once the request is settled.
+    /// Returns the client's id of a request; `None` once the request is settled.
     pub(crate) fn id_of(&self, number: i64) -> Option<Id> {
         self.state().requests.get(&number).map(|request| request.id.clone())
     }
 
-    /// A request wants to be told of these until it is given up.
+    /// Registers the subscriptions of a request, until it is cancelled.
     pub(crate) fn listen(&self, number: i64, wanted: SubscriptionFilter) {
         if let Some(request) = self.state().requests.get_mut(&number) {
             request.listens = Some(wanted);
         }
     }
 
-    /// Where goes from now on what belongs to no request. What had that place before has it no more.
+    /// Sets the outbox for messages that belong to no request. Replaces the previous one.
     pub(crate) fn stand_by(&self, outbox: Outbox) {
         self.state().standing = Some(outbox);
     }
 
-    /// Tells the client, where it wants to know.
+    /// Sends a notice to the client, if it subscribes to it.
     pub(crate) fn tell(&self, notice: Notice<'_>) {
         let state = self.state();
         let wanted = match notice {
             Notice::Resource(uri) => state.watched.contains(uri),
             Notice::Tools | Notice::Prompts => true,
         };
-        // Who listens by a request hears by it alone.
+        // A client that subscribes by a request is notified only through that request.
         if let Some(standing) = state.standing.as_ref().filter(|_| wanted && !self.modern()) {
             standing.post(Message::Raw(notice.message()));
         }
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// The client wants to hear when this resource is another. Says whether there was room to note it.
+    /// Subscribes the client to a resource. Returns false if the client has too many subscriptions.
     pub(crate) fn watch(&self, uri: String) -> bool {
         let watched = &mut self.state().watched;
         let room = watched.len() < MOST_WATCHED || watched.contains(&uri);
@@ -176,12 +176,12 @@ impl Connection {
         room
     }
 
-    /// The client does not want to hear of it any more.
+    /// Cancels the client's subscription to a resource.
     pub(crate) fn unwatch(&self, uri: &str) {
         self.state().watched.remove(uri);
     }
 
-    /// The least that the client wants to hear of; none before it has said so.
+    /// Returns the minimum severity of log messages; `None` until the client has set it.
     pub(crate) fn log_level(&self) -> Option<Severity> {
         self.state().log_level
     }
@@ -190,7 +190,7 @@ impl Connection {
         self.state().log_level = Some(level);
     }
 
-    /// Nobody waits for this request any more: its call is stopped.
+    /// Abandons a request for whose response no client waits: its call is stopped.
     pub(crate) fn abandon(&self, number: i64) {
         let stop = self.state().requests.get_mut(&number).and_then(|request| {
             request.cancelled = true;
@@ -201,7 +201,8 @@ impl Connection {
         }
     }
 
-    /// Gives a number to a request of ours, and where its answer will be.
+    /// Assigns a number to a request of the server. Returns the number, and the receiver of the
+    /// client's response.
     pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<Said>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
@@ -211,31 +212,32 @@ impl Connection {
         (number, receiver)
     }
 
-    /// The client has answered a request of ours; an answer to none is nothing.
+    /// Delivers the client's response to a request of the server. A response without a request is ignored.
     pub(crate) fn answered(&self, id: &Id, said: Said) {
         let question = id.integer().and_then(|number| self.state().questions.remove(&number));
         if let Some(question) = question {
-            // Whoever asked may have given up.
+            // The task that asked may have given up.
             let _ = question.send(said);
         }
     }
 
-    /// A call runs on when its request has its answer, and ends with the connection.
+    /// Lets a call continue after the response to its request, until the end of the connection.
     pub(crate) fn outlive(&self, stop: &Stop) {
         self.state().outliving.push(stop.clone());
     }
 
-    /// Waits no longer for the answer to a request of ours.
+    /// Stops waiting for the response to a request of the server.
     pub(crate) fn take_back(&self, number: i64) {
         self.state().questions.remove(&number);
     }
 
-    /// Whether any request has no answer yet.
+    /// Returns true if no request is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.state().requests.is_empty()
     }
 
-    /// Ties a call to its request, so that it ends when the client gives up or goes away.
+    /// Ties a call to its request, so that it is stopped when the client cancels the request or
+    /// disconnects.
     pub(crate) fn attach(&self, number: i64, stop: &Stop) {
         let mut state = self.state();
         let closed = state.closed;
@@ -252,7 +254,8 @@ impl Connection {
         }
     }
 
-    /// Keeps what an answer occupies until it was sent, and what of it does not go through rmcp.
+    /// Stores the resources that a response occupies until it was sent, and structured content that
+    /// bypasses rmcp.
     pub(crate) fn hold(&self, number: i64, held: Held, structured: Option<Written>) {
         if let Some(request) = self.state().requests.get_mut(&number) {
             request.held = held;
@@ -260,14 +263,14 @@ impl Connection {
         }
     }
 
-    /// Answers with this, whatever rmcp is told: for what it has no words for.
+    /// Replaces the response of rmcp, for responses that rmcp has no type for.
     pub(crate) fn answer_instead(&self, number: i64, answer: Value) {
         if let Some(request) = self.state().requests.get_mut(&number) {
             request.instead = Some(answer);
         }
     }
 
-    /// The client gives a request up: its call is stopped, and it gets no answer.
+    /// Cancels a request on behalf of the client: its call is stopped, and it gets no response.
     pub(crate) fn cancel(&self, id: &Id) {
         let mut stops = Vec::new();
         for request in self.state().requests.values_mut() {
@@ -281,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// Ends a request: whom to answer and what the answer holds, or none where nobody waits for it any more.
+    /// Ends a request. Returns the data for its response; `None` if it was cancelled or is unknown.
     pub(crate) fn settle(&self, number: i64) -> Option<Settled> {
         let request = {
             let mut state = self.state();
@@ -294,7 +297,7 @@ impl Connection {
         (!cancelled).then_some(Settled { id, outbox, held, structured, instead })
     }
 
-    /// Waits until every request is settled.
+    /// Waits until no request is pending.
     pub(crate) async fn idle(&self) {
         loop {
             let settled = self.settled.notified();
@@ -305,7 +308,7 @@ impl Connection {
         }
     }
 
-    /// The client is gone: every call is stopped, and so is each that comes later.
+    /// Closes the connection after the client has gone: every call is stopped, including later ones.
     pub(crate) fn close(&self) {
         let stops: Vec<Stop> = {
             let mut state = self.state();
@@ -320,12 +323,12 @@ impl Connection {
         }
     }
 
-    /// Whether the client last spoke the revision of 2026-07-28.
+    /// Returns true if the client last used revision 2026-07-28.
     pub(crate) fn modern(&self) -> bool {
         self.modern.load(Ordering::Relaxed)
     }
 
-    /// Notes which revision the client speaks.
+    /// Records the revision that the client uses.
     pub(crate) fn speaks(&self, modern: bool) {
         self.modern.store(modern, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! From the text of one message to what it asks for.
+//! Parsing of one message.
 //!
-//! Written by hand in place of rmcp's own parsing, which answers nothing to a message that it cannot read and buffers a large
-//! argument twice.
+//! Replaces rmcp's own parsing, which gives no response to an unreadable message and buffers a
+//! large argument twice.
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, CustomRequest, ErrorCode,
@@ -16,46 +16,46 @@ use crate::past_tasks::AsTask;
 /// One message of the client.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// Asks for an answer.
+    /// A request.
     Request {
-        /// The client's name for the request.
+        /// The client's id of the request.
         id: Id,
-        /// What it asks for.
+        /// Content of the request.
         request: Box<ClientRequest>,
     },
-    /// Gives up a request.
+    /// A cancellation of a request.
     Cancelled {
-        /// The client's name for that request.
+        /// The client's id of the cancelled request.
         id: Id,
     },
-    /// Answers a request of ours.
+    /// A response to a request of the server.
     Response {
-        /// The number that the request had; none where the response names no request.
+        /// Number of the server's request; `None` if the response names no request.
         id: Option<Id>,
-        /// What the client says.
+        /// Result or error.
         said: Result<Value, ErrorData>,
     },
-    /// Needs no answer and changes nothing.
+    /// A message that needs no response and has no effect.
     Ignored,
-    /// Is wrong in a way that JSON-RPC has a code for.
+    /// A message that is invalid by JSON-RPC.
     Fault {
-        /// The request that the answer names; none where it cannot be told.
+        /// Id for the error response; `None` if it is unknown.
         id: Option<Id>,
-        /// What is wrong.
+        /// Error for the response.
         error: ErrorData,
     },
 }
 
-/// Marks a call that cannot be made: its answer is the problem.
+/// Marker for a call that cannot be made: its response is the problem.
 #[derive(Debug, Clone)]
 pub(crate) struct Unusable {
-    /// What is wrong, naming the field or the limit.
+    /// Description of the problem, with the field or limit.
     pub(crate) problem: String,
-    /// What to do about it.
+    /// Advice for the client.
     pub(crate) hint: Option<&'static str>,
 }
 
-/// Reads one message.
+/// Parses one message.
 pub(crate) fn decode(line: &[u8]) -> Incoming {
     let (value, ids) = match envelope::read(line) {
         Ok(read) => read,
@@ -114,11 +114,12 @@ fn request(id: Id, method: String, params: Value, progress: IdField) -> Incoming
     if !(params.is_object() || params.is_null()) {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
     }
-    // rmcp takes the parameters of a list that it cannot read for none at all, which would be its first page.
+    // rmcp treats unreadable parameters of a list as missing, which would return the first page.
     if method.ends_with("/list") && params.get("cursor").is_some_and(|cursor| !cursor.is_string()) {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params.cursor` must be a string");
     }
-    // What rmcp does not know, or cannot read, becomes its custom request, which the handler answers.
+    // A method that rmcp does not know, or parameters that it cannot read, become its custom
+    // request, which the handler answers.
     let mut message = Map::new();
     message.insert("method".to_owned(), Value::String(method));
     if params.is_object() {
@@ -130,7 +131,7 @@ fn request(id: Id, method: String, params: Value, progress: IdField) -> Incoming
     }
 }
 
-/// A tool call, its arguments moved and never copied.
+/// Builds a tool call. The arguments are moved, not copied.
 fn call(id: Id, params: Value, progress: IdField) -> Incoming {
     let Value::Object(mut params) = params else {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
@@ -182,12 +183,12 @@ fn call(id: Id, params: Value, progress: IdField) -> Incoming {
     Incoming::Request { id, request: Box::new(ClientRequest::CallToolRequest(request)) }
 }
 
-/// A tool call that was read only as far as to answer it.
+/// Builds a tool call from a message that was read only as far as a response needs.
 pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: Unusable) -> ClientRequest {
     let mut request = CallToolRequest::new(CallToolRequestParams::new(tool.to_owned()));
     request.extensions.insert(unusable);
     if modern {
-        // What the message said about itself was not read; it spoke as the client always does.
+        // The message's own `_meta` was not read; assume the revision that the client has used so far.
         let mut meta = RequestMetaObject::new();
         meta.set_protocol_version(ProtocolVersion::V_2026_07_28);
         meta.set_client_capabilities(ClientCapabilities::default());
@@ -198,7 +199,7 @@ pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: Unusable) -> Cli
 
 fn notification(method: &str, request: IdField) -> Incoming {
     if method != "notifications/cancelled" {
-        // `initialized` opens nothing here, and there are no roots, subscriptions or tasks to be told about.
+        // `initialized` has no effect here, and there are no roots, subscriptions or tasks to notify about.
         return Incoming::Ignored;
     }
     match request {
@@ -219,10 +220,11 @@ fn response(id: Option<Id>, mut message: Map<String, Value>) -> Incoming {
     Incoming::Response { id, said }
 }
 
-/// The same request as one that rmcp does not know: it has tasks in the form of the revision of 2026-07-28 alone.
+/// Converts a task request to one that rmcp does not know: rmcp supports tasks only in the form of
+/// revision 2026-07-28.
 ///
 /// # Errors
-/// What it is otherwise: the request.
+/// The request itself, if it is of another kind.
 pub(crate) fn past_task(request: ClientRequest) -> Result<CustomRequest, Box<ClientRequest>> {
     let named = |task: &str| Some(json!({ "taskId": task }));
     let (params, extensions) = match &request {
@@ -236,7 +238,8 @@ pub(crate) fn past_task(request: ClientRequest) -> Result<CustomRequest, Box<Cli
     Ok(custom)
 }
 
-/// Which era the request belongs to, where it says so: the revision of 2026-07-28 comes with every request.
+/// Returns true if the request states revision 2026-07-28 or later; `None` if it states no
+/// revision. From that revision on, every request states it.
 pub(crate) fn is_modern(request: &ClientRequest) -> Option<bool> {
     if matches!(request, ClientRequest::InitializeRequest(_)) {
         return Some(false);
@@ -247,7 +250,7 @@ pub(crate) fn is_modern(request: &ClientRequest) -> Option<bool> {
         .map(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// A message as JSON text, for answers that rmcp has no part in.
+/// Builds a cancellation notification, for requests that rmcp takes no part in.
 pub(crate) fn cancelled_notification(id: i64, reason: &str) -> Value {
     json!({
         "jsonrpc": "2.0",

@@ -1,4 +1,4 @@
-//! Where messages come in and go out, whatever carries them: what rmcp has a part in goes to it, the rest is answered here.
+//! Dispatch of messages for all transports: messages for rmcp are passed on, all others are answered here.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
@@ -15,16 +15,17 @@ use crate::outbox::{Message, Outbox};
 use crate::present;
 use crate::skim::Skim;
 
-/// JSON values that one message may hold. Each takes up to a hundred bytes once parsed, and as little as two before.
+/// Maximum number of JSON values in one message. Each takes up to a hundred bytes once parsed, and
+/// as little as two before.
 const MOST_VALUES: usize = 1_000_000;
 
-/// Messages below this size are not counted: they cannot hold [`MOST_VALUES`].
+/// Size below which messages are not counted, in bytes: they cannot contain [`MOST_VALUES`].
 const UNCOUNTED: usize = 2 * MOST_VALUES;
 
-/// What to do about a message beyond a limit.
+/// Advice for a message beyond a limit.
 const SEND_LESS: &str = "send less in one call, for example a large file in parts";
 
-/// What to do about a message that is no JSON, by a word of what is wrong with it.
+/// Advice for a message that is not valid JSON, by a word in the error.
 const SEND_JSON: [(&str, &str); 4] = [
     ("surrogate", "send each \\u escape of half a surrogate pair with its other half"),
     ("hex escape", "send each \\u escape of half a surrogate pair with its other half"),
@@ -32,12 +33,12 @@ const SEND_JSON: [(&str, &str); 4] = [
     ("recursion limit", "send values in at most 127 others"),
 ];
 
-/// What to do about any other message that is no JSON.
+/// Advice for any other message that is not valid JSON.
 const SEND_STRICT_JSON: &str =
     "send JSON as RFC 8259 has it: NaN, Infinity, comments and trailing commas are none";
 
-/// Puts an item of rmcp where it belongs: an answer to where its request waits for it, everything else to `others`. Gives what hears
-/// when it was written; none where nobody waits for it any more.
+/// Routes an item of rmcp: a response to the outbox of its request, anything else to `others`.
+/// Returns a receiver for the completed write; `None` if the request was cancelled.
 pub(crate) fn outgoing(
     connection: &Connection,
     others: &Outbox,
@@ -71,7 +72,8 @@ pub(crate) fn outgoing(
     }
 }
 
-/// A notification that rmcp sends because a request asked for it: under the client's name for that request, and to where it goes.
+/// Returns a notification that belongs to a subscription, with the client's id of the subscribing
+/// request, and the outbox of that request.
 fn of_a_subscription(connection: &Connection, ours: &ServerJsonRpcMessage) -> Option<(Message, Outbox)> {
     let JsonRpcMessage::Notification(_) = ours else { return None };
     let message = serde_json::to_value(ours).ok()?;
@@ -80,12 +82,13 @@ fn of_a_subscription(connection: &Connection, ours: &ServerJsonRpcMessage) -> Op
     Some((message, connection.outbox_of(number)?))
 }
 
-/// Whether JSON holds more values than are parsed here. Each takes up to a hundred bytes once parsed, and as little as two before.
+/// Returns true if JSON text contains more values than this crate parses. Each takes up to a
+/// hundred bytes once parsed, and as little as two before.
 pub fn holds_too_many_values(text: &[u8]) -> bool {
     too_many_values(text).is_some()
 }
 
-/// What was followed of a message that holds more values than are parsed.
+/// Returns a skim of a message that contains more values than are parsed; `None` for other messages.
 pub(crate) fn too_many_values(line: &[u8]) -> Option<Skim> {
     if line.len() <= UNCOUNTED {
         return None;
@@ -95,15 +98,15 @@ pub(crate) fn too_many_values(line: &[u8]) -> Option<Skim> {
     (skim.values() > MOST_VALUES).then_some(skim)
 }
 
-/// The error of a message beyond a limit.
+/// Builds the error for a message beyond a limit.
 fn beyond(problem: String) -> ErrorData {
     ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None)
 }
 
-/// Takes messages in, and answers those that rmcp shall not see.
+/// Accepts messages, and answers those that bypass rmcp.
 pub(crate) struct Desk<'a> {
     pub(crate) connection: &'a Connection,
-    /// Where answers to what comes in go.
+    /// Outbox for responses to incoming messages.
     pub(crate) outbox: &'a Outbox,
     pub(crate) limit: usize,
 }
@@ -119,7 +122,7 @@ impl Desk<'_> {
         self.take(decode(line), line)
     }
 
-    /// Takes a message that was read from this line.
+    /// Accepts a message that was decoded from this line.
     pub(crate) fn take(&self, incoming: Incoming, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         match incoming {
             Incoming::Request { id, request } => self.admit(&id, *request, line.len()),
@@ -160,7 +163,7 @@ impl Desk<'_> {
         match self.connection.admit(id, bytes, kind, self.outbox) {
             Ok(number) => Some(JsonRpcMessage::request(request, RequestId::Number(number))),
             Err(error) if matches!(request, ClientRequest::CallToolRequest(_)) => {
-                // There are too many calls already for one more to go through the engine.
+                // Too many requests are pending for this call to pass through the engine.
                 self.answer_call(id.clone(), &error);
                 None
             }
@@ -171,7 +174,7 @@ impl Desk<'_> {
         }
     }
 
-    /// A message with more values than are parsed.
+    /// Answers a message with too many values.
     pub(crate) fn too_many(&self, skim: &Skim) -> Option<ClientJsonRpcMessage> {
         let problem = format!("the message holds more than {MOST_VALUES} JSON values");
         self.unread(skim, beyond(problem), SEND_LESS)
@@ -181,12 +184,13 @@ impl Desk<'_> {
         self.unread(skim, beyond(format!("the message is longer than {} bytes", self.limit)), SEND_LESS)
     }
 
-    /// A line that is no JSON. A request that is one but for a bad text in it (half of a surrogate pair, a byte that is no UTF-8)
-    /// is answered under its own id: its sender would wait for ever otherwise.
+    /// Answers a line that is not valid JSON. A request that is invalid only because of a bad text
+    /// in it (half of a surrogate pair, a byte that is not UTF-8) is answered under its own id.
+    /// Otherwise its sender would wait forever.
     fn unparsed(&self, line: &[u8], error: ErrorData) -> Option<ClientJsonRpcMessage> {
         let mut skim = Skim::default();
         skim.feed(line);
-        // The id of what has no method, a response, is one of ours.
+        // A message without a method is a response, whose id was assigned by the server.
         if skim.is_whole() && skim.method().is_some() {
             let found = SEND_JSON.iter().find(|(problem, _)| error.message.contains(problem));
             let hint = found.map_or(SEND_STRICT_JSON, |(_, hint)| hint);
@@ -196,7 +200,8 @@ impl Desk<'_> {
         None
     }
 
-    /// A message that was not parsed. A call of a tool fails as a call, so that the model reads why and the audit has it.
+    /// Answers a message that was not parsed. A tool call fails as a call, so that the model sees
+    /// the reason and the audit log records the call.
     fn unread(&self, skim: &Skim, error: ErrorData, hint: &'static str) -> Option<ClientJsonRpcMessage> {
         match (skim.id(), skim.method()) {
             (Some(id), Some("tools/call")) => {

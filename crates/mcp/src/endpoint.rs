@@ -1,10 +1,12 @@
-//! MCP without a connection: every message comes by itself, as the transport over HTTP has it.
+//! MCP without a connection: every message arrives independently, as over HTTP.
 //!
-//! Up to the revision of 2025-11-25 a client opens a session and names it with each message; from 2026-07-28 on a message stands for
-//! itself, and says in headers what it says in its body, so that whatever stands in between need not read bodies.
-//! Both get the handler, the limits and the answers that a connection gets.
+//! Up to revision 2025-11-25, a client opens a session and names it with each message. From
+//! revision 2026-07-28 on, each message is self-contained and repeats parts of its body in headers,
+//! so that intermediaries need not read bodies. Both get the handler, the limits and the responses
+//! of a connection.
 //!
-//! It knows nothing of HTTP but the four headers that the protocol has words about, and the status of what it refuses.
+//! Of HTTP, this module knows only the four headers that the protocol specifies, and the status of
+//! refusals.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,105 +29,107 @@ use crate::origin::Carried;
 use crate::outbox::{Letter, Mail, failure, outbox};
 use crate::{McpError, Options, notices};
 
-/// Sessions that may be open at a time. For one more, the one that was idle longest is ended.
+/// Maximum number of open sessions. For one more, the session that was idle for longest is ended.
 const MOST_SESSIONS: usize = 10_000;
 
-/// A session that nobody has used for as long is ended: a day, since few clients say that they go.
+/// Idle time after which a session is ended: a day, because few clients end their sessions.
 const IDLE: Duration = Duration::from_hours(24);
 
-/// A session that nobody has used for as long gives up what it needs to answer, until it is used again.
+/// Idle time after which a session releases its service, until its next use.
 const REST: Duration = Duration::from_secs(10);
 
-/// How often is looked for such sessions, at most.
+/// Minimum interval of the checks for idle sessions.
 const SWEEP: Duration = Duration::from_mins(10);
 
-/// The protocol's messages, each by itself.
+/// An MCP endpoint for independent messages.
 #[derive(Clone)]
 pub struct Endpoint(Arc<Sessions<Engine>>);
 
-/// What became of a message.
+/// Outcome of a message.
 pub enum Posted {
-    /// It was taken, and there is nothing to say to it.
+    /// The message was accepted and needs no response.
     Accepted,
-    /// It was not taken.
+    /// The message was refused.
     Refused(Refused),
-    /// It is a request. What is said to it comes as it comes; the last is its answer.
+    /// The message is a request. Messages about it arrive over time; the last one is its response.
     Answers(Answers),
 }
 
-/// Why a message was not taken.
+/// Refusal of a message.
 #[derive(Debug)]
 pub struct Refused {
-    /// The status of HTTP: 400 for what is wrong, 404 for a session that is not there.
+    /// HTTP status: 400 for an invalid message, 404 for an unknown session.
     pub status: u16,
-    /// The message that says so, as JSON.
+    /// Error message, as JSON.
     pub text: Vec<u8>,
 }
 
-/// What is said to one request. When it is dropped before the answer came, its call is stopped.
+/// Messages about one request. If this is dropped before the response, the request's call is stopped.
 pub struct Answers {
     mail: Mail,
     live: Arc<Live>,
     number: Option<i64>,
     modern: bool,
-    /// The id of the session that the request has opened.
+    /// Id of the session that the request has opened.
     pub opened: Option<String>,
-    /// Whether most likely nothing follows soon.
+    /// True if most likely no message follows soon.
     rests: bool,
 }
 
 /// One message to the client.
 pub struct Saying {
-    /// The message as JSON, on one line.
+    /// Message as JSON, on one line.
     pub text: Vec<u8>,
-    /// Whether it is the answer, after which nothing comes.
+    /// True for the response, which is the last message.
     pub is_answer: bool,
-    /// The status of HTTP for it, where nothing came before it.
+    /// HTTP status for the message, if it is the first one.
     pub status: u16,
-    /// What it occupies until it was sent.
+    /// Resources that the message occupies until it was sent.
     pub held: Held,
 }
 
 impl Endpoint {
-    /// An endpoint before this engine. `options.session` names it in the audit; each session adds a number.
+    /// Creates an endpoint for this engine. `options.session` is its name in the audit log; each
+    /// session appends a number.
     ///
     /// # Errors
-    /// [`McpError::Random`] where the operating system gives no random bytes.
+    /// [`McpError::Random`] if the operating system returns no random bytes.
     pub fn new(engine: Arc<Engine>, options: Options) -> Result<Self, McpError> {
         Ok(Self(Arc::new(Sessions::new(engine, options)?)))
     }
 
-    /// Another one before the same engine, whose sessions are apart from those of this one.
+    /// Creates another endpoint for the same engine, with separate sessions.
     ///
     /// # Errors
-    /// As [`Endpoint::new`].
+    /// The errors of [`Endpoint::new`].
     pub fn for_session(&self, session: SessionId) -> Result<Self, McpError> {
         let options = Options { session, ..self.0.options.clone() };
         Ok(Self(Arc::new(Sessions::new(self.0.calls.clone(), options)?)))
     }
 
-    /// Takes one message.
+    /// Accepts one message.
     pub async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
         self.0.post(headers, body).await
     }
 
-    /// Hears what belongs to no request. Who heard it before in this session hears it no more, and the session lasts while it is heard.
+    /// Follows the messages of a session that belong to no request. Replaces an earlier follower.
+    /// The session stays open while it is followed.
     ///
     /// # Errors
-    /// Where there is no such session.
+    /// A refusal if there is no such session.
     pub fn hear(&self, session: Once<'_>) -> Result<Follower, Refused> {
         self.0.hear(session)
     }
 
-    /// Goes on behind the message of this id, on a stream that was broken off.
+    /// Resumes an interrupted stream after the message with this id.
     ///
     /// # Errors
-    /// Where there is no such session, or nothing to go on with.
+    /// A refusal if there is no such session, or the stream is no longer available.
     pub fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, Refused> {
         self.0.resume(session, id)
     }
 
-    /// Ends a session: its calls, and what it left running. Says whether it was there.
+    /// Ends a session, with its calls and its remaining work. Returns true if it existed.
     pub async fn end(&self, session: &str) -> bool {
         self.0.end(session).await
     }
@@ -139,13 +143,13 @@ impl Endpoint {
         self.0.let_go(&self.0.alone).await;
     }
 
-    /// Sessions that are open.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.0.lock().open.len()
     }
 }
 
-/// All sessions, and the one place for messages without one.
+/// All sessions, and the shared state for messages without a session.
 pub(crate) struct Sessions<C> {
     calls: Arc<C>,
     options: Options,
@@ -163,7 +167,7 @@ struct State {
 
 impl<C: Calls> Sessions<C> {
     pub(crate) fn new(calls: Arc<C>, options: Options) -> Result<Self, McpError> {
-        // All clients have one token, whose calls without a session are those of `options.session`.
+        // All clients share one token. Calls without a session belong to `options.session`.
         let options = Options { holder: Some(options.session.clone()), ..options };
         let notices = Arc::default();
         let alone = Arc::new(Live::start(&calls, &options, options.session.clone(), &notices)?);
@@ -172,12 +176,12 @@ impl<C: Calls> Sessions<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The map is whole at any moment.
+        // A poisoned lock is usable, because the map is consistent at all times.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
-        // Counted before anything is made of it: a value takes many times the room that its text takes.
+        // Count the values before parsing: a parsed value takes many times the memory of its text.
         let too_many = desk::too_many_values(body);
         let mut incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
         if let Incoming::Request { request, .. } = &mut incoming {
@@ -219,7 +223,8 @@ impl<C: Calls> Sessions<C> {
         live.touch();
         let is_alone = Arc::ptr_eq(&live, &self.alone);
         match &incoming {
-            // Whoever knows an id of somebody else could stop their call: here a client stops its own by closing its stream.
+            // Ids are not unique across clients, so one client could stop another's call. Without a
+            // session, a client cancels by closing its stream.
             Incoming::Cancelled { .. } if is_alone => return Posted::Accepted,
             Incoming::Response { .. } if is_alone => {
                 return refused(400, id, "nothing was asked here that this could answer");
@@ -246,7 +251,7 @@ impl<C: Calls> Sessions<C> {
         Posted::Answers(Answers { mail, live, number, modern, opened, rests })
     }
 
-    /// Opens a session, with room for it.
+    /// Opens a session, and ends idle ones if necessary.
     async fn open(&self) -> Result<(String, Arc<Live>), McpError> {
         for ended in self.to_be_ended() {
             self.let_go(&ended).await;
@@ -261,7 +266,8 @@ impl<C: Calls> Sessions<C> {
         Ok((name, live))
     }
 
-    /// Takes those sessions out that were idle for too long, and where there are too many the one that was idle longest.
+    /// Removes the sessions that were idle for too long, and the one that was idle for longest if
+    /// there are too many.
     fn to_be_ended(&self) -> Vec<Arc<Live>> {
         let mut state = self.lock();
         let mut ended = Vec::new();
@@ -323,7 +329,7 @@ fn is_initialize(request: &ClientRequest) -> bool {
 }
 
 impl Answers {
-    /// The next message to the client; none after the answer, and where the session has ended.
+    /// Returns the next message to the client; `None` after the response, and when the session has ended.
     pub async fn next(&mut self) -> Option<Saying> {
         let letter = self.mail.next().await?;
         if letter.is_answer {
@@ -345,10 +351,10 @@ impl Answers {
 }
 
 impl Answers {
-    /// The same as a stream that the client can come back to, of which this was said already; none of a message without a session.
+    /// Converts to a stream that the client can resume, beginning with `said`.
     ///
     /// # Errors
-    /// These, where there is none.
+    /// The arguments, if the message has no session.
     pub fn follow(self, said: Option<Saying>) -> Result<Follower, Box<(Self, Option<Saying>)>> {
         if self.modern {
             return Err(Box::new((self, said)));
@@ -359,7 +365,7 @@ impl Answers {
 }
 
 impl From<Letter> for Saying {
-    /// As what HTTP has no error for.
+    /// Converts a letter; its status is 200.
     fn from(letter: Letter) -> Self {
         Self { text: letter.text, is_answer: letter.is_answer, status: 200, held: letter.held }
     }

@@ -1,25 +1,26 @@
-//! Reading a message into a value and its ids, which a value cannot hold: it makes a number of each number's text.
+//! Parsing of a message into a value and its ids. A [`Value`] cannot hold an id, because it loses
+//! the spelling of numbers.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::id::{Id, IdField};
 
-/// The ids of a message, each taken out of the message's other values.
+/// The ids of a message, separate from its other values.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
-    /// `id`.
+    /// Field `id`.
     pub(crate) id: IdField,
-    /// `params.requestId`.
+    /// Field `params.requestId`.
     pub(crate) request: IdField,
-    /// `params._meta.progressToken`.
+    /// Field `params._meta.progressToken`.
     pub(crate) progress: IdField,
 }
 
-/// Reads a message into a value without its ids, and the ids.
+/// Parses a message into a value without its ids, and the ids.
 ///
 /// # Errors
-/// Where the text is not JSON, or holds a number elsewhere that no [`Value`] can hold.
+/// An error if the text is not JSON, or contains a number elsewhere that no [`Value`] can hold.
 pub(crate) fn read(message: &[u8]) -> serde_json::Result<(Value, Ids)> {
     let mut ids = Ids::default();
     let mut deserializer = serde_json::Deserializer::from_slice(message);
@@ -28,13 +29,13 @@ pub(crate) fn read(message: &[u8]) -> serde_json::Result<(Value, Ids)> {
     Ok((value, ids))
 }
 
-/// Reads one value of a message.
+/// Deserializer of one value of a message.
 struct Level<'a> {
     depth: Depth,
     ids: &'a mut Ids,
 }
 
-/// The values of a message that hold ids.
+/// Objects of a message that contain ids.
 #[derive(Clone, Copy)]
 enum Depth {
     Message,
@@ -61,7 +62,7 @@ impl<'de> Visitor<'de> for Level<'_> {
         let Self { depth, ids } = self;
         let mut fields = Map::new();
         while let Some(name) = map.next_key::<String>()? {
-            // Of fields with one name the last one counts, as everywhere in JSON here, with all that it holds.
+            // The last one of repeated fields counts, with all its content, as elsewhere in JSON.
             let value = match (depth, name.as_str()) {
                 (Depth::Message, "id") => {
                     ids.id = field(&mut map)?;

@@ -1,4 +1,4 @@
-//! An engine without layers, and a client that speaks raw JSON: what the tests of this crate drive.
+//! Test doubles: an engine without layers, and a client that writes raw JSON.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,20 +18,20 @@ use tool::{
 use crate::calls::Calls;
 use crate::{McpError, Options, connect};
 
-/// What the fake engine does with each tool, and what it saw.
+/// Fake engine, with counters of its calls.
 #[derive(Default)]
 pub(crate) struct Fake {
     tools: Vec<Arc<dyn AnyTool>>,
-    /// Answers that were given out and not given back.
+    /// Shared by all results that were not released yet.
     pub(crate) held: Arc<()>,
     calls: AtomicUsize,
-    /// Calls of `wait` that run, and those that were stopped.
+    /// Counts of running and of stopped calls of `wait`.
     pub(crate) waiting: AtomicUsize,
     pub(crate) stopped: Arc<AtomicUsize>,
     pub(crate) shut_down: AtomicUsize,
-    /// The sessions that have ended.
+    /// Ended sessions.
     pub(crate) ended: std::sync::Mutex<Vec<String>>,
-    /// Lets calls of `gate` go on.
+    /// Releases calls of `gate`.
     pub(crate) gate: Notify,
 }
 
@@ -90,7 +90,7 @@ impl Fake {
         Arc::new(Self { tools, ..Self::default() })
     }
 
-    /// Answers that were given out and not given back.
+    /// Returns the number of results that were not released yet.
     pub(crate) fn outstanding(&self) -> usize {
         Arc::strong_count(&self.held) - 1
     }
@@ -195,7 +195,7 @@ impl Fake {
 async fn requested(stop: &Stop) -> StopReason {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     stop.on_request(move |reason| {
-        // The call may have ended by itself.
+        // The call may have ended already.
         let _ = sender.send(reason);
     });
     receiver.await.unwrap()
@@ -248,14 +248,14 @@ impl Calls for Fake {
     }
 }
 
-/// A client that speaks raw lines.
+/// A client that writes raw lines.
 pub(crate) struct Client {
     writer: Option<WriteHalf<DuplexStream>>,
     reader: BufReader<ReadHalf<DuplexStream>>,
     server: JoinHandle<Result<(), McpError>>,
 }
 
-/// How long a test waits for a line. The clock of the tests only runs when nothing else does.
+/// Timeout for a line. The tests' clock advances only while all tasks are idle.
 const PATIENCE: Duration = Duration::from_hours(1);
 
 impl Client {
@@ -266,7 +266,7 @@ impl Client {
     pub(crate) fn with(fake: &Arc<Fake>, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new("handfast", "1.2.3", SessionId("s1".to_owned()));
         options.title = Some("Handfast".to_owned());
-        // No other knows these tools.
+        // The core catalogue does not contain these tools.
         options.catalogue = dialects::CatalogueKind::Full;
         change(&mut options);
         let (client, server) = tokio::io::duplex(64 * 1024);
@@ -276,7 +276,7 @@ impl Client {
         Self { writer: Some(writer), reader: BufReader::new(reader), server }
     }
 
-    /// Sends one line as it is.
+    /// Sends one line unchanged.
     pub(crate) async fn raw(&mut self, line: impl AsRef<[u8]>) {
         let writer = self.writer.as_mut().unwrap();
         writer.write_all(line.as_ref()).await.unwrap();
@@ -287,7 +287,7 @@ impl Client {
         self.raw(message.to_string()).await;
     }
 
-    /// The next line, which must be one message.
+    /// Returns the next line, which must be one message.
     pub(crate) async fn next(&mut self) -> Value {
         let line = self.line().await.unwrap_or_else(|| panic!("the server has closed its side"));
         let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"));
@@ -301,19 +301,19 @@ impl Client {
         (read.unwrap() > 0).then(|| line.trim_end_matches('\n').to_owned())
     }
 
-    /// Sends a request and waits for the next message.
+    /// Sends a request and returns the next message.
     pub(crate) async fn ask(&mut self, id: Value, method: &str, params: Value) -> Value {
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         self.next().await
     }
 
-    /// Sends a request without waiting.
+    /// Sends a request without waiting for its response.
     pub(crate) async fn start(&mut self, id: Value, tool: &str, arguments: Value) {
         let params = json!({"name": tool, "arguments": arguments});
         self.send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
     }
 
-    /// The handshake of a revision, with these capabilities.
+    /// Performs the handshake of a revision, with these capabilities.
     pub(crate) async fn shake_hands(&mut self, revision: &str, capabilities: Value) -> Value {
         let client = json!({"name": "tester", "version": "9"});
         let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client});
@@ -322,7 +322,7 @@ impl Client {
         answer
     }
 
-    /// Closes the client's side; the rest of what the server says, and how it ended.
+    /// Closes the client's side. Returns the remaining lines of the server, and its result.
     pub(crate) async fn close(mut self) -> (Vec<String>, Result<(), McpError>) {
         self.writer.as_mut().unwrap().shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -332,14 +332,14 @@ impl Client {
         (rest, self.server.await.unwrap())
     }
 
-    /// Goes away without a word; how the server ended.
+    /// Disconnects without notice. Returns the server's result.
     pub(crate) async fn vanish(self) -> Result<(), McpError> {
         drop((self.writer, self.reader));
         tokio::time::timeout(PATIENCE, self.server).await.expect("the server does not end").unwrap()
     }
 }
 
-/// The `_meta` of a request of the revision of 2026-07-28.
+/// Returns the `_meta` of a request of revision 2026-07-28.
 pub(crate) fn modern_meta(capabilities: &Value) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -348,7 +348,7 @@ pub(crate) fn modern_meta(capabilities: &Value) -> Value {
     })
 }
 
-/// Lets everything run that can.
+/// Runs all tasks that are ready.
 pub(crate) async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

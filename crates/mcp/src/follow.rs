@@ -1,9 +1,11 @@
-//! Streams that a client can come back to: what is said to one request of a session over HTTP, and what belongs to none, each message
-//! under an id (revisions up to 2025-11-25; the one after that has neither sessions nor ids).
+//! Streams over HTTP that a client can resume: the messages about one request of a session, and the
+//! messages that belong to no request. Each message has an id. Only the revisions up to 2025-11-25
+//! have these streams; the next one has neither sessions nor ids.
 //!
-//! A connection that breaks ends nothing for a while, as these revisions ask for: the call goes on, and who comes back with the last
-//! id that arrived hears on from there. Who does not come back has given the call up.
-//! What belongs to no request is kept for as long as the session lasts, the newest of it.
+//! As these revisions require, a broken connection has no effect for a while. The call continues,
+//! and a client that returns with the id of its last message receives the following ones. A client
+//! that stays away cancels the call. Messages that belong to no request are stored for the life of
+//! the session, up to a limit that drops the oldest.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,17 +18,19 @@ use tool::Held;
 use crate::endpoint::{Answers, Saying};
 use crate::outbox::Mail;
 
-/// How long a client may stay away. Clients come back within seconds, after a failing network within a minute.
+/// Maximum absence of a client. Clients return within seconds, or within a minute after a network failure.
 const AWAY: Duration = Duration::from_mins(1);
 
-/// Messages of one stream that are kept; of more the oldest go. Four reports a second come in one minute.
+/// Maximum number of stored messages per stream; beyond it, the oldest are dropped. Four reports
+/// per second for one minute fit.
 const KEPT: usize = 240;
 
-/// A larger message is kept for nobody who is away, and not once it was handed out, so that it occupies its room for no longer than
-/// it takes to be sent. What is smaller gives its room back at once.
+/// Size above which a message is not stored for an absent client, nor after its delivery, in bytes.
+/// So it occupies its reservation only until it was sent. Smaller messages release their
+/// reservation at once.
 const LARGEST_KEPT: usize = 256 * 1024;
 
-/// Streams of one session that somebody may come back to; of more the oldest go.
+/// Maximum number of resumable streams per session; beyond it, the oldest are dropped.
 const MOST: usize = 256;
 
 /// The streams of one session.
@@ -37,14 +41,14 @@ pub(crate) struct Streams(Mutex<Opened>);
 struct Opened {
     last: u64,
     streams: VecDeque<Arc<Stream>>,
-    /// The one of what belongs to no request.
+    /// Stream of the messages that belong to no request.
     standing: Option<Arc<Stream>>,
 }
 
-/// What is said to one request, or to none.
+/// Stream of messages about one request, or about none.
 struct Stream {
     number: u64,
-    /// Whether it belongs to no request.
+    /// True if its messages belong to no request.
     stands: bool,
     log: Mutex<Log>,
     news: Notify,
@@ -52,15 +56,15 @@ struct Stream {
 
 #[derive(Default)]
 struct Log {
-    /// The number of the first message that is kept. The stream itself is number 0.
+    /// Number of the first stored message. Number 0 is the stream itself.
     first: u64,
     kept: VecDeque<Kept>,
     has_ended: bool,
-    /// Counts those who have followed. The newest one does.
+    /// Total number of followers so far. Only the newest is active.
     followers: u64,
-    /// Since when nobody does.
+    /// Time since when there is no follower.
     left: Option<Instant>,
-    /// Whether that was for so long that nobody may any more.
+    /// True if the client was absent for too long to return.
     is_forgotten: bool,
 }
 
@@ -70,7 +74,7 @@ struct Kept {
     held: Held,
 }
 
-/// Hears a stream, from some message on. While there is one its call goes on.
+/// A reader of a stream, from some message on. A call continues while its stream has a follower.
 pub struct Follower {
     stream: Arc<Stream>,
     which: u64,
@@ -79,18 +83,18 @@ pub struct Follower {
 
 /// One message to the client.
 pub struct Event {
-    /// What the client comes back with.
+    /// Id from which the client resumes.
     pub id: String,
-    /// The message as JSON, on one line.
+    /// Message as JSON, on one line.
     pub text: Arc<Vec<u8>>,
-    /// Whether it is the answer, after which nothing comes.
+    /// True for the response, which is the last message.
     pub is_answer: bool,
-    /// What it occupies until it was sent.
+    /// Resources that the message occupies until it was sent.
     pub held: Held,
 }
 
 impl Streams {
-    /// A stream of what is said to a request, of which this was said already.
+    /// Opens a stream for the messages about a request, beginning with `said`.
     pub(crate) fn open(&self, answers: Answers, said: Option<Saying>) -> Follower {
         let mut opened = self.lock();
         opened.streams.retain(|stream| !stream.is_forgotten());
@@ -108,7 +112,7 @@ impl Streams {
         follower
     }
 
-    /// A stream of what belongs to no request. There is no other one in this session any more.
+    /// Opens the stream of messages that belong to no request. Replaces an earlier one of this session.
     pub(crate) fn stand(&self, mail: Mail) -> Follower {
         let mut opened = self.lock();
         let stream = opened.next(true);
@@ -119,7 +123,7 @@ impl Streams {
         follower
     }
 
-    /// Whether somebody hears what belongs to no request.
+    /// Returns true if a client follows the messages that belong to no request.
     pub(crate) fn is_heard(&self) -> bool {
         self.lock().standing.as_ref().is_some_and(|stream| stream.log().left.is_none())
     }
@@ -128,8 +132,9 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on behind the message of this id; none where there is no such stream, or not all that follows is still there. Of what
-    /// belongs to no request comes what is still there: it says what changed, and does not build on what it said before.
+    /// Resumes after the message with this id. Returns `None` if there is no such stream, or a
+    /// later message was dropped. The stream of messages that belong to no request resumes even
+    /// then, because its messages do not build on each other.
     pub(crate) fn resume(&self, id: &str) -> Option<Follower> {
         let (stream, last) = id.split_once('-')?;
         let (number, last): (u64, u64) = (stream.parse().ok()?, last.parse().ok()?);
@@ -149,7 +154,7 @@ impl Opened {
 }
 
 impl Log {
-    /// Somebody follows from now on, and nobody else.
+    /// Registers a new follower, which replaces the previous one.
     fn follow(&mut self) -> u64 {
         self.followers += 1;
         self.left = None;
@@ -168,7 +173,8 @@ impl Stream {
         log.has_ended |= is_answer;
         let is_large = text.len() > LARGEST_KEPT;
         if is_large && log.left.is_some() {
-            // Nobody takes it now, and its room is for answers that somebody takes.
+            // No client takes the message now; its reservation is for responses to clients that are
+            // present.
             return;
         }
         let held = if is_large { held } else { Held::default() };
@@ -181,15 +187,17 @@ impl Stream {
         self.news.notify_waiters();
     }
 
-    /// Whether nobody has followed for so long that nobody will.
+    /// Returns true if the stream had no follower for too long to be resumed.
     fn is_forgotten(&self) -> bool {
         let mut log = self.log();
-        // Said once and for all: who comes back in this moment must not wait for what is being let go of.
+        // The flag never resets: a client that returns at this moment must not wait for a stream
+        // that is being dropped.
         log.is_forgotten |= !self.stands && log.left.is_some_and(|left| left.elapsed() >= AWAY);
         log.is_forgotten
     }
 
-    /// Keeps what is said until all was said and nobody comes back. With the answers the call ends.
+    /// Stores messages until the response was stored and the client does not return. Dropping
+    /// `answers` ends the call.
     async fn hear(self: Arc<Self>, answers: Answers) {
         tokio::select! {
             () = self.forgotten() => {}
@@ -209,7 +217,7 @@ impl Stream {
         self.end();
     }
 
-    /// Keeps what belongs to no request, until it goes elsewhere or the session has ended.
+    /// Stores messages that belong to no request, until they are redirected or the session has ended.
     async fn hear_notices(&self, mut mail: Mail) {
         while let Some(letter) = mail.next().await {
             self.say(letter.into());
@@ -248,7 +256,8 @@ impl Follower {
         Self { stream, which, next: 1 }
     }
 
-    /// Follows behind the message of this number; none where the stream is forgotten, or what followed is not all there.
+    /// Follows after the message with this number; `None` if the stream was dropped, or a later
+    /// message is missing.
     fn comes_back(stream: Arc<Stream>, last: u64) -> Option<Self> {
         let mut log = stream.log();
         let next = log.first + log.kept.len() as u64;
@@ -258,22 +267,23 @@ impl Follower {
         }
         let which = log.follow();
         drop(log);
-        // Who followed before follows no more.
+        // The previous follower ends.
         stream.news.notify_waiters();
         Some(Self { stream, which, next: last + 1 })
     }
 
-    /// What the client comes back with that has heard nothing yet.
+    /// Returns the id from which a client resumes that has received no message yet.
     pub fn begin(&self) -> String {
         format!("{}-0", self.stream.number)
     }
 
-    /// Whether no answer ends it, since it is of no request.
+    /// Returns true if the stream belongs to no request, so that no response ends it.
     pub fn stands(&self) -> bool {
         self.stream.stands
     }
 
-    /// The next message; none behind the answer, where the session has ended, and where the client has come back elsewhere.
+    /// Returns the next message; `None` after the response, when the session has ended, and when
+    /// the client has resumed elsewhere.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             let news = self.stream.news.notified();
@@ -284,7 +294,7 @@ impl Follower {
                 if log.followers != self.which {
                     return None;
                 }
-                // What was dropped before it was heard is skipped, and what is there keeps its own number.
+                // Skip messages that were dropped before delivery; the others keep their numbers.
                 self.next = self.next.max(log.first);
                 let index = usize::try_from(self.next - log.first).unwrap_or(usize::MAX);
                 let has_ended = log.has_ended;
@@ -330,7 +340,7 @@ mod tests {
         // The call is being ended.
         assert!(stream.is_forgotten());
         assert!(Follower::comes_back(stream, 0).is_none());
-        // The control: a moment earlier it goes on.
+        // Control: a moment earlier, the stream can be resumed.
         let stream = Opened::default().next(false);
         drop(Follower::begins(stream.clone()));
         tokio::time::advance(AWAY.mul_f64(0.99)).await;

@@ -1,4 +1,4 @@
-//! What is answered to each request, whatever is offered: eras, pages, what clients want to be told.
+//! Handler of all requests: revisions, pages and subscriptions, for any kind of server content.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,10 +33,11 @@ use crate::task::{Tasks, unknown};
 use crate::turn::Turn;
 use crate::{McpError, Options};
 
-/// How long a client may keep a list: none changes while this process lives.
+/// Time for which a client may cache a list, in milliseconds: lists do not change during the life
+/// of this process.
 const LIST_GOOD_FOR_MS: u64 = 3_600_000;
 
-/// One connection's answers.
+/// Request handler of one connection.
 #[derive(Clone)]
 pub(crate) struct Handler {
     served: Arc<dyn Served>,
@@ -46,10 +47,10 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// What answers one connection before this engine.
+    /// Creates the handler of a connection to this engine.
     ///
     /// # Errors
-    /// [`McpError::Random`] where the operating system gives no random bytes.
+    /// [`McpError::Random`] if the operating system returns no random bytes.
     pub(crate) fn new<C: Calls>(
         calls: &Arc<C>,
         options: Options,
@@ -77,7 +78,7 @@ impl Handler {
         Turn::begin(context, method, &self.connection, self.options.patience)
     }
 
-    /// Answers with what rmcp would, and something that it has no words for.
+    /// Responds with rmcp's answer, extended by data that rmcp has no type for.
     fn amend(&self, id: &RequestId, mut answer: ServerResult, amend: impl FnOnce(&mut Value)) {
         answer.strip_result_type_for_legacy_peer();
         if let RequestId::Number(number) = id
@@ -88,7 +89,8 @@ impl Handler {
         }
     }
 
-    /// Whether there is a method of this name in the client's revision. A request of one that does not fit its type arrives as a custom request.
+    /// Returns true if the client's revision has this method. A known method with invalid
+    /// parameters arrives as a custom request.
     fn knows(&self, method: &str, peer: &Peer) -> bool {
         let capabilities = self.served.capabilities();
         match method {
@@ -109,8 +111,10 @@ impl Handler {
         }
     }
 
+    /// Checks that the client may use a method.
+    ///
     /// # Errors
-    /// `-32601` where the client's revision has no such method, or nothing of the kind is offered.
+    /// `-32601` if the client's revision has no such method, or the server does not offer the feature.
     fn must_know(&self, method: &str, peer: &Peer) -> Result<(), ErrorData> {
         if self.knows(method, peer) { Ok(()) } else { Err(no_method(method)) }
     }
@@ -120,13 +124,13 @@ fn no_method(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
 }
 
-/// The client asks for a task where the list of tools says that there can be none.
+/// Builds the error for a task request for a tool that, according to the list, supports none.
 fn no_task() -> ErrorData {
     let problem = "calls of this tool cannot be tasks; make it without `task`";
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None)
 }
 
-/// One page of a list, as its era has it.
+/// Builds one page of a list, in the form of the client's revision.
 macro_rules! listed {
     ($handler:ident, $result:ident, $name:literal, $entries:expr, $asked:ident, $peer:ident) => {{
         let (entries, next) = $handler.pages.of($name, $entries, $asked.as_ref())?;
@@ -161,7 +165,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let mut answer = self.negotiate_initialize(&request)?;
-        // They came with the revision that has no handshake.
+        // Extensions exist only in the revision without a handshake.
         answer.capabilities.extensions = None;
         let version = answer.protocol_version.clone();
         if version == ProtocolVersion::V_2025_11_25 && self.served.past_tasks().is_some() {
@@ -215,7 +219,8 @@ impl ServerHandler for Handler {
                     return Ok(CallToolResult::success(Vec::new()).into());
                 }
                 Some(false) => return Err(no_task()),
-                // It is answered, and recorded, as any call of a tool that is not there; and where there are no tasks, as any call.
+                // An unknown tool is answered and recorded like any other call. Without support for
+                // tasks, the call is an ordinary one.
                 None => {}
             }
         }
@@ -280,7 +285,7 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // rmcp asks for clients of the revision alone that has it.
+        // rmcp calls this only for clients of the revision that has subscriptions.
         self.served.capabilities().resources.as_ref()?;
         let mut accepted = requested.clone();
         if let Some(watched) = &mut accepted.resource_subscriptions {
@@ -297,12 +302,12 @@ impl ServerHandler for Handler {
         let (ended, end) = oneshot::channel();
         let stop = Stop::default();
         stop.on_request(|_| {
-            // Where nobody waits for it any more, it has ended.
+            // The receiver may be gone: then the request has ended already.
             let _ = ended.send(());
         });
         self.connection.listen(number, context.accepted().clone());
         self.connection.attach(number, &stop);
-        // The other end is in the stop above.
+        // `stop` holds the sender.
         let _ = end.await;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a message says in headers, which must be what it says in its body: whatever stands in between decides by the headers.
+//! Headers of a message, which must match its body, because intermediaries decide by the headers.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use rmcp::model::{ClientRequest, ErrorData, GetMeta, ProtocolVersion};
 use crate::decode::{Incoming, is_modern};
 use crate::skim::Skim;
 
-/// The headers that the protocol has words about, and those of traces.
+/// The headers that the protocol specifies, and the trace context.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
     /// `Mcp-Session-Id`.
@@ -21,25 +21,25 @@ pub struct Headers<'a> {
     pub method: Once<'a>,
     /// `Mcp-Name`.
     pub name: Once<'a>,
-    /// What `traceparent` and `tracestate` come to, where calls are followed.
+    /// Parent span from `traceparent` and `tracestate`, if calls are traced.
     pub carrier: Option<&'a Parent>,
 }
 
-/// A header that may stand there once.
+/// A header that may occur once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Once<'a> {
-    /// It does not stand there.
+    /// The header is missing.
     Absent,
-    /// It stands there once.
+    /// The header occurs once.
     Is(&'a str),
-    /// It stands there several times, or is no text.
+    /// The header occurs several times, or is not text.
     Several,
 }
 
-/// What a value in a header begins and ends with that could not stand there as it is.
+/// Prefix and suffix of an encoded value, used for values that headers cannot contain.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
-/// Whether the message is one of the revision of 2026-07-28, by its body or by its header.
+/// Returns true if the message is of revision 2026-07-28, by its body or its header.
 pub(crate) fn speaks_modern(headers: &Headers<'_>, incoming: &Incoming) -> bool {
     let said = match incoming {
         Incoming::Request { request, .. } => is_modern(request),
@@ -54,11 +54,11 @@ fn named_modern(headers: &Headers<'_>) -> bool {
     matches!(headers.version, Once::Is(version) if version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// Checks that headers and body say the same.
+/// Checks that headers and body match.
 ///
 /// # Errors
-/// `-32020` where they do not, `-32602` where the body does not say what this revision requires, `-32600` for a revision that is not
-/// known.
+/// `-32020` if they do not match, `-32602` if the body lacks data that this revision requires,
+/// `-32600` for an unknown revision.
 pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> Result<(), ErrorData> {
     let Incoming::Request { request, .. } = incoming else { return known(headers) };
     if matches!(**request, ClientRequest::InitializeRequest(_)) {
@@ -90,7 +90,7 @@ pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> 
     same("Mcp-Name", headers.name, named)
 }
 
-/// A message of an earlier revision names a known one, or none.
+/// Checks that a message of an earlier revision names a known revision, or none.
 fn known(headers: &Headers<'_>) -> Result<(), ErrorData> {
     match headers.version {
         Once::Absent => Ok(()),
@@ -100,7 +100,8 @@ fn known(headers: &Headers<'_>) -> Result<(), ErrorData> {
             Ok(())
         }
         Once::Is(version) => {
-            // Whole, as far as a header reaches: what is cut before it is covered could be a part of a secret.
+            // Not truncated (a header has a bounded size): truncation before redaction could leave
+            // a part of a secret.
             let shown = tool::visible(version);
             Err(ErrorData::invalid_request(format!("`MCP-Protocol-Version` {shown} is not supported"), None))
         }
@@ -123,7 +124,7 @@ fn same(header: &str, said: Once<'_>, body: &str) -> Result<(), ErrorData> {
     }
 }
 
-/// The value that a header stands for; none where it is wrongly encoded.
+/// Decodes the value of a header; `None` if the encoding is invalid.
 fn plain(value: &str) -> Option<Cow<'_, str>> {
     let (begin, end) = ENCODED;
     match value.strip_prefix(begin).and_then(|value| value.strip_suffix(end)) {

@@ -1,7 +1,8 @@
-//! The names that a client gives to its requests, and to the progress of them.
+//! Ids of requests and progress tokens, as chosen by the client.
 //!
-//! JSON bounds no number and JSON-RPC asks for the id of the request, so the text of a number is kept.
-//! rmcp's ids are 64-bit integers; it sees a number of ours instead (see [`Connection`](crate::connection::Connection)).
+//! JSON does not limit numbers, and JSON-RPC requires the id of the request in the response, so the
+//! text of a number is preserved. The ids of rmcp are 64-bit integers, so rmcp sees an assigned
+//! number instead (see [`Connection`](crate::connection::Connection)).
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// A string, or a number as the client wrote it. Two ids are equal where JSON gives both the same meaning.
+/// A string, or a number with the client's spelling. Two ids are equal if JSON gives them the same meaning.
 #[derive(Debug, Clone)]
 pub(crate) struct Id(Arc<Named>);
 
@@ -20,11 +21,11 @@ struct Named {
     meaning: Meaning,
 }
 
-/// The client's name for the progress of a request, beside the request.
+/// The client's token for the progress of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgressToken(pub(crate) Id);
 
-/// The meaning of an id's text, which may be written in several ways.
+/// Meaning of an id, independent of its spelling.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     Text(String),
@@ -34,14 +35,14 @@ enum Meaning {
         digits: String,
         exponent: i64,
     },
-    /// A number whose exponent is beyond 64 bits: equal to the same text alone.
+    /// A number whose exponent exceeds 64 bits: equal only to the same text.
     Beyond(String),
 }
 
-/// Zeros at the end of a 64-bit integer, at most.
+/// Maximum number of trailing zeros of a 64-bit integer.
 const MOST_ZEROS: usize = 18;
 
-/// The `id` field of a message, or another one that names a request.
+/// The `id` field of a message, or another field that names a request.
 #[derive(Debug, Default)]
 pub(crate) enum IdField {
     #[default]
@@ -52,16 +53,17 @@ pub(crate) enum IdField {
 }
 
 impl Id {
-    /// Reads an id; none where the value is neither a string nor a number.
+    /// Parses an id; `None` if the value is neither a string nor a number.
     ///
     /// # Errors
-    /// Where a string is not Unicode.
+    /// An error if a string is not valid Unicode.
     pub(crate) fn read(text: Box<RawValue>) -> serde_json::Result<Option<Self>> {
         let (text, meaning) = match text.get().as_bytes().first() {
             Some(b'"') => {
                 let meaning: String = serde_json::from_str(text.get())?;
-                // INVARIANT: a string has one spelling here. The doors look for secrets in the text of a message, and would not
-                // find one whose letters the client wrote as escapes.
+                // INVARIANT: a string has one spelling here. Redaction searches the text of
+                // messages for secrets, and would miss one whose letters the client wrote as
+                // escapes.
                 (to_raw_value(&meaning)?, Meaning::Text(meaning))
             }
             Some(b'-' | b'0'..=b'9') => {
@@ -73,7 +75,7 @@ impl Id {
         Ok(Some(Self(Arc::new(Named { text, meaning }))))
     }
 
-    /// Returns the id as it stands in a log: a string without quotes.
+    /// Returns the id for a log: a string without quotes.
     pub(crate) fn shown(&self) -> &str {
         match &self.0.meaning {
             Meaning::Text(text) => text,
@@ -81,7 +83,7 @@ impl Id {
         }
     }
 
-    /// Returns the integer that the id is; none where it is another number or a string.
+    /// Returns the id as an integer; `None` for other numbers and strings.
     pub(crate) fn integer(&self) -> Option<i64> {
         let Meaning::Number { negative, digits, exponent } = &self.0.meaning else { return None };
         let zeros = usize::try_from(*exponent).ok().filter(|zeros| *zeros <= MOST_ZEROS)?;
@@ -90,7 +92,7 @@ impl Id {
 }
 
 impl IdField {
-    /// Returns the id that an answer names; none where the answer says null.
+    /// Returns the id for a response; `None` if the response must use null.
     pub(crate) fn answerable(self) -> Option<Id> {
         match self {
             Self::Is(id) => Some(id),
@@ -100,7 +102,7 @@ impl IdField {
 }
 
 impl Meaning {
-    /// Reads a number of valid JSON.
+    /// Parses a valid JSON number.
     fn of_number(text: &str) -> Self {
         let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (negative, mantissa) =
@@ -138,7 +140,8 @@ impl Serialize for Id {
     }
 }
 
-/// A JSON object with an id put in at a path. A [`Value`] cannot hold an id, because it makes a number of its text.
+/// A JSON object with an id inserted at a path. A [`Value`] cannot hold an id, because it loses the
+/// spelling of numbers.
 pub(crate) struct Naming<'a> {
     pub(crate) object: Option<&'a Value>,
     pub(crate) path: &'a [&'a str],
@@ -146,7 +149,7 @@ pub(crate) struct Naming<'a> {
 }
 
 impl Serialize for Naming<'_> {
-    // BOUNDED: by the length of the path, which is written in this crate.
+    // BOUNDED: by the length of the path, which is a constant in this crate.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some((name, path)) = self.path.split_first() else { return self.id.serialize(serializer) };
         let fields = self.object.and_then(Value::as_object).into_iter().flatten();

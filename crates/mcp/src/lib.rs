@@ -1,12 +1,15 @@
-//! The door for MCP clients: JSON-RPC over a pair of byte streams, one message a line, or each message by itself.
+//! MCP server: JSON-RPC over a pair of byte streams with one message per line, or with independent
+//! messages.
 //!
-//! [`serve_stdio`] serves the process's standard streams, [`serve`] any others; [`Endpoint`] takes what a server of HTTP was sent.
-//! Both eras of the protocol are spoken on one connection: the handshake (2024-11-05 to 2025-11-25) and the one in which every request
-//! stands for itself (2026-07-28).
+//! [`serve_stdio`] serves the process's standard streams, [`serve`] any others; [`Endpoint`]
+//! handles messages of an HTTP server. One connection supports both forms of the protocol: the one
+//! with a handshake (2024-11-05 to 2025-11-25), and the one with self-contained requests
+//! (2026-07-28).
 //!
-//! This crate owns every type of the wire and maps it to the vocabulary of `tool`; it knows no tool, decides nothing and keeps
-//! nothing. It reads no environment and no configuration, and writes nothing but messages to the output: what goes wrong beside the
-//! protocol is told to [`Options::on_warning`].
+//! This crate owns every type of the wire format and maps it to the vocabulary of `tool`. The crate
+//! knows no tool, makes no decisions and stores nothing. It reads neither the environment nor the
+//! configuration, and writes only messages to the output. Problems outside the protocol go to
+//! [`Options::on_warning`].
 
 mod address;
 mod around;
@@ -65,45 +68,46 @@ pub use crate::follow::{Event, Follower};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
 
-/// What a server is called and how it behaves.
+/// Options of a server.
 #[derive(Clone)]
 pub struct Options {
-    /// The program's name.
+    /// Name of the program.
     pub name: String,
-    /// The program's name for people.
+    /// Display name of the program.
     pub title: Option<String>,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// What a model should know about the whole of the tools.
+    /// General instructions for models, about the tools as a whole.
     pub instructions: Option<String>,
-    /// The names and shapes that the tools of the engine are called by.
+    /// Dialect: names and schemas of the engine's tools.
     pub dialect: Dialect,
-    /// Which tools are listed, and with how many words.
+    /// Selection of the listed tools, and the detail of their descriptions.
     pub catalogue: CatalogueKind,
-    /// Names this connection in the audit; what is allowed for a session is allowed for it alone.
+    /// Session of this connection in the audit log. Permissions for a session apply to it alone.
     pub session: SessionId,
-    /// Whose the session is, where something can outlive it.
+    /// Owner of the session, for work that can outlive it.
     pub holder: Option<SessionId>,
-    /// The longest message that is accepted, in bytes. A longer one is answered with an error.
+    /// Maximum size of a message, in bytes. A larger one is answered with an error.
     pub message_limit: usize,
-    /// Which questions may be put to the client's user.
+    /// Questions that may be put to the client's user.
     pub elicitation: Elicitation,
-    /// How long a question waits for its answer.
+    /// Maximum wait for the answer to a question.
     pub patience: Duration,
-    /// Offers what the protocol's test suite expects, in place of the engine's tools.
+    /// True to offer the fixtures of the protocol's test suite in place of the engine's tools.
     pub conformance: bool,
-    /// Hears what went wrong beside the protocol, in one sentence.
+    /// Callback for warnings about problems outside the protocol, in one sentence.
     pub on_warning: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Options {
-    /// The longest message unless said otherwise: 32 MiB (design section 4).
+    /// Default maximum size of a message: 32 MiB (design section 4).
     pub const MESSAGE_LIMIT: usize = 32 * 1024 * 1024;
 
-    /// How long a question waits unless said otherwise: ten minutes.
+    /// Default wait for the answer to a question: ten minutes.
     pub const PATIENCE: Duration = Duration::from_mins(10);
 
-    /// A server with the limits above in the default dialect, which lists what most work needs, and whose warnings nobody hears.
+    /// Returns the default options: the limits above, the default dialect, the core catalogue, and
+    /// warnings discarded.
     pub fn new(name: impl Into<String>, version: impl Into<String>, session: SessionId) -> Self {
         Self {
             name: name.into(),
@@ -123,41 +127,43 @@ impl Options {
     }
 }
 
-/// Why a connection could not be served to its end.
+/// Reason why a connection ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// the standard streams cannot be used
+    /// The standard streams are unusable.
     #[error("the standard streams cannot be used")]
     Streams(#[source] std::io::Error),
-    /// an answer could not be written
+    /// A response could not be written.
     #[error("an answer could not be written")]
     Write(#[source] std::io::Error),
-    /// the operating system gives no random bytes
+    /// The operating system returns no random bytes.
     #[error("the operating system gives no random bytes")]
     Random(#[source] getrandom::Error),
-    /// a task of the server broke off
+    /// A task of the server failed.
     #[error("a task of the server broke off")]
     Task(#[source] tokio::task::JoinError),
 }
 
-/// Serves the process's standard streams until the client closes its side or is gone.
+/// Serves the process's standard streams until the client closes its side or disconnects.
 ///
-/// Returns after every call was stopped and has ended.
-/// Needs a tokio runtime with I/O and time; pipes and sockets need no thread. Where standard input is a terminal or a file, one of the
-/// runtime's blocking threads reads it, which [`tokio::runtime::Runtime::shutdown_background`] leaves behind.
+/// Returns after every call was stopped and has ended. Needs a tokio runtime with I/O and time;
+/// pipes and sockets need no thread. If standard input is a terminal or a file, one of the
+/// runtime's blocking threads reads it, which [`tokio::runtime::Runtime::shutdown_background`]
+/// leaves behind.
 ///
 /// # Errors
-/// See [`McpError`]. That the client is gone is no error.
+/// See [`McpError`]. A client that disconnects is not an error.
 pub async fn serve_stdio(engine: Arc<Engine>, options: Options) -> Result<(), McpError> {
     let input = stdio::input().map_err(McpError::Streams)?;
     let output = stdio::output().map_err(McpError::Streams)?;
     serve(engine, options, input, output).await
 }
 
-/// Serves one connection until the client closes its side or is gone, then ends every call of the engine.
+/// Serves one connection until the client closes its side or disconnects, then ends every call of
+/// the engine.
 ///
 /// # Errors
-/// See [`McpError`]. That the client is gone is no error.
+/// See [`McpError`]. A client that disconnects is not an error.
 pub async fn serve<R, W>(engine: Arc<Engine>, options: Options, reader: R, writer: W) -> Result<(), McpError>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -185,13 +191,14 @@ where
         options.on_warning.clone(),
     );
     let handler = handler::Handler::new(&calls, options, connection.clone(), &Arc::default())?;
-    // The handshake is a request like any other here: clients probe first, skip it, or repeat it.
+    // The handshake is an ordinary request here: clients probe first, skip it, or repeat it.
     let service = rmcp::service::serve_directly(handler, transport, None);
     let ended = service.waiting().await;
     connection.close();
     calls.shutdown().await;
     drop(connection);
-    // Its senders are gone with the service and the connection, so it ends as soon as all is written, or the client has had its time to read.
+    // The senders are dropped with the service and the connection. So the delivery ends once
+    // everything is written, or the client's time to read is over.
     delivery.await.map_err(McpError::Task)?.map_err(McpError::Write)?;
     ended.map(drop).map_err(McpError::Task)
 }

@@ -1,4 +1,4 @@
-//! Splitting a byte stream into lines of bounded length.
+//! Splitting of a byte stream into lines of bounded length.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use crate::skim::Skim;
 
 /// The lines of a stream.
 ///
-/// [`next`](Lines::next) can be dropped at any await point without losing a byte.
+/// [`next`](Lines::next) is cancel-safe: a drop at any await point loses no byte.
 pub(crate) struct Lines<R> {
     reader: R,
     limit: usize,
     buffer: Vec<u8>,
-    /// Everything before this was given out.
+    /// End of the returned part of the buffer.
     start: usize,
-    /// Everything before this holds no line end.
+    /// End of the part of the buffer that contains no line end.
     searched: usize,
-    /// There is one while a line is being skipped that is longer than the limit.
+    /// Skim of a line that exceeds the limit and is being skipped.
     skim: Option<Skim>,
     ended: bool,
 }
@@ -27,23 +27,23 @@ pub(crate) struct Lines<R> {
 pub(crate) enum Line<'a> {
     /// A line within the limit.
     Whole(&'a [u8]),
-    /// A longer one; its bytes are gone.
+    /// A longer line, whose bytes were discarded.
     TooLong(Box<Skim>),
 }
 
-/// What is asked of the operating system at a time: the size of a Linux pipe.
+/// Bytes per read: the size of a Linux pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// A buffer that grew beyond this is given back once its line was handled.
+/// Capacity above which the buffer is released after its line was processed.
 const KEPT_BUFFER: usize = 1024 * 1024;
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Lines of at most `limit` bytes.
+    /// Creates a reader of lines with at most `limit` bytes.
     pub(crate) fn new(reader: R, limit: usize) -> Self {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skim: None, ended: false }
     }
 
-    /// The next line, or none at the end of the stream. A last line needs no line end.
+    /// Returns the next line; `None` at the end of the stream. The last line needs no line end.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -61,7 +61,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The line from the current start to `end`; the next one starts at `next`.
+    /// Returns the line from the current start to `end`; the next one starts at `next`.
     fn line(&mut self, end: usize, next: usize) -> Line<'_> {
         let start = std::mem::replace(&mut self.start, next);
         self.searched = next;
@@ -76,7 +76,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn make_room(&mut self) {
-        // One byte more than the limit may still be a carriage return.
+        // One byte beyond the limit may be a carriage return.
         let pending = self.buffer.len() - self.start;
         if self.skim.is_some() || pending > self.limit + 1 {
             let skim = self.skim.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! From a tool's specification to its line in `tools/list`.
+//! Conversion of a tool's specification to its entry in `tools/list`.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use tool::{AnyTool, Presentation};
 
-/// The tools of a catalogue as this client may see them.
+/// Lists the tools of a catalogue for a client.
 ///
-/// `structured` says whether the client knows output schemas, as those from the revision of 2025-06-18 on do.
+/// `structured` is true if the client supports output schemas, which exist from revision 2025-06-18 on.
 pub(crate) fn list(
     tools: &[Arc<dyn AnyTool>],
     dialect: Dialect,
@@ -20,13 +20,15 @@ pub(crate) fn list(
     listed.map(|tool| line(tool.as_ref(), dialect, catalogue, structured)).collect()
 }
 
-/// Tells whether output schemas are listed, and so records stand as structured content beside their text: where a client reads all
-/// that there is, because programs work with it. Elsewhere the structured content would be the text once more.
+/// Returns true if output schemas are listed, so that records are also sent as structured content.
+/// Only the full catalogue lists them, because its clients are programs. For other clients the
+/// structured content would only repeat the text.
 pub(crate) fn promises_structure(catalogue: CatalogueKind) -> bool {
     catalogue == CatalogueKind::Full
 }
 
-/// A client that takes the full catalogue reads all of it at once and searches in it by itself, so nothing is left out there.
+/// Builds the entry of a tool. A client of the full catalogue searches in it without help, so its
+/// entries omit nothing.
 fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structured: bool) -> Tool {
     let spec = tool.spec();
     let whole = catalogue == CatalogueKind::Full;
@@ -51,7 +53,7 @@ fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structur
     }
 }
 
-/// The example without the blanks that make it readable in the code.
+/// Returns the example without the whitespace that makes it readable in the source.
 fn compact(example: &str) -> String {
     serde_json::from_str::<Value>(example).map_or_else(|_| example.to_owned(), |example| example.to_string())
 }
@@ -60,8 +62,8 @@ fn object(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
-/// The schema without what goes without saying: that a number without a sign is not negative, that a switch is off, and that
-/// there are no other fields, which a call with one is told.
+/// Returns the schema without redundant keywords: a minimum of 0, a default of false, and the
+/// prohibition of further fields. A call with a further field gets an error that names the field.
 ///
 /// Every client pays for each character of the list.
 // BOUNDED: by the schemas of the tools.

@@ -1,4 +1,4 @@
-//! A session over HTTP: what stands for a connection, where every message comes by itself.
+//! A session over HTTP: the counterpart of a connection, for independent messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,19 +18,20 @@ use crate::outbox::outbox;
 use crate::transport::Gone;
 use crate::{McpError, Options, desk, handler, notices};
 
-/// What stands for a connection.
+/// A session, in place of a connection.
 pub(crate) struct Live {
     pub(crate) connection: Arc<Connection>,
     handler: handler::Handler,
     service: Mutex<Service>,
     pub(crate) session: SessionId,
-    /// What a client can come back to.
+    /// Streams that the client can resume.
     pub(crate) streams: Streams,
     used: Mutex<Instant>,
 }
 
-/// rmcp's part of a session. Its channels have room for 32 messages each from the start, some 20 KB, and most sessions are idle: of
-/// those there is only what the client has said of itself.
+/// State of rmcp's service for a session. Its channels allocate room for 32 messages each, about 20
+/// KB, and most sessions are idle. So an idle session keeps only the client's `initialize`
+/// parameters.
 enum Service {
     Runs {
         incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
@@ -51,7 +52,7 @@ impl Service {
         let transport = Apart { messages, connection: connection.clone(), resting: resting.clone() };
         let service = rmcp::service::serve_directly(handler, transport, said);
         let peer = service.peer().clone();
-        // It ends with the sender of its messages.
+        // The service ends when the sender of its messages is dropped.
         tokio::spawn(service.waiting());
         Self::Runs { incoming, peer, resting }
     }
@@ -76,19 +77,19 @@ impl Live {
         self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a message to rmcp.
+    /// Passes a message to rmcp.
     pub(crate) fn take(&self, message: ClientJsonRpcMessage) {
         let mut service = self.service();
         if let Service::Rests(said) = &mut *service {
             *service = Service::start(self.handler.clone(), &self.connection, said.take().map(|said| *said));
         }
         if let Service::Runs { incoming, .. } = &*service {
-            // Where the session ends in this moment, nothing is said to the request, and its stream ends.
+            // If the session ends at this moment, the request gets no response, and its stream ends.
             let _ = incoming.send(Box::new(message));
         }
     }
 
-    /// Lets go of rmcp's part where nothing is asked. What was taken is still seen to.
+    /// Releases rmcp's service if no request is pending. Messages that it has received are still processed.
     pub(crate) fn rest(&self) {
         let mut service = self.service();
         if let Service::Runs { peer, resting, .. } = &*service
@@ -109,11 +110,11 @@ impl Live {
     }
 }
 
-/// Messages as rmcp takes them, each of which came by itself.
+/// Transport for rmcp that carries independent messages.
 struct Apart {
     messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
     connection: Arc<Connection>,
-    /// Set where the session goes on without it.
+    /// True if the session continues without this service.
     resting: Arc<AtomicBool>,
 }
 
@@ -124,7 +125,7 @@ impl Transport<RoleServer> for Apart {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
-        // Notices do not come this way, and nothing else belongs to no request.
+        // Notices take another path, and every other message belongs to a request.
         let (nowhere, _) = outbox();
         drop(desk::outgoing(&self.connection, &nowhere, item));
         std::future::ready(Ok(()))

@@ -1,11 +1,11 @@
-//! How serious a message is that a client may want to hear.
+//! Severity of log messages for clients.
 
 use rmcp::model::RequestMetaObject;
 
-/// The key under which a request of the revision of 2026-07-28 says what it wants to hear of.
+/// Key in `_meta` with which a request of revision 2026-07-28 asks for log messages.
 const WANTED: &str = "io.modelcontextprotocol/logLevel";
 
-/// The levels of syslog, as the protocol names them.
+/// Syslog levels, with the protocol's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Debug,
@@ -47,7 +47,7 @@ impl Severity {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 
-    /// The least that the sender of a request wants to hear of while it is answered; none where it wants to hear nothing.
+    /// Returns the minimum severity of log messages that a request asks for; `None` if it asks for none.
     pub(crate) fn wanted(meta: &RequestMetaObject) -> Option<Self> {
         meta.get(WANTED).and_then(serde_json::Value::as_str).and_then(Self::named)
     }

@@ -1,7 +1,8 @@
-//! What clients are told without having asked: that something which they were given before is another now.
+//! Notifications about changes of data that clients have received.
 //!
-//! Up to the revision of 2025-11-25 it comes on the connection, or on the stream that a session over HTTP holds open for it; from
-//! 2026-07-28 on as events of a `subscriptions/listen` that asked for it.
+//! Up to revision 2025-11-25, a notice is sent on the connection, or on the session's standing
+//! stream over HTTP. From revision 2026-07-28 on, it is an event of a `subscriptions/listen` that
+//! asked for it.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -10,22 +11,22 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 
-/// The key under which a notice names the request that asked for it.
+/// Key under which a notice names the subscribing request.
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Something that is another now.
+/// A change to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice<'a> {
-    /// The list of tools.
+    /// The list of tools changed.
     Tools,
-    /// The list of prompts.
+    /// The list of prompts changed.
     Prompts,
-    /// The resource of this name.
+    /// The resource with this URI changed.
     Resource(&'a str),
 }
 
 impl Notice<'_> {
-    /// Whether who asked for this wants it.
+    /// Returns true if this filter includes the notice.
     pub(crate) fn is_in(self, wanted: &SubscriptionFilter) -> bool {
         match self {
             Self::Tools => wanted.tools_list_changed == Some(true),
@@ -50,17 +51,17 @@ impl Notice<'_> {
 pub(crate) struct Notices(Mutex<Vec<Weak<Connection>>>);
 
 impl Notices {
-    /// A connection to tell, as long as it lasts.
+    /// Adds a connection to notify, for as long as it exists.
     pub(crate) fn add(&self, connection: &Arc<Connection>) {
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Sessions come and go; what is gone is left out when the list would grow.
+        // Remove closed connections before the list would grow.
         if connections.len() == connections.capacity() {
             connections.retain(|connection| connection.strong_count() > 0);
         }
         connections.push(Arc::downgrade(connection));
     }
 
-    /// Tells every client that wants to know.
+    /// Sends the notice to every client that subscribes to it.
     pub(crate) fn tell(&self, notice: Notice<'_>) {
         let connections = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for connection in connections.iter().filter_map(Weak::upgrade) {

@@ -1,4 +1,4 @@
-//! What the engine offers over MCP: its tools, and what lies around them.
+//! MCP features of the engine: its tools, resources, prompts and completions.
 
 use std::sync::Arc;
 
@@ -29,16 +29,16 @@ use crate::task::{Soon, Tasks};
 use crate::turn::Turn;
 use crate::{Options, around, list, origin, present, question};
 
-/// The tool that undoes a checkpoint.
+/// Tool that undoes a checkpoint.
 const RESTORER: &str = "checkpoint_restore";
 
-/// The tool that reads the whole of a shortened output.
+/// Tool that reads the full text of a truncated output.
 const READER: &str = "output_read";
 
-/// The key of the one question that a call can raise.
+/// Key of the single question that a call can raise.
 const QUESTION: &str = "approval";
 
-/// The engine, as one connection has it.
+/// The engine, as seen by one connection.
 pub(crate) struct Offered<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) options: Arc<Options>,
@@ -48,19 +48,19 @@ pub(crate) struct Offered<C> {
     pub(crate) past: PastTasks,
 }
 
-/// A call that is to be made.
+/// A call to make.
 pub(crate) struct Wanted {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
-    /// What the client brings along, where the call was asked about before.
+    /// Data that the client sends along with a repeated call.
     pub(crate) state: Option<String>,
     pub(crate) responses: Option<InputResponses>,
 }
 
-/// What became of a call.
+/// Outcome of a call.
 pub(crate) enum Made {
     Done(Box<CallResult>),
-    /// The user is to be asked first; the client repeats the request with the answer.
+    /// The user must be asked first; the client repeats the request with the answer.
     Asks(InputRequiredResult),
 }
 
@@ -71,7 +71,7 @@ impl<C: Calls> Served for Offered<C> {
 
     fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
-        // The sources of the other dialects know no such things, and their tools have other names.
+        // Clients of the other dialects do not expect these features, and their tools have other names.
         if self.options.dialect == Dialect::default() {
             capabilities = ServerCapabilities::builder()
                 .enable_completions()
@@ -92,7 +92,7 @@ impl<C: Calls> Served for Offered<C> {
 
     fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse> {
         Box::pin(async move {
-            // A message that was not read in full says what is wrong with it first.
+            // A message that was not read in full reports that problem first.
             let known = self.calls.tools().iter().any(|tool| tool.name() == request.name)
                 || turn.extensions.get::<Unusable>().is_some();
             let wanted = Wanted {
@@ -111,7 +111,7 @@ impl<C: Calls> Served for Offered<C> {
             };
             match made {
                 Made::Asks(question) => Ok(question.into()),
-                // The engine has recorded the attempt and knows the nearest name.
+                // The engine has recorded the attempt and suggests the nearest name.
                 Made::Done(result) if !known => Err(unknown_tool(&result)),
                 Made::Done(result) => {
                     let presented = self.presented(*result, &turn.peer);
@@ -180,7 +180,7 @@ impl<C: Calls> Served for Offered<C> {
     }
 }
 
-/// Links to the whole of what the answer shortened.
+/// Builds links to the full text of truncated outputs.
 fn links(meta: &Meta) -> Vec<ContentBlock> {
     let link = |kept: &KeptOutput| {
         let name = format!("the whole `{}` of {}", kept.field, meta.call_id);
@@ -196,7 +196,7 @@ fn links(meta: &Meta) -> Vec<ContentBlock> {
 }
 
 impl<C: Calls> Offered<C> {
-    /// Shows a result to the client, with links to what it could not hold where the client follows them.
+    /// Converts a result for the client, with links to truncated outputs if the client supports links.
     pub(crate) fn presented(&self, result: CallResult, peer: &Peer) -> Presented {
         let linked = peer.follows_links() && self.options.dialect == Dialect::default();
         let links = if linked { links(&result.meta) } else { Vec::new() };
@@ -210,12 +210,12 @@ impl<C: Calls> Offered<C> {
         presented
     }
 
-    /// Gives the name by which the client calls a canonical tool; none where it has none.
+    /// Returns the client's name for a canonical tool; `None` if the client has no such tool.
     fn name_of(&self, canonical: &str) -> Option<&str> {
         self.calls.tools().iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
     }
 
-    /// The same once more, for a call that outlives its request.
+    /// Clones the handles, for a call that outlives its request.
     pub(crate) fn again(&self) -> Self {
         Self {
             calls: self.calls.clone(),
@@ -227,10 +227,10 @@ impl<C: Calls> Offered<C> {
         }
     }
 
-    /// Makes a call as this client makes them, and says meanwhile that it runs.
+    /// Makes a call in the way of the client's revision, with progress reports.
     ///
     /// # Errors
-    /// `-32602` where the client brings an answer to no open question of this connection.
+    /// `-32602` if the client sends an answer to no open question of this connection.
     pub(crate) async fn make(&self, wanted: Wanted, turn: &Turn) -> Result<Made, ErrorData> {
         let allowed = self.options.elicitation;
         if !turn.peer.modern {
@@ -258,7 +258,7 @@ impl<C: Calls> Offered<C> {
         Ok(Made::Done(Box::new(result)))
     }
 
-    /// Waits for the call and reports that it runs. Nothing is reported once this returns.
+    /// Makes a call and reports its progress. No report is sent after this returns.
     pub(crate) async fn accompanied(
         &self,
         tool: String,
@@ -307,10 +307,10 @@ impl<C: Calls> Offered<C> {
         result
     }
 
-    /// What the user said, where the request brings an answer.
+    /// Returns the user's answer, if the request carries one.
     ///
     /// # Errors
-    /// `-32602` where the answer belongs to no open question of this connection.
+    /// `-32602` if the answer belongs to no open question of this connection.
     fn said(&self, wanted: &Wanted, peer: &Peer) -> Result<Option<Said>, ErrorData> {
         let (state, responses) = match (&wanted.state, &wanted.responses) {
             (None, None) => return Ok(None),
@@ -336,7 +336,7 @@ impl<C: Calls> Offered<C> {
     }
 }
 
-/// Waits for the call and reports that it runs. Nothing is reported once this returns.
+/// Waits for the call and reports its progress. No report is sent after this returns.
 async fn reported(call: impl Future<Output = CallResult>, reporter: &Reporter) -> CallResult {
     tokio::pin!(call);
     let mut heartbeat = tokio::time::interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
@@ -352,7 +352,7 @@ async fn reported(call: impl Future<Output = CallResult>, reporter: &Reporter) -
     result
 }
 
-/// Tells a client that wants to know what became of a call, and what went wrong beside it.
+/// Logs the outcome of a call and its warnings to a client that asks for log messages.
 fn say(tool: &str, result: &CallResult, turn: &Turn) {
     let meta = &result.meta;
     let mut data = json!({"call_id": meta.call_id, "tool": tool, "duration_ms": meta.duration_ms});
@@ -384,7 +384,7 @@ fn unknown_tool(result: &CallResult) -> ErrorData {
     ErrorData::invalid_params(message, None)
 }
 
-/// The client did not ask for progress.
+/// Discards progress reports, for clients that did not ask for them.
 struct Unasked;
 
 impl Progress for Unasked {

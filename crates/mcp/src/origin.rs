@@ -1,16 +1,17 @@
-//! Where a call comes from, for traces: by the conventions of OpenTelemetry for MCP.
+//! Origin of a call, for traces, by OpenTelemetry's semantic conventions for MCP.
 
 use engine::{Origin, Parent};
 use serde_json::Value;
 
 use crate::turn::Turn;
 
-/// Marks a message that came by itself, over HTTP, with the span that its request was a part of.
+/// Marker of a message that arrived independently, over HTTP, with the parent span of its HTTP request.
 #[derive(Debug, Clone)]
 pub(crate) struct Carried(pub(crate) Option<Parent>);
 
-/// Where the calls of this request come from. A message says itself what it is a part of (SEP-414), since several may come with one
-/// request of HTTP; where it does not, it is a part of what carries it.
+/// Returns the origin of the calls of a request. The message's own parent span takes precedence
+/// (SEP-414), because one HTTP request may carry several messages. Otherwise the parent is that of
+/// the HTTP request.
 pub(crate) fn of(turn: &Turn) -> Origin {
     let text = |name: &str| turn.traced.get(name).and_then(Value::as_str);
     let own = text("traceparent").and_then(|parent| Parent::read(parent, text("tracestate")));

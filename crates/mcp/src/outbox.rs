@@ -1,4 +1,4 @@
-//! The one way out: messages are written whole, in the order in which they were put here, each flushed.
+//! Output queue: messages are written completely, in the order of arrival, and each is flushed.
 
 use std::io;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use tool::{Held, Written};
 use crate::id::{Id, Naming};
 use crate::notices::SUBSCRIPTION;
 
-/// Messages that may wait to be written before no more are read.
+/// Maximum number of queued messages before reading pauses.
 ///
-/// A client may well write this many requests before it reads its first answer, so fewer would stop both for ever.
+/// A client may write this many requests before it reads its first response. A lower limit would
+/// block both sides forever.
 const MOST_WAITING: usize = 4096;
 
-/// Structured content up to this size is copied, so that its message is written at once.
+/// Size up to which structured content is copied, in bytes, so that its message is written in one piece.
 const COPIED: usize = 64 * 1024;
 
-/// A buffer that grew beyond this is given back once its message was written.
+/// Capacity above which the buffer is released after its message was written.
 const KEPT_BUFFER: usize = 1024 * 1024;
 
-/// Where messages are put to be written.
+/// Sending end of the queue.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     sender: mpsc::UnboundedSender<Outgoing>,
@@ -41,7 +42,7 @@ struct Shared {
     give_up: Notify,
 }
 
-/// The other end of an [`Outbox`].
+/// Receiving end of an [`Outbox`].
 pub(crate) struct Mail {
     receiver: mpsc::UnboundedReceiver<Outgoing>,
     shared: Arc<Shared>,
@@ -53,53 +54,53 @@ struct Outgoing {
     written: Option<oneshot::Sender<()>>,
 }
 
-/// What can be written.
+/// A message to write.
 pub(crate) enum Message {
-    /// The answer to a request.
+    /// Response to a request.
     Answer {
-        /// The client's name for the request.
+        /// The client's id of the request.
         id: Id,
-        /// The answer.
+        /// Result of the request.
         result: Box<ServerResult>,
-        /// Its structured content, where that does not stand in it.
+        /// Structured content, if it is not part of the result.
         structured: Option<Written>,
     },
-    /// The answer to a request that failed as a request.
+    /// Error response to a request.
     Failure {
-        /// The client's name for the request; none where it is not known.
+        /// The client's id of the request; `None` if unknown.
         id: Option<Id>,
-        /// What is wrong.
+        /// Error of the request.
         error: ErrorData,
     },
-    /// A request or notification of ours that rmcp made.
+    /// Request or notification of the server, built by rmcp.
     Ours(Box<ServerJsonRpcMessage>),
-    /// A whole message.
+    /// Complete message.
     Raw(Value),
-    /// A whole message but for the id that belongs at this path.
+    /// Complete message except for an id, which is inserted at a path.
     Naming {
-        /// The message without the id.
+        /// Message without the id.
         message: Value,
-        /// The fields that lead to the id.
+        /// Field names that lead to the id.
         path: &'static [&'static str],
-        /// The client's name for what the message is about.
+        /// The client's id of the subject of the message.
         id: Id,
     },
 }
 
 impl Message {
-    /// Makes a notification that tells which request subscribed to it.
+    /// Builds a notification that names its subscribing request.
     pub(crate) fn of_a_subscription(message: Value, id: Id) -> Self {
         Self::Naming { message, path: &["params", "_meta", SUBSCRIPTION], id }
     }
 
-    /// Makes a notification of progress under the client's name for it.
+    /// Builds a progress notification with the client's token.
     pub(crate) fn of_progress(params: &Value, id: Id) -> Self {
         let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         Self::Naming { message, path: &["params", "progressToken"], id }
     }
 }
 
-/// The messages of one connection: where they are put, and where they come out.
+/// Creates both ends of the queue of one connection.
 pub(crate) fn outbox() -> (Outbox, Mail) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::<Shared>::default();
@@ -107,36 +108,37 @@ pub(crate) fn outbox() -> (Outbox, Mail) {
 }
 
 impl Outbox {
-    /// Puts a message at the end of the queue. What it holds is given back when it was written, or never can be.
+    /// Queues a message. `held` is dropped when the message was written, or never can be.
     ///
-    /// The receiver hears when it was written; it hears nothing where the client is gone.
+    /// The receiver is notified of the completed write; its sender is dropped if the client has gone.
     pub(crate) fn put(&self, message: Message, held: Held) -> oneshot::Receiver<()> {
         let (written, receiver) = oneshot::channel();
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        // Where nobody takes the mail any more, the message is dropped, and with it what it holds.
+        // Without a receiver, the message is dropped together with `held`.
         let _ = self.sender.send(Outgoing { message, held, written: Some(written) });
         receiver
     }
 
-    /// Puts a message that holds nothing and whose fate nobody waits for.
+    /// Queues a message that holds no resources, without waiting for its write.
     pub(crate) fn post(&self, message: Message) {
         drop(self.put(message, Held::default()));
     }
 
-    /// Waits until more may be read: the client has taken enough of what it was sent.
+    /// Waits until the queue has room, so that more input may be read.
     pub(crate) async fn room(&self) {
         while self.shared.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
             self.shared.written.notified().await;
         }
     }
 
-    /// Waits until nothing can be written any more.
+    /// Waits until writing has failed.
     pub(crate) async fn failed(&self) {
-        // An error means that the sender is gone; it lives as long as this outbox.
+        // An error would mean that the sender is gone, but it lives as long as this outbox.
         let _ = self.shared.failed.subscribe().wait_for(|failed| *failed).await;
     }
 
-    /// Gives a client that has closed its side this long to take what it was sent.
+    /// Ends the delivery after `patience`: the time for a client that has closed its side to read
+    /// the remaining messages.
     pub(crate) fn give_up_after(&self, patience: Duration) {
         let shared = self.shared.clone();
         tokio::spawn(async move {
@@ -146,29 +148,29 @@ impl Outbox {
     }
 }
 
-/// A message that was taken out.
+/// A message that was taken from the queue.
 pub(crate) struct Letter {
-    /// The whole message, on one line.
+    /// Complete message, on one line.
     pub(crate) text: Vec<u8>,
-    /// Whether it answers a request.
+    /// True for the response to a request.
     pub(crate) is_answer: bool,
-    /// The code of a request that failed as a request.
+    /// Code of an error response.
     pub(crate) code: Option<ErrorCode>,
-    /// What it occupies until it was sent.
+    /// Resources that the message occupies until it was sent.
     pub(crate) held: Held,
 }
 
 impl Mail {
-    /// Whether nothing was put there so far.
+    /// Returns true if the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.receiver.is_empty()
     }
 
-    /// The next message; none when every [`Outbox`] is gone.
+    /// Takes the next message; `None` when every [`Outbox`] was dropped.
     pub(crate) async fn next(&mut self) -> Option<Letter> {
         let Outgoing { message, held, written } = self.receiver.recv().await?;
         let mut text = Vec::new();
-        // Every message is made of values that are JSON already.
+        // Encoding cannot fail, because every message consists of valid JSON values.
         let _ = encode(&message, &mut text);
         let (is_answer, code) = match &message {
             Message::Answer { structured, .. } => {
@@ -181,22 +183,22 @@ impl Mail {
             Message::Failure { error, .. } => (true, Some(error.code)),
             Message::Ours(_) | Message::Raw(_) | Message::Naming { .. } => (false, None),
         };
-        // The line end belongs to streams.
+        // The line end is only for byte streams.
         text.pop();
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         if let Some(written) = written {
-            // Nobody waits for most messages.
+            // For most messages there is no receiver.
             let _ = written.send(());
         }
         Some(Letter { text, is_answer, code, held })
     }
 
-    /// Writes until every [`Outbox`] is gone, or writing fails. Every message goes through `cover` first, which gives what is to be
-    /// written in its place where a secret is in it. Structured content stands aside because it is an answer's data, which the engine
-    /// has covered.
+    /// Writes until every [`Outbox`] was dropped, or a write fails. `cover` redacts each message;
+    /// it returns the replacement if the message contains a secret. Structured content is the data
+    /// of a response, which the engine has already redacted, so it is written separately.
     ///
     /// # Errors
-    /// Where writing failed for another reason than that the client went away.
+    /// A write error other than a disconnect of the client.
     pub(crate) async fn deliver<W: AsyncWrite + Unpin>(
         mut self,
         mut writer: W,
@@ -206,7 +208,8 @@ impl Mail {
         while let Some(mut outgoing) = self.receiver.recv().await {
             buffer.clear();
             let encoded = encode(&outgoing.message, &mut buffer);
-            // The text of the message is in the buffer now; holding it twice would double the memory of a large answer.
+            // The text of the message is in the buffer now; a second copy would double the memory
+            // of a large response.
             let mut aside = match std::mem::replace(&mut outgoing.message, Message::Raw(Value::Null)) {
                 Message::Answer { structured, .. } => structured,
                 _ => None,
@@ -226,7 +229,7 @@ impl Mail {
                 result = async {
                     encoded?;
                     if let Some(aside) = &aside {
-                        // The answer is still open; its structured content is its last field.
+                        // The response is still open; its structured content is its last field.
                         if aside.as_str().len() > COPIED {
                             writer.write_all(&buffer).await?;
                             buffer.clear();
@@ -247,7 +250,7 @@ impl Mail {
             }
             drop(outgoing.held);
             if let Some(written) = outgoing.written.take() {
-                // Nobody waits for most messages.
+                // For most messages there is no receiver.
                 let _ = written.send(());
             }
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -262,18 +265,18 @@ impl Mail {
 
 impl Drop for Mail {
     fn drop(&mut self) {
-        // Whoever waits for the client waits for nothing.
+        // Wake the tasks that wait for the client.
         self.shared.failed.send_replace(true);
     }
 }
 
-/// Whether an error only says that the other side went away.
+/// Returns true if an error only means that the other side disconnected.
 pub(crate) fn is_departure(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
     matches!(error.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | NotConnected)
 }
 
-/// An answer as JSON-RPC has it.
+/// A JSON-RPC response.
 #[derive(Serialize)]
 struct Envelope<'a, R> {
     jsonrpc: &'static str,
@@ -296,19 +299,19 @@ impl<'a> Envelope<'a, ()> {
     }
 }
 
-/// Returns the answer to a request that failed as a request, as JSON.
+/// Encodes an error response as JSON.
 pub(crate) fn failure(id: Option<&Id>, error: &ErrorData) -> Vec<u8> {
-    // Every error is made of values that are JSON already.
+    // Serialization cannot fail, because every error consists of valid JSON values.
     serde_json::to_vec(&Envelope::of_failure(id, error)).unwrap_or_default()
 }
 
-/// Writes a message down: whole, or up to where the structured content of an [`Answer`](Message::Answer) begins.
+/// Encodes a message: completely, or up to the structured content of an [`Answer`](Message::Answer).
 fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
     match message {
         Message::Answer { id, result, structured } => {
             buffer.reserve(size_of_text(result));
             if let ServerResult::SubscriptionsListenResult(result) = &**result {
-                // rmcp has named the subscription by our number.
+                // rmcp has named the subscription by the assigned number.
                 let (object, path) = (serde_json::to_value(result)?, ["_meta", SUBSCRIPTION]);
                 let result = Naming { object: Some(&object), path: &path, id };
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
@@ -316,7 +319,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
             }
             if structured.is_some() {
-                // The result is the envelope's last field, and has fields itself: its content at least.
+                // The result is the envelope's last field, and has fields itself: at least its content.
                 buffer.truncate(buffer.len() - b"}}".len());
                 buffer.extend_from_slice(br#","structuredContent":"#);
                 return Ok(());
@@ -336,12 +339,13 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// About as many bytes as the answer's text will take, so that a large one is not moved while it is encoded.
+/// Estimates the size of the response's text in bytes, so that a large one is not reallocated
+/// during encoding.
 fn size_of_text(result: &ServerResult) -> usize {
     let ServerResult::CallToolResult(result) = result else { return 0 };
     let text: usize =
         result.content.iter().filter_map(|block| block.as_text()).map(|block| block.text.len()).sum();
-    // Line ends, quotes and the like become two bytes.
+    // Line ends, quotes and similar characters become two bytes.
     text + text / 8 + 1024
 }
 

@@ -1,31 +1,34 @@
-//! Lists by pages, in the order in which they are shown.
+//! Pagination of lists.
 //!
-//! A cursor says where to go on in a list that does not change while this process lives, and is signed, so that no other is taken.
+//! A cursor is a position in a list that does not change during the life of this process. Cursors
+//! are signed, so that no other value is accepted.
 
 use rmcp::model::{ErrorData, PaginatedRequestParams, RequestStateCodec, SealOptions};
 
 use crate::McpError;
 
-/// Entries on one page. Many clients read only the first, so what most work needs must fit on it.
+/// Entries per page. Many clients read only the first page, so the tools for common work must fit on it.
 pub(crate) const PAGE: usize = 100;
 
-/// Gives lists out by pages.
+/// Splits lists into pages.
 pub(crate) struct Pages(RequestStateCodec);
 
 impl Pages {
+    /// Creates a paginator with a new key.
+    ///
     /// # Errors
-    /// [`McpError::Random`] where the operating system gives no random bytes.
+    /// [`McpError::Random`] if the operating system returns no random bytes.
     pub(crate) fn new() -> Result<Self, McpError> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key).map_err(McpError::Random)?;
-        // The length is the one that it checks.
+        // The constructor checks only the length of the key, which is valid.
         Ok(Self(RequestStateCodec::new_unchecked(key)))
     }
 
-    /// The page of the list of this name that is asked for, and where the next one begins.
+    /// Returns the requested page of the list with this name, and the cursor of the next page.
     ///
     /// # Errors
-    /// `-32602` where the cursor is not one that was given out for this list.
+    /// `-32602` if the cursor was not issued for this list.
     pub(crate) fn of<T>(
         &self,
         list: &str,

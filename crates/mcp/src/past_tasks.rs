@@ -1,7 +1,7 @@
-//! Long calls as tasks, as the revision of 2025-11-25 has them: the client says of a call that it shall be one, and gets its name at
-//! once. The revision after that has them as an extension (`task.rs`).
+//! Long calls as tasks, as in revision 2025-11-25: the client requests a task for a call, and gets
+//! its id at once. The next revision has tasks as an extension (`task.rs`).
 //!
-//! What its client is to be asked waits until the client waits for the result (`asked.rs`).
+//! A question of a task waits until the client waits for the result (`asked.rs`).
 
 mod asked;
 
@@ -21,53 +21,55 @@ use crate::page::Pages;
 use crate::past_tasks::asked::Question;
 use crate::turn::Turn;
 
-/// The key under which a result names the task that it came of.
+/// Key in `_meta` under which a result names its task.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// How long what became of a task can be asked, whatever the client wishes. No call takes longer than an hour.
+/// Time for which the outcome of a task is available, regardless of the client's wish. No call
+/// takes longer than an hour.
 const KEPT: Duration = Duration::from_hours(2);
 
-/// What may take as long may be a task.
+/// Timeout from which on a tool's calls may be tasks.
 const LONG: Duration = Duration::from_hours(1);
 
-/// Tasks that one connection may have.
+/// Maximum number of tasks of one connection.
 const MOST: usize = 256;
 
-/// How often a client should ask, in milliseconds.
+/// Recommended polling interval for clients, in milliseconds.
 const ASK_EVERY_MS: u64 = 1_000;
 
-/// How long a call that was stopped has for its end. The engine gives a tool five seconds.
+/// Time that a stopped call has to end. The engine gives a tool five seconds.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The status of a task whose call goes on.
+/// Status of a task whose call is running.
 const WORKING: &str = "working";
 
-/// Marks a call that its client wants as a task.
+/// Marker of a call that the client requested as a task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsTask;
 
-/// What a server of that revision says that it can do.
+/// Returns the server's capability for tasks in that revision.
 pub(crate) fn capability() -> Value {
     json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
 }
 
-/// Whether calls of a tool may be tasks: commands, and what may take as long as one. No other call takes long.
+/// Returns true if calls of a tool may be tasks: commands, and tools with a timeout as long as
+/// theirs. Other calls are short.
 pub(crate) fn may_be_task(tool: &dyn AnyTool) -> bool {
     tool.spec().lane == Lane::Command || tool.spec().timeout.max >= LONG
 }
 
-/// The tasks of one connection. Nobody else can name them.
+/// The tasks of one connection. Other connections cannot name them.
 #[derive(Clone, Default)]
 pub(crate) struct PastTasks(Arc<Mutex<Vec<Arc<Task>>>>);
 
-/// One of them.
+/// A task.
 pub(crate) struct Task {
     name: String,
     created: String,
     began: Instant,
     stop: Stop,
     state: watch::Sender<State>,
-    /// Held by the one request whose client is asked what there is to ask.
+    /// Lock of the one request through which the client is asked.
     listener: tokio::sync::Mutex<()>,
 }
 
@@ -75,14 +77,14 @@ pub(crate) struct Task {
 struct State {
     status: &'static str,
     changed: String,
-    /// What the call came to.
+    /// Result of the call.
     outcome: Option<Result<Value, ErrorData>>,
-    /// What it waits for.
+    /// Question that the call waits for.
     question: Option<Arc<Question>>,
 }
 
 impl Task {
-    /// The task as every answer shows it.
+    /// Returns the task object for responses.
     fn shown(&self) -> Value {
         let state = self.state.borrow();
         let mut shown = json!({
@@ -104,20 +106,20 @@ impl Task {
         self.state.send_replace(State { status, changed: current_timestamp(), outcome, question: None });
     }
 
-    /// What the call came to, once it has ended.
+    /// Waits for the end of the call and returns its result.
     async fn outcome(&self) -> Result<Value, ErrorData> {
         let mut state = self.state.subscribe();
-        // The sender is in the task.
+        // The task owns the sender, so the channel stays open.
         let ended = state.wait_for(|state| state.outcome.is_some()).await.map_err(|_| broken())?;
         ended.outcome.clone().unwrap_or_else(|| Err(broken()))
     }
 }
 
 impl PastTasks {
-    /// A new one; none where there are too many.
+    /// Creates a task; `None` if there are too many.
     ///
     /// # Errors
-    /// `-32603` where the operating system gives no random bytes.
+    /// `-32603` if the operating system returns no random bytes.
     fn begin(&self, stop: &Stop) -> Result<Option<Arc<Task>>, ErrorData> {
         let mut name = [0_u8; 16];
         getrandom::fill(&mut name).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
@@ -141,19 +143,21 @@ impl PastTasks {
         tasks
     }
 
+    /// Returns the task that the parameters name.
+    ///
     /// # Errors
-    /// `-32602` where there is no such task.
+    /// `-32602` if there is no such task.
     fn named(&self, params: &Value) -> Result<Arc<Task>, ErrorData> {
         let name = params["taskId"].as_str();
         let found = self.lock().iter().find(|task| Some(task.name.as_str()) == name).cloned();
         found.ok_or_else(crate::task::unknown)
     }
 
-    /// Answers a request about tasks; none where there is no such method.
+    /// Answers a request about tasks; `None` for any other method.
     ///
     /// # Errors
-    /// `-32602` for a task or a page that is not there, and for one that has ended where it is to be given up; of what a task came to
-    /// the error that the call would have got.
+    /// `-32602` for an unknown task or page, and for the cancellation of an ended task.
+    /// `tasks/result` returns the error that the call itself would have returned.
     pub(crate) async fn answer(
         &self,
         request: &CustomRequest,
@@ -187,12 +191,12 @@ impl PastTasks {
         let task = self.named(params)?;
         let (given_up, gone) = tokio::sync::oneshot::channel();
         turn.stop.on_request(|_| {
-            // Where nobody waits for it any more, it has been answered.
+            // The receiver may be gone: then the request was answered already.
             let _ = given_up.send(());
         });
         let mut result = tokio::select! {
             outcome = task.outcome() => outcome?,
-            // Who waited waits no more; the task goes on.
+            // The request was cancelled; the task continues.
             _ = gone => return Err(ErrorData::internal_error("the request was given up", None)),
             never = task.show(&turn.line) => match never {},
         };
@@ -207,7 +211,7 @@ impl PastTasks {
             return Err(ended());
         }
         task.stop.request(StopReason::Cancelled);
-        // What became of it before it could be stopped stands.
+        // A result that precedes the stop remains valid.
         let _ = tokio::time::timeout(GRACE, task.outcome()).await;
         let status = task.state.borrow().status;
         if status == "cancelled" { Ok(task.shown()) } else { Err(ended()) }
@@ -215,10 +219,10 @@ impl PastTasks {
 }
 
 impl<C: Calls> Offered<C> {
-    /// Makes a call as a task, whose state this is.
+    /// Makes a call as a task, and returns the task object.
     ///
     /// # Errors
-    /// `-32600` where there are too many.
+    /// `-32600` if there are too many tasks.
     pub(crate) fn begin_task(&self, request: CallToolRequestParams, turn: &Turn) -> Result<Value, ErrorData> {
         let Some(task) = self.past.begin(&turn.stop)? else {
             let problem = format!("this session has {MOST} tasks already; each is kept for two hours");
@@ -252,7 +256,7 @@ impl<C: Calls> Offered<C> {
 }
 
 impl Made {
-    /// The code of a call that failed.
+    /// Returns the error code of a failed call.
     fn code(&self) -> Option<Code> {
         match self {
             Self::Done(result) => result.error().map(|error| error.code),
@@ -261,7 +265,7 @@ impl Made {
     }
 }
 
-/// The result of a call as that revision has it.
+/// Converts the result of a call to the form of that revision.
 fn value(result: rmcp::model::CallToolResult) -> Value {
     let mut result = ServerResult::CallToolResult(result);
     result.strip_result_type_for_legacy_peer();

@@ -1,25 +1,25 @@
-//! What of a client decides how its requests are answered.
+//! Properties of a client that affect its responses.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 
-/// The capability, extension or experimental, of a client that understands links to resources in results. The protocol has none for
-/// it, and agents break at a block that they do not know.
+/// Capability (extension or experimental) of a client that supports resource links in results. The
+/// protocol defines none, and agents fail on unknown content blocks.
 const LINKS: &str = "handfast/resource_links";
 
 /// The client of one request.
 #[derive(Clone)]
 pub(crate) struct Peer {
-    /// Whether it speaks the revision of 2026-07-28, in which every request stands for itself.
+    /// True for revision 2026-07-28 and later, in which every request is self-contained.
     pub(crate) modern: bool,
-    /// Whether it knows structured content and output schemas, as those from the revision of 2025-06-18 on do.
+    /// True if the client supports structured content and output schemas (revision 2025-06-18 and later).
     pub(crate) structured: bool,
-    /// The revision that it speaks.
+    /// Revision of the protocol.
     pub(crate) version: Option<ProtocolVersion>,
-    /// What it can do.
+    /// Capabilities of the client.
     pub(crate) capabilities: ClientCapabilities,
-    /// Who answers questions there, as the audit names them.
+    /// Name of the answering user, for the audit log.
     pub(crate) by: String,
 }
 
@@ -38,29 +38,31 @@ impl Peer {
             structured: since(ProtocolVersion::V_2025_06_18),
             capabilities: context.client_capabilities().unwrap_or_default(),
             version,
-            // It goes into the audit, and the client chose it.
+            // The name goes into the audit log, and the client chose it.
             by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
         }
     }
 
-    /// Whether the client takes the name of a task for an answer.
+    /// Returns true if the client accepts a task in place of a result.
     pub(crate) fn takes_tasks(&self) -> bool {
         self.modern && self.capabilities.supports_tasks()
     }
 
-    /// Whether the client can have calls as tasks in the form of the revision of 2025-11-25, which is the only one that has it.
+    /// Returns true if the client supports tasks in the form of revision 2025-11-25, the only
+    /// revision with that form.
     pub(crate) fn knows_past_tasks(&self) -> bool {
         self.version == Some(ProtocolVersion::V_2025_11_25)
     }
 
-    /// Whether the client understands links to resources in results.
+    /// Returns true if the client supports resource links in results.
     pub(crate) fn follows_links(&self) -> bool {
         let ClientCapabilities { extensions, experimental, .. } = &self.capabilities;
         let extended = extensions.as_ref().is_some_and(|known| known.contains_key(LINKS));
         extended || experimental.as_ref().is_some_and(|known| known.contains_key(LINKS))
     }
 
-    /// Whether the client can show a form. A client that names no mode can: forms came first.
+    /// Returns true if the client can show a form. A client that names no mode can: forms were the
+    /// first mode.
     pub(crate) fn shows_forms(&self) -> bool {
         let elicitation = self.capabilities.elicitation.as_ref();
         elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())

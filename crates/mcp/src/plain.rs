@@ -1,20 +1,21 @@
-//! Answers as plain text, which is what most hosts show a model.
+//! Results as plain text, the form that most hosts show to a model.
 //!
-//! Lines in square brackets are Handfast's own words.
+//! Lines in square brackets are Handfast's own.
 
 use serde_json::{Map, Value};
 
-/// Renders notes, one line each; none where there are none.
+/// Formats notes, one per line; `None` if there are none.
 pub(crate) fn notes(notes: &[String]) -> Option<String> {
     let lines: Vec<String> = notes.iter().map(|note| format!("[{note}]")).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Characters of output from which on the other lines stand before it: hosts cut long texts, most of them at the end.
+/// Length of output, in characters, from which on the other lines precede it: hosts truncate long
+/// texts, most of them at the end.
 const LONG: usize = 8_000;
 
-/// Renders the output of a command as it is: `stdout`, `stderr` behind a mark, an `exit_code` that is not 0, then every other field
-/// that says something. Of a long output these stand first.
+/// Formats the output of a command: `stdout`, `stderr` after a marker, an `exit_code` other than 0,
+/// then every other field with information. If the output is long, these lines come first.
 pub(crate) fn command(data: &Value, notes: &[String]) -> String {
     let empty = Map::new();
     let fields = data.as_object().unwrap_or(&empty);
@@ -56,7 +57,7 @@ pub(crate) fn command(data: &Value, notes: &[String]) -> String {
     first.0
 }
 
-/// Lines behind each other, whatever the text before them ends with.
+/// Text builder that starts each part on a new line.
 #[derive(Default)]
 struct Lines(String);
 
@@ -73,17 +74,17 @@ impl Lines {
     }
 }
 
-/// A text as it is shown, and the picture that stands beside it.
+/// Text of a result, with an optional image.
 pub(crate) struct Shown {
     pub(crate) text: String,
-    /// Base64, and the media type.
+    /// Image in Base64, and its media type.
     pub(crate) picture: Option<(String, String)>,
 }
 
-/// Renders a text behind one line with the fields that say something, so that whoever cuts the text keeps that line: the word
-/// `about` and an object of JSON, in brackets.
+/// Formats a text after one line with the other informative fields, so that truncation preserves
+/// that line. The line is the word `about` and a JSON object, in brackets.
 ///
-/// A whole picture is no text: it is given apart.
+/// A complete image is returned separately.
 pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> Shown {
     let text = match data.shift_remove(field) {
         Some(Value::String(text)) => Some(text),
@@ -110,8 +111,8 @@ pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> Shown {
     }
 }
 
-/// Removes fields that are off or not there.
-// BOUNDED: by the depth of JSON that is read, 128.
+/// Removes fields that are null or false.
+// BOUNDED: by the maximum depth of parsed JSON, 128.
 fn leave_out_what_says_nothing(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! From a result of the engine to a result of MCP.
+//! Conversion of results of the engine to results of MCP.
 
 use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
@@ -7,36 +7,36 @@ use tool::{CallResult, Data, Held, Meta, NoteTools, Outcome, Presentation, ToolE
 
 use crate::plain;
 
-/// Characters of a record's JSON that stand as text beside structured content. Every text that the engine has bounded (25,000
-/// characters) fits with its escapes.
+/// Maximum length of a record's JSON as text next to structured content, in characters. Every text
+/// that the engine has truncated (25,000 characters) fits with its escapes.
 const RECORD_AS_TEXT: usize = 60_000;
 
-/// Says where the rest of a record is whose text was cut.
+/// Note on where to find the rest of a truncated record.
 const BESIDE_STRUCTURE: &str = "the whole is in the structured content; ask for less to see all of it here";
 
-/// How the results of one server are shown to one client.
+/// Presentation of the results of one server to one client.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) dialect: Dialect,
-    /// Whether records stand as structured content too.
+    /// True to send records as structured content too.
     ///
-    /// Many hosts show a model the structured content in place of the text, others show both. So a record is sent twice only where
-    /// an output schema promises it.
+    /// Many hosts show a model the structured content in place of the text, others show both. So a
+    /// record is sent twice only if an output schema promises it.
     pub(crate) structured: bool,
-    /// The tools that notes name.
+    /// Tool names for use in notes.
     pub(crate) tools: NoteTools<'a>,
 }
 
-/// The result that the client gets.
+/// Result for the client.
 pub(crate) struct Presented {
     pub(crate) result: CallToolResult,
-    /// The result's structured content, where the tool has written it: rmcp has no place for text that is JSON already.
+    /// Structured content that the tool has written as JSON text, which rmcp's result type cannot hold.
     pub(crate) structured: Option<Written>,
-    /// What it occupies until it was sent.
+    /// Resources that the result occupies until it was sent.
     pub(crate) held: Held,
 }
 
-/// Shows a result to a client.
+/// Converts a result for a client.
 pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
     let notes = result.meta.notes(view.tools);
     if let Some(answer) = view.dialect.answer(&result) {
@@ -59,7 +59,7 @@ pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
     Presented { result: shown, structured: aside, held }
 }
 
-/// Shows a result in a dialect whose answers have a form of their own, which holds what failed too.
+/// Converts a result in a dialect whose answers have their own form, for failures too.
 fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> Presented {
     let failed = result.error().map(error_value);
     let mut shown = success(answer, Presentation::Record, structured, notes);
@@ -72,10 +72,11 @@ fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) 
     Presented { result: shown, structured: None, held: result.held }
 }
 
-/// Shows a call that failed: what happened and what to do, the notes, and apart from them what the call could still give.
+/// Converts the result of a failed call: error, hint and notes, followed by partial data in a
+/// separate block.
 ///
-/// Programs find the code in `_meta`: the official TypeScript client checks structured content against the output schema even where
-/// the result is an error, and would refuse it.
+/// Programs find the code in `_meta`: the official TypeScript client validates structured content
+/// against the output schema even for errors, and would reject it.
 pub(crate) fn refusal(error: &ToolError, presentation: Presentation, notes: &[String]) -> CallToolResult {
     let mut text = format!("{}: {}", error.code, error.message);
     if let Some(hint) = &error.hint {
@@ -125,13 +126,14 @@ fn block(text: String) -> ContentBlock {
     ContentBlock::text(text)
 }
 
-/// A record that its tool has written, as text, and its structured content where the client knows it.
+/// Returns a record that its tool has written: as text, and as structured content if the client
+/// supports it.
 fn written(data: Written, structured: bool) -> (String, Option<Written>) {
     if !structured {
         return (data.as_str().to_owned(), None);
     }
     let text = data.as_str();
-    // A character takes at least one byte, so only what is longer in bytes is counted.
+    // A character takes at least one byte, so count only texts with more bytes than the limit.
     let end = if text.len() > RECORD_AS_TEXT { text.char_indices().nth(RECORD_AS_TEXT) } else { None };
     let text = match end {
         Some((end, _)) => cut(text[..end].to_owned(), BESIDE_STRUCTURE),
@@ -140,10 +142,11 @@ fn written(data: Written, structured: bool) -> (String, Option<Written>) {
     (text, Some(data))
 }
 
-/// Gives what programs need of [`Meta`] and no text holds. Some hosts put all of it before their model, so that it is small: the
-/// decision, the times and what the sandbox enforced stand in the audit.
+/// Returns the part of [`Meta`] that programs need and no text contains. Some hosts show all of it
+/// to the model, so it is small: the audit log holds the decision, the times and the sandbox's
+/// enforcement.
 fn meta_value(meta: &Meta) -> Value {
-    // Every field is a string, number, bool or list of such; there is nothing that could fail.
+    // Serialization cannot fail: every field is a string, number, bool or list of these.
     let mut value = serde_json::to_value(meta).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         let audited = ["started_at", "ended_at", "decision", "rule", "sandbox", "warnings"];
@@ -152,7 +155,7 @@ fn meta_value(meta: &Meta) -> Value {
     value
 }
 
-/// Gives what programs need of an error. Its message and its hint are the text.
+/// Returns the part of an error that programs need. The text contains its message and hint.
 fn error_value(error: &ToolError) -> Value {
     let mut value = error.to_wire();
     if let Some(fields) = value.as_object_mut() {
@@ -161,7 +164,8 @@ fn error_value(error: &ToolError) -> Value {
     value
 }
 
-/// Writes the value as JSON, cut at [`RECORD_AS_TEXT`] characters with a word on where the rest is. No more is written than is shown.
+/// Formats the value as JSON, truncated to [`RECORD_AS_TEXT`] characters with a note about the
+/// rest. The serializer stops at the limit.
 fn as_text(value: &Value, rest: &str) -> String {
     struct Bounded(Vec<u8>);
     impl std::io::Write for Bounded {
@@ -190,7 +194,7 @@ fn as_text(value: &Value, rest: &str) -> String {
     text
 }
 
-/// The beginning of a text with a word on where the rest is.
+/// Appends a note about the rest to a truncated text.
 fn cut(mut text: String, rest: &str) -> String {
     text.push_str("... (cut here; ");
     text.push_str(rest);

@@ -1,4 +1,4 @@
-//! Progress of one call, as notifications.
+//! Progress notifications of one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +11,18 @@ use tool::{Held, Progress, visible};
 use crate::id::Id;
 use crate::outbox::{Message, Outbox};
 
-/// The least time between two notifications of one call: four a second are as many as a person can follow.
+/// Minimum interval between two notifications of one call: four per second are as many as a person
+/// can follow.
 const LEAST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A call that reports nothing itself says this often that it still runs: well below the 60 seconds after which the official
-/// clients give up a silent call.
+/// Interval of the heartbeats of a call without own reports: well below the 60 seconds after which
+/// the official clients give up a silent call.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How much a heartbeat adds after a tool's own report: progress must increase, and nothing was done.
+/// Increment of a heartbeat after a tool's own report: progress must increase even without real progress.
 const STEP: f64 = 0.001;
 
-/// Characters of a message that are sent.
+/// Maximum number of characters of a message.
 const LONGEST_MESSAGE: usize = 500;
 
 /// Sends the progress of one call, until it is closed.
@@ -47,7 +48,7 @@ impl Reporter {
         Self { token, outbox, started: Instant::now(), state: Mutex::default(), unwritten }
     }
 
-    /// Says that the call still runs.
+    /// Reports that the call is still running.
     pub(crate) fn beat(&self) {
         let mut state = self.state();
         let elapsed = self.started.elapsed();
@@ -60,7 +61,8 @@ impl Reporter {
         }
     }
 
-    /// Sends nothing more. What was sent before this returns goes out before what is put into the outbox after.
+    /// Stops all further notifications. Notifications sent before this returns precede later
+    /// messages in the outbox.
     pub(crate) fn close(&self) {
         self.state().closed = true;
     }
@@ -68,7 +70,7 @@ impl Reporter {
     fn send(&self, state: &mut State, done: f64, total: Option<u64>, message: Option<&str>) {
         let increased = state.last.is_none_or(|last| done > last);
         let due = state.sent.is_none_or(|sent| sent.elapsed() >= LEAST_INTERVAL);
-        // A client that does not read is sent no more of the same.
+        // Send no further notification while the previous one is unread.
         if state.closed || !increased || !due || self.unwritten.load(Ordering::Acquire) {
             return;
         }
@@ -103,7 +105,7 @@ impl Progress for Reporter {
     }
 }
 
-/// Says, when it is dropped, that a notification is out.
+/// Clears the flag of an unwritten notification on drop.
 struct Written(Arc<AtomicBool>);
 
 impl Drop for Written {

@@ -1,6 +1,6 @@
-//! The question that a client shows to its user, and what the answer means.
+//! Approval question for the client's user, and the interpretation of the answer.
 //!
-//! A form with one choice, since every host draws that.
+//! The question is a form with one choice, which every host can show.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tool::{Level, visible, visible_lines, visible_source};
 
 const DENY: &str = "deny";
 
-/// What the form calls a yes of each reach.
+/// Returns the form's label for an approval of this scope.
 fn name(scope: Scope) -> &'static str {
     match scope {
         Scope::Once => "allow once",
@@ -22,41 +22,44 @@ fn name(scope: Scope) -> &'static str {
     }
 }
 
-/// Characters of a preview in a question. What is left out can be looked at elsewhere, and the effects are always whole.
+/// Maximum length of a preview in a question, in characters. The full preview is available
+/// elsewhere; the effects are always complete.
 const LONGEST_PREVIEW: usize = 3_000;
 
-/// Lines of it.
+/// Maximum number of lines of a preview.
 const MOST_PREVIEW_LINES: usize = 60;
 
-/// Characters of a word from the user to the agent.
+/// Maximum length of the user's message to the agent, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
 
-/// Characters that a question may have. Nobody is asked to agree to what is not shown whole.
+/// Maximum length of a question, in characters. No user is asked to approve a call that is not
+/// shown completely.
 const LONGEST_QUESTION: usize = 8_000;
 
-/// The time within which no person reads a form: one second. A reaction to a light alone takes a fifth of that, and of silent
-/// reading a second is four words; the shortest form has twenty. Clients decline within some milliseconds where they show no form.
+/// Time below which no person can have read a form: one second. A mere reaction takes a fifth of a
+/// second, and silent reading is four words per second; the shortest form has twenty words. Clients
+/// that show no forms decline within milliseconds.
 pub(crate) const READING_TIME: Duration = Duration::from_secs(1);
 
-/// Which questions may be put to the client.
+/// Questions that may be put to the client.
 ///
-/// The agent and the form share a client, so a form is weaker evidence of a person than a terminal is.
+/// The agent and the form share a client, so a form is weaker evidence of a person than a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Elicitation {
-    /// None.
+    /// Questions disabled.
     Off,
-    /// All but those that need a terminal: critical calls, dangerous patterns, and files that a later program runs. A yes is for
-    /// the call or for the session.
+    /// All questions except those that need a terminal: critical calls, dangerous patterns, and
+    /// files that a later program runs. An approval covers the call or the session.
     #[default]
     Ordinary,
-    /// All, and with every reach that a yes may have. Only the user's own configuration may say so.
+    /// All questions, with every scope. Only the user's own configuration may set this.
     Trusted,
 }
 
-/// The form for an approval.
+/// Builds the form for an approval.
 ///
 /// # Errors
-/// Why the client cannot be asked, for the hint of the error.
+/// The reason why the client cannot be asked, for the hint of the error.
 pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRequestParams, String> {
     if allowed == Elicitation::Off {
         return Err("forms are switched off, so only the user can answer, elsewhere".to_owned());
@@ -88,36 +91,37 @@ pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRe
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// How far a yes in this form may reach, the narrowest first.
+/// Returns the scopes that an approval in this form may have, the narrowest first.
 pub(crate) fn offered(approval: &Approval, allowed: Elicitation) -> Vec<Scope> {
     let may = |scope: Scope| scope <= Scope::Session || allowed == Elicitation::Trusted;
     let offers = approval.offers.iter().map(|offer| offer.scope).filter(|scope| may(*scope));
     std::iter::once(Scope::Once).chain(offers).collect()
 }
 
-/// What the user chose.
+/// Choice of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Yes, this far.
+    /// Approval, with this scope.
     Yes(Scope),
-    /// No, with a word for the agent.
+    /// Denial, with a message for the agent.
     No(Option<String>),
-    /// Nothing, from somebody who has seen the form; how an answer could be had.
+    /// Missing answer of a user who has seen the form, with a hint on how to get one.
     Nothing(&'static str),
-    /// Nothing, because nobody has seen the form.
+    /// Missing answer because no user has seen the form, with a hint on how to get one.
     Unseen(&'static str),
 }
 
-/// Says what the user's answer means, where these were offered and the answer came after this time.
+/// Interprets the user's answer. `offered` holds the offered scopes, `after` the time between
+/// question and answer.
 ///
-/// INVARIANT: only an accepted form with one of the offered choices is a yes.
+/// INVARIANT: only an accepted form with one of the offered choices is an approval.
 pub(crate) fn choice(result: &ElicitResult, offered: &[Scope], after: Duration) -> Choice {
     let said =
         |field: &str| result.content.as_ref().and_then(|content| content.get(field)).and_then(Value::as_str);
     match result.action {
         ElicitationAction::Accept => match said("decision") {
             Some(DENY) => {
-                // The form does not ask for it; a client that has a place for a reason may send one.
+                // The form does not ask for a message; a client with a field for a reason may send one.
                 let message = said("message").map(|text| text.chars().take(LONGEST_MESSAGE).collect());
                 Choice::No(message)
             }
@@ -136,7 +140,7 @@ pub(crate) fn choice(result: &ElicitResult, offered: &[Scope], after: Duration) 
     }
 }
 
-/// The choice as an answer to this question. `by` says who chose.
+/// Converts the choice to an answer to this question. `by` names the user.
 pub(crate) fn answer(choice: Choice, approval: &Approval, by: &str) -> Answer {
     let by = by.to_owned();
     match choice {
@@ -155,7 +159,7 @@ fn needs_terminal(approval: &Approval) -> bool {
 }
 
 fn text(approval: &Approval, scopes: &[Scope]) -> String {
-    // Clients show about three lines before their user unfolds the rest.
+    // Clients show about three lines before the user expands the rest.
     let mut text = format!(
         "{}? Asked because {}\n\n{} ({}) would:\n",
         approval.headline(),
@@ -277,7 +281,7 @@ mod tests {
             assert!(form(&approval, Elicitation::Ordinary).unwrap_err().contains("terminal"));
             assert!(form(&approval, Elicitation::Trusted).is_ok());
         }
-        // What cannot be named is for this once, and a form may say so.
+        // A call without a nameable pattern can be approved once, also in a form.
         let unnamed = Approval { once_only: true, offers: Vec::new(), ..approval() };
         assert_eq!(offered(&unnamed, Elicitation::Ordinary), [Scope::Once]);
         assert!(form(&unnamed, Elicitation::Ordinary).is_ok());
@@ -350,7 +354,7 @@ mod tests {
         let moment = Duration::from_millis(1);
         assert!(matches!(after(READING_TIME.saturating_sub(moment), Decline, None), Choice::Unseen(_)));
         assert_eq!(after(READING_TIME, Decline, None), Choice::No(None));
-        // Who fills the form in has said something, however fast.
+        // A user who fills in the form has answered, however fast.
         let denied = Some(json!({"decision": "deny"}));
         assert_eq!(after(moment, Accept, denied), Choice::No(None));
     }

@@ -1,7 +1,7 @@
-//! The state that travels through the client between a question and its answer (revision of 2026-07-28).
+//! State that travels through the client between a question and its answer (revision 2026-07-28).
 //!
-//! The client could be anyone, so the state is signed with a key that this process made, bound to the connection, the tool and the
-//! plan, and good for one use within ten minutes.
+//! The client is untrusted, so the state is signed with a key of this process. The state is bound
+//! to the connection, the tool and the plan, and valid for one use within ten minutes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tool::SessionId;
 
-/// How long an answer to a question is good for.
+/// Validity of an answer to a question.
 const GOOD_FOR: Duration = Duration::from_mins(10);
 
-/// Questions that may be open at a time; the oldest is forgotten for a new one.
+/// Maximum number of open questions; for a new one, the oldest is dropped.
 const MOST_OPEN: usize = 1024;
 
-/// Signs questions and checks that an answer belongs to one of them.
+/// Signs questions and verifies that an answer belongs to one of them.
 pub(crate) struct Sealer {
     codec: RequestStateCodec,
     session: SessionId,
@@ -29,42 +29,42 @@ pub(crate) struct Sealer {
 #[derive(Default)]
 struct State {
     asked: u64,
-    /// The questions that have no answer yet, and when each was asked. One that is not in here was answered before.
+    /// Open questions, with the time of each. A question that is missing here was answered before.
     open: BTreeMap<u64, Instant>,
 }
 
-/// What is signed.
+/// The signed data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
     number: u64,
     tool: String,
-    /// Binds the answer to exactly the plan that was shown.
+    /// Digest that binds the answer to the plan that was shown.
     pub(crate) digest: String,
-    /// How far a yes may reach.
+    /// Scopes that an approval may have.
     pub(crate) offered: Vec<Scope>,
 }
 
-/// The state is not one that this connection gave out for this tool and still waits for.
+/// Error: this connection did not issue the state for this tool, or no longer waits for it.
 ///
-/// Which of these it is is not said: whoever sends it knows, or shall not.
+/// The message does not distinguish these cases: a legitimate sender knows, and others must not learn it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`requestState` is unknown here, expired or used already; make the call again without it")]
 pub(crate) struct NotOurs;
 
 impl Sealer {
-    /// A sealer with a new key, for one connection.
+    /// Creates a sealer with a new key, for one connection.
     ///
     /// # Errors
-    /// Where the operating system gives no random bytes.
+    /// An error if the operating system returns no random bytes.
     pub(crate) fn new(session: SessionId) -> Result<Self, getrandom::Error> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key)?;
-        // The length is the one that it checks.
+        // The constructor checks only the length of the key, which is valid.
         let codec = RequestStateCodec::new_unchecked(key);
         Ok(Self { codec, session, state: Mutex::default() })
     }
 
-    /// The state for a question about this plan, with the reach that a yes may have.
+    /// Creates the state for a question about this plan, with the offered scopes.
     pub(crate) fn seal(&self, approval: &Approval, offered: Vec<Scope>) -> String {
         self.sealed_for(GOOD_FOR, approval, offered)
     }
@@ -82,16 +82,18 @@ impl Sealer {
         };
         let question =
             Question { number, tool: approval.tool.clone(), digest: approval.digest.clone(), offered };
-        // A number, two strings and some names: there is nothing that could fail.
+        // Serialization cannot fail: a number, two strings and some names.
         let payload = serde_json::to_vec(&question).unwrap_or_default();
         let options = SealOptions::new().associated_data(self.session.0.as_bytes()).ttl(good_for);
         self.codec.seal_with(&payload, &options)
     }
 
-    /// Gives the question that the state belongs to, and how long ago it was asked. The question is closed by this.
+    /// Returns the question that the state belongs to, and the time since it was asked. Closes the
+    /// question.
     ///
     /// # Errors
-    /// Where the state was changed, belongs to another connection or tool, is too old or was used before.
+    /// An error if the state was changed, belongs to another connection or tool, has expired, or
+    /// was used before.
     pub(crate) fn open(&self, state: &str, tool: &str) -> Result<(Question, Duration), NotOurs> {
         let question: Question =
             self.codec.open_json_with(state, self.session.0.as_bytes()).map_err(|_| NotOurs)?;
@@ -151,7 +153,7 @@ mod tests {
         let ours = sealer("s");
         let short = ours.sealed_for(Duration::ZERO, &approval(), vec![Scope::Once]);
         let long = ours.seal(&approval(), vec![Scope::Once]);
-        // Its time is over with this millisecond, which the attempts outlast.
+        // The state expires with this millisecond; the attempts take longer.
         for _ in 0..20_000 {
             assert_eq!(ours.open(&format!("{long}x"), "file_write"), Err(NotOurs));
         }

@@ -1,4 +1,4 @@
-//! What a server offers, apart from how it is carried.
+//! Content of a server, independent of the transport.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorCode, ErrorData,
@@ -13,61 +13,70 @@ use crate::peer::Peer;
 use crate::task::Tasks;
 use crate::turn::Turn;
 
-/// What comes of a request.
+/// Future result of a request.
 pub(crate) type Answered<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
 
-/// What a server offers: the engine's tools and what lies around them, or what a test of the protocol expects.
+/// Content of a server: the engine's tools, resources and prompts, or the fixtures of a protocol test.
 ///
-/// Lists are whole and in the order in which they are shown; the handler gives them out by pages.
+/// Lists are complete and in the order of presentation; the handler splits them into pages.
 pub(crate) trait Served: Send + Sync + 'static {
-    /// Which parts of the protocol there are.
+    /// Returns the supported parts of the protocol.
     fn capabilities(&self) -> ServerCapabilities;
-    /// Cuts what a client sent to as much as an answer repeats, and covers it before that.
+    /// Redacts text from a client, then truncates it to the length that responses repeat.
     fn shown(&self, text: &str) -> String {
         tool::visible(text).chars().take(100).collect()
     }
     fn tools(&self, peer: &Peer) -> Vec<Tool>;
+    /// Calls a tool.
+    ///
     /// # Errors
-    /// `-32602` where there is no such tool; that a tool failed is a result.
+    /// `-32602` if there is no such tool. A failure of the tool is a result.
     fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse>;
-    /// The long calls of this connection.
+    /// Returns the tasks of this connection.
     fn tasks(&self) -> &Tasks;
-    /// The same for clients of the revision of 2025-11-25; none where they have none.
+    /// Returns the tasks for clients of revision 2025-11-25; `None` if they are not supported.
     fn past_tasks(&self) -> Option<&PastTasks> {
         None
     }
-    /// Whether clients of that revision may have calls of this tool as tasks; none where there is no such tool.
+    /// Returns true if clients of revision 2025-11-25 may call this tool as a task; `None` if there
+    /// is no such tool.
     fn may_be_task(&self, _tool: &str) -> Option<bool> {
         None
     }
-    /// Makes a call as a task of that revision.
+    /// Makes a call as a task of revision 2025-11-25.
     ///
     /// # Errors
-    /// `-32601` where it can be none.
+    /// `-32601` if tasks are not supported.
     fn begin(&self, _request: CallToolRequestParams, _turn: &Turn) -> Result<Value, ErrorData> {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks here", None))
     }
     fn resources(&self) -> Vec<Resource>;
     fn templates(&self) -> Vec<ResourceTemplate>;
+    /// Reads a resource.
+    ///
     /// # Errors
-    /// `-32002` where there is no such resource.
+    /// `-32002` if there is no such resource.
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
         turn: &'a Turn,
     ) -> Answered<'a, ReadResourceResponse>;
-    /// Whether a client may be told when this resource is another.
+    /// Returns true if clients may subscribe to this resource.
     fn watches(&self, uri: &str) -> bool;
     fn prompts(&self) -> Vec<Prompt>;
+    /// Fills in a prompt.
+    ///
     /// # Errors
-    /// `-32602` where there is no such prompt, or an argument is missing or wrong.
+    /// `-32602` if there is no such prompt, or an argument is missing or wrong.
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
         turn: &'a Turn,
     ) -> Answered<'a, GetPromptResponse>;
+    /// Completes an argument.
+    ///
     /// # Errors
-    /// `-32602` where what shall be completed is not there.
+    /// `-32602` if the argument cannot be completed.
     fn complete<'a>(&'a self, request: CompleteRequestParams, turn: &'a Turn)
     -> Answered<'a, CompletionInfo>;
 }

@@ -1,16 +1,16 @@
-//! Reading the envelope of a JSON-RPC message that is too big to be parsed.
+//! Extraction of the envelope of a JSON-RPC message that is too large to be parsed.
 //!
-//! Constant memory, whatever the message holds.
-//! It does not check that the message is JSON: it only finds out whom to answer.
+//! Needs constant memory. Does not validate the JSON: it only finds the addressee of the response.
 
 use memchr::memchr2;
 use serde::de::DeserializeOwned;
 
 use crate::id::Id;
 
-/// Follows the bytes of one message and remembers its `id`, its `method` and the name of the tool in its `params`.
+/// Scans the bytes of one message and records its `id`, its `method` and the name of the tool in
+/// its `params`.
 ///
-/// The official clients write `id` last, so the whole message has to be followed.
+/// The official clients write `id` last, so the whole message must be scanned.
 #[derive(Debug, Default)]
 pub(crate) struct Skim {
     depth: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Skim {
     values: usize,
     end: End,
     token: Token,
-    /// The field of the message, and the field of its `params`, that the bytes belong to.
+    /// Current field of the message, and current field of its `params`.
     field: Field,
     parameter: Field,
     id: Option<Id>,
@@ -27,17 +27,17 @@ pub(crate) struct Skim {
     tool: Option<String>,
 }
 
-/// Whether the message has ended.
+/// State of the end of the message.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum End {
     #[default]
     Open,
     Closed,
-    /// Something stands behind its end.
+    /// More text follows the end of the message.
     Passed,
 }
 
-/// The text of one name or value.
+/// Text of one name or value.
 #[derive(Debug, Default)]
 struct Token {
     text: Vec<u8>,
@@ -54,11 +54,11 @@ enum Field {
     Other,
 }
 
-/// The most bytes that a name, id or method is remembered with; what is longer counts as not there.
+/// Maximum length of a name, id or method, in bytes; a longer one counts as missing.
 const LONGEST_TOKEN: usize = 256;
 
 impl Skim {
-    /// Follows the next bytes.
+    /// Scans the next bytes.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.escaped {
@@ -82,27 +82,27 @@ impl Skim {
         }
     }
 
-    /// How many values the message holds so far, at least.
+    /// Returns a lower bound for the number of values so far.
     pub(crate) fn values(&self) -> usize {
         self.values
     }
 
-    /// Whether the bytes were one whole object, as far as brackets and quotes tell.
+    /// Returns true if the bytes were one complete object, judged by brackets and quotes.
     pub(crate) fn is_whole(&self) -> bool {
         self.end == End::Closed
     }
 
-    /// The id, where it was found and can be answered to.
+    /// Returns the id, if it was found and can be used in a response.
     pub(crate) fn id(&self) -> Option<&Id> {
         self.id.as_ref()
     }
 
-    /// The method, where it was found.
+    /// Returns the method, if it was found.
     pub(crate) fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
 
-    /// The tool that is called, where it was found.
+    /// Returns the name of the called tool, if it was found.
     pub(crate) fn tool(&self) -> Option<&str> {
         self.tool.as_deref()
     }
@@ -132,7 +132,7 @@ impl Skim {
                     self.end = End::Closed;
                 }
                 self.depth = self.depth.saturating_sub(1);
-                // What ends here was no plain value.
+                // The value that ends here was an object or array.
                 self.token.unusable = true;
             }
             b',' => {
@@ -155,7 +155,7 @@ impl Skim {
         }
     }
 
-    /// Whether the bytes belong to the message itself or to its parameters.
+    /// Returns true if the bytes belong to the message object itself or to its `params`.
     fn is_followed(&self) -> bool {
         self.depth == 1 || self.depth == 2 && self.field == Field::Params
     }
@@ -188,7 +188,7 @@ impl Skim {
 }
 
 impl Token {
-    /// Reads the value that the token spells, if it spells one of this type.
+    /// Parses the token as a value of this type.
     fn read<T: DeserializeOwned>(&self) -> Option<T> {
         if self.unusable { None } else { serde_json::from_slice(&self.text).ok() }
     }
@@ -204,7 +204,7 @@ mod tests {
 
     fn skim(text: &str) -> Skim {
         let mut skim = Skim::default();
-        // One byte at a time: no state may get lost between two reads.
+        // Feed one byte at a time: no state may be lost between two reads.
         for byte in text.bytes() {
             skim.feed(&[byte]);
         }

@@ -1,9 +1,10 @@
-//! The process's own standard streams, without a thread where that can be.
+//! The process's standard streams, without threads if possible.
 //!
-//! No descriptor is made non-blocking that another process may share: a flag belongs to the open file description, and a shell or
-//! a terminal that shares it would suddenly read errors.
-//! A pipe is opened anew through `/proc`, which gives it a description of its own; a socket is asked call by call not to block.
-//! Everything else (a terminal, a file) goes through the runtime's blocking threads.
+//! The non-blocking flag belongs to the open file description, which a shell or a terminal may
+//! share. With the flag set, the other process would suddenly get read errors, so this module never
+//! sets it on a shared description. A pipe is reopened through `/proc`, which creates a new
+//! description. A socket is used with per-call flags. All other streams (a terminal, a file) use
+//! the runtime's blocking threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,30 +17,30 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 
-/// How much a pipe to the client may hold: the most that Linux lets an unprivileged process ask for (`pipe-max-size`). A large answer
-/// then takes a sixteenth of the switches between the two processes.
+/// Capacity of the pipe to the client, in bytes: the maximum that Linux permits an unprivileged
+/// process (`pipe-max-size`). A large response then takes a sixteenth of the context switches.
 const PIPE_CAPACITY: usize = 1024 * 1024;
 
-/// The messages of the client.
+/// Input stream of the client's messages.
 pub(crate) enum Input {
     Pipe(pipe::Receiver),
     Socket(Socket),
     Blocking(tokio::io::Stdin),
 }
 
-/// The messages to the client.
+/// Output stream of messages to the client.
 pub(crate) enum Output {
     Pipe(pipe::Sender),
     Socket(Socket),
     Blocking(tokio::io::Stdout),
 }
 
-/// Standard input.
+/// Opens standard input.
 pub(crate) fn input() -> io::Result<Input> {
     Input::over(std::io::stdin().as_fd())
 }
 
-/// Standard output.
+/// Opens standard output.
 pub(crate) fn output() -> io::Result<Output> {
     Output::over(std::io::stdout().as_fd())
 }
@@ -49,7 +50,7 @@ impl Input {
         Ok(match kind(stream)? {
             Stream::Pipe => match reopen(stream, std::fs::OpenOptions::new().read(true)) {
                 Ok(pipe) => Self::Pipe(pipe::Receiver::from_owned_fd(pipe)?),
-                // The pipe belongs to another user, or there is no /proc here.
+                // The pipe belongs to another user, or `/proc` is not mounted.
                 Err(_) => Self::Blocking(tokio::io::stdin()),
             },
             Stream::Socket => Self::Socket(Socket::over(stream)?),
@@ -62,7 +63,7 @@ impl Output {
     fn over(stream: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(match kind(stream)? {
             Stream::Pipe => {
-                // A wish: the user may have used up what the system grants, and then the size stays.
+                // Best effort: if the user's pipe quota is exhausted, the size stays unchanged.
                 let _ = rustix::pipe::fcntl_setpipe_size(stream, PIPE_CAPACITY);
                 match reopen(stream, std::fs::OpenOptions::new().write(true)) {
                     Ok(pipe) => Self::Pipe(pipe::Sender::from_owned_fd(pipe)?),
@@ -92,7 +93,7 @@ fn kind(stream: BorrowedFd<'_>) -> io::Result<Stream> {
     })
 }
 
-/// The same pipe with a description of its own.
+/// Reopens the pipe with a new file description.
 fn reopen(stream: BorrowedFd<'_>, options: &mut std::fs::OpenOptions) -> io::Result<OwnedFd> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", stream.as_raw_fd());
@@ -100,7 +101,7 @@ fn reopen(stream: BorrowedFd<'_>, options: &mut std::fs::OpenOptions) -> io::Res
     Ok(options.custom_flags(nonblocking).open(path)?.into())
 }
 
-/// A stream socket that another process may share. Node gives its children such ones in place of pipes.
+/// A stream socket that another process may share. Node gives sockets to its children in place of pipes.
 pub(crate) struct Socket(AsyncFd<OwnedFd>);
 
 impl Socket {
@@ -136,7 +137,7 @@ impl AsyncRead for Input {
                     }
                     Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                     Ok(Err(error)) => return Poll::Ready(Err(error)),
-                    // It was not ready after all; wait again.
+                    // Spurious readiness: wait again.
                     Err(_) => {}
                 }
             },

@@ -1,7 +1,7 @@
-//! Long calls as tasks (the extension `io.modelcontextprotocol/tasks` of the revision of 2026-07-28).
+//! Long calls as tasks (the extension `io.modelcontextprotocol/tasks` of revision 2026-07-28).
 //!
-//! A client that can do without an answer gets one all the same where the call ends soon. Otherwise it gets the name of a task, by
-//! which it asks what became of the call, answers what it is asked, or gives it up.
+//! A client that supports tasks still gets a direct response if the call ends soon. Otherwise it
+//! gets the id of a task, with which it polls the outcome, answers questions, or cancels the call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::offered::{Made, Offered, Wanted};
 use crate::peer::Peer;
 use crate::turn::Turn;
 
-/// A call that takes longer is a task.
+/// Duration after which a call becomes a task.
 const SOON: Duration = Duration::from_secs(4);
 
-/// How long what became of a task can be asked. No call takes longer than an hour.
+/// Time for which the outcome of a task is available. No call takes longer than an hour.
 const KEPT: Duration = Duration::from_hours(2);
 
-/// Tasks that one connection may have; beyond, a call is answered when it has ended.
+/// Maximum number of tasks of one connection; beyond it, a call is answered when it has ended.
 const MOST: usize = 256;
 
-/// The tasks of one connection. Nobody else can name them.
+/// The tasks of one connection. Other connections cannot name them.
 #[derive(Clone, Default)]
 pub(crate) struct Tasks {
     inside: TaskManager,
-    /// Those that may still be asked about.
+    /// Ids of the tasks that are still available.
     named: Arc<Mutex<Vec<String>>>,
 }
 
@@ -38,14 +38,18 @@ impl Tasks {
         &self.inside
     }
 
+    /// Returns the state of a task.
+    ///
     /// # Errors
-    /// `-32602` where there is no such task.
+    /// `-32602` if there is no such task.
     pub(crate) fn state(&self, task: &str) -> Result<GetTaskResult, ErrorData> {
         self.inside.get_task(task).map(GetTaskResult::new).map_err(|_| unknown())
     }
 
+    /// Cancels a task.
+    ///
     /// # Errors
-    /// As [`Tasks::state`].
+    /// The errors of [`Tasks::state`].
     pub(crate) fn cancel(&self, task: &str) -> Result<(), ErrorData> {
         self.inside.cancel_task(task).map_err(|_| unknown())
     }
@@ -61,22 +65,23 @@ impl Tasks {
     }
 }
 
-/// Whoever guesses names learns nothing from what is said.
+/// Builds the error for an unknown task. The text is the same for all tasks, so that guesses reveal
+/// nothing.
 pub(crate) fn unknown() -> ErrorData {
     ErrorData::invalid_params("there is no such task", None)
 }
 
-/// What became of a call whose client takes tasks.
+/// Outcome of a call whose client supports tasks.
 pub(crate) enum Soon {
     Made(Made),
     Later(CreateTaskResult),
 }
 
 impl<C: Calls> Offered<C> {
-    /// Makes a call, as a task where it takes long.
+    /// Makes a call, as a task if it takes long.
     ///
     /// # Errors
-    /// As [`Offered::make`].
+    /// The errors of [`Offered::make`].
     pub(crate) async fn make_soon(&self, wanted: Wanted, turn: &Turn) -> Result<Soon, ErrorData> {
         let (of_task, silent) = (self.again(), turn.silent());
         let mut running = tokio::spawn(async move { of_task.make(wanted, &silent).await });
@@ -91,7 +96,7 @@ impl<C: Calls> Offered<C> {
         let options = TaskOptions::new().with_ttl_ms(u64::try_from(KEPT.as_millis()).ok());
         let (stop, offered, later) = (turn.stop.clone(), self.again(), turn.later.clone());
         let task = self.tasks.inside.spawn(options, move |context| {
-            // There is one task of a call, so nothing else was there.
+            // A call becomes one task at most, so the cell was empty.
             let _ = later.set(context.clone());
             Box::pin(async move {
                 let made = tokio::select! {
@@ -114,10 +119,10 @@ impl<C: Calls> Offered<C> {
         self.shown(made, peer).map_err(TaskExit::Error)
     }
 
-    /// The whole result of a call that was a task.
+    /// Converts the complete result of a call that was a task.
     ///
     /// # Errors
-    /// `-32600` where the call asks a question.
+    /// `-32600` if the call asks a question.
     pub(crate) fn shown(&self, made: Made, peer: &Peer) -> Result<CallToolResult, ErrorData> {
         let Made::Done(result) = made else {
             let problem = "the call asks a question, which a task cannot; make it again";

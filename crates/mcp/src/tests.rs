@@ -1,4 +1,4 @@
-//! Whole connections, as a client sees them.
+//! Tests of whole connections, from the client's view.
 
 mod apart;
 mod approval;

@@ -1,4 +1,4 @@
-//! rmcp's transport over lines of JSON, with the answers that rmcp itself would not give.
+//! Transport for rmcp over lines of JSON, with responses that rmcp itself would not send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,13 @@ use crate::desk::{Desk, outgoing};
 use crate::lines::{Line, Lines};
 use crate::outbox::{Outbox, is_departure};
 
-/// How long a client that has closed its side may take to read the last answers. The official clients wait two seconds before
-/// they end the process by a signal.
+/// Time that a client that has closed its side has to read the last responses. The official clients
+/// wait two seconds before they kill the process with a signal.
 const FAREWELL: Duration = Duration::from_millis(1500);
 
-/// How long calls may still run after the client has closed its side. Whoever pipes a few messages in gets the answers, and a
-/// command that runs longer ends well before the official clients lose their patience.
+/// Time that calls may still run after the client has closed its side. A client that pipes a few
+/// messages in gets their responses. A longer command ends well before the official clients kill
+/// the process.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 /// One connection, as rmcp sees it.
@@ -29,11 +30,12 @@ pub(crate) struct LineTransport<R> {
     connection: Arc<Connection>,
     outbox: Outbox,
     on_warning: Arc<dyn Fn(&str) + Send + Sync>,
-    /// When the calls that still run at the end of the input are stopped. rmcp may drop and repeat the wait.
+    /// Deadline for calls that still run at the end of the input. Stored here because rmcp may drop
+    /// and repeat the wait.
     last_calls_until: Option<Instant>,
 }
 
-/// The client is gone.
+/// Error: the client has disconnected.
 #[derive(Debug, thiserror::Error)]
 #[error("the client is gone")]
 pub(crate) struct Gone;
@@ -56,7 +58,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         }
     }
 
-    /// The next message that rmcp has a part in; none at the end, after every call was told to stop.
+    /// Returns the next message for rmcp; `None` at the end, after every call was requested to stop.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             let line = tokio::select! {
@@ -83,7 +85,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
                     let until = *self.last_calls_until.get_or_insert_with(|| Instant::now() + LAST_CALLS);
                     tokio::select! {
                         () = self.outbox.failed() => {}
-                        // Whether the calls ended or their time: what is left is stopped below.
+                        // The calls that remain after this wait are stopped below.
                         _ = tokio::time::timeout_at(until, self.connection.idle()) => {}
                     }
                     break;
@@ -109,7 +111,8 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for LineTransport<R> {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
-        // Put at once, not when the future is first polled: the order of the calls is the order on the wire.
+        // Queue the message now rather than at the first poll: messages are sent in the order of
+        // these calls.
         let written = outgoing(&self.connection, &self.outbox, item);
         async move {
             match written {

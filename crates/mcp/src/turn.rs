@@ -1,4 +1,4 @@
-//! One request that is being answered: who sent it, and what may be said on the way to its answer.
+//! One request in progress: its sender, and the messages that may precede its response.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,29 +20,29 @@ use crate::outbox::{Message, Outbox};
 use crate::past_tasks::Task;
 use crate::peer::Peer;
 
-/// One request on the way to its answer.
+/// A request in progress.
 pub(crate) struct Turn {
-    /// What it is called here.
+    /// Assigned number of the request.
     pub(crate) number: i64,
-    /// What it asks for.
+    /// Method of the request.
     pub(crate) method: &'static str,
     pub(crate) peer: Peer,
-    /// The client's name for the progress of the request, where the client wants to hear of it.
+    /// The client's progress token, if the client asks for progress.
     pub(crate) progress: Option<Id>,
     pub(crate) meta: RequestMetaObject,
-    /// What of that names the span that it is a part of.
+    /// Fields of `_meta` with the parent span.
     pub(crate) traced: JsonObject,
     pub(crate) extensions: Extensions,
-    /// Ends with the request: the client gave it up, or is gone.
+    /// Requested when the request is cancelled or the client disconnects.
     pub(crate) stop: Stop,
     pub(crate) line: Line,
-    /// The task that its call is, as the revision of 2025-11-25 has them.
+    /// Task of the call, in the form of revision 2025-11-25.
     pub(crate) task: Option<Arc<Task>>,
-    /// The task that its call becomes where it takes long, as the revision of 2026-07-28 has them.
+    /// Task that the call becomes if it takes long, in the form of revision 2026-07-28.
     pub(crate) later: Later,
 }
 
-/// A task of that revision, once the call is one.
+/// A task of revision 2026-07-28, set once the call is one.
 pub(crate) type Later = Arc<OnceLock<TaskContext>>;
 
 /// The way to the client of one request.
@@ -50,13 +50,15 @@ pub(crate) type Later = Arc<OnceLock<TaskContext>>;
 pub(crate) struct Line {
     pub(crate) connection: Arc<Connection>,
     pub(crate) outbox: Outbox,
-    /// How long a question waits for its answer.
+    /// Maximum wait for the answer to a question.
     pub(crate) patience: Duration,
 }
 
 impl Turn {
+    /// Begins a turn.
+    ///
     /// # Errors
-    /// Where the request has gone meanwhile.
+    /// An internal error if the request was already settled.
     pub(crate) fn begin(
         context: RequestContext<RoleServer>,
         method: &'static str,
@@ -92,7 +94,7 @@ impl Turn {
         })
     }
 
-    /// The same request without a word on the way to its answer, for a call that outlives it.
+    /// Clones the turn without progress and log messages, for a call that outlives its request.
     pub(crate) fn silent(&self) -> Self {
         Self {
             number: self.number,
@@ -109,8 +111,8 @@ impl Turn {
         }
     }
 
-    /// Tells the client, if it wants to hear of what is this serious: up to 2025-11-25 it says so for the connection, from
-    /// 2026-07-28 on with each request.
+    /// Sends a log message to the client, if it asks for this severity. Up to revision 2025-11-25,
+    /// the client sets the severity for the connection; from 2026-07-28 on, with each request.
     pub(crate) fn log(&self, level: Severity, logger: &str, data: &Value) {
         let wanted =
             if self.peer.modern { Severity::wanted(&self.meta) } else { self.line.connection.log_level() };
@@ -122,32 +124,33 @@ impl Turn {
     }
 }
 
-/// Why there is no answer to a request of ours, in words for whoever asked.
+/// Reason why there is no response to a request of the server, in words for the caller.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsaid {
-    /// the client is gone
+    /// The client disconnected.
     #[error("the client is gone")]
     Gone,
-    /// nobody answered in time
+    /// The response did not arrive in time.
     #[error("nobody answered within {} seconds", .0.as_secs())]
     Late(Duration),
-    /// the client did not answer the question
+    /// The client responded with an error.
     #[error("the client did not answer the question: {0}")]
     Refused(String),
 }
 
-/// A client's answer to a request of ours.
+/// A client's response to a request of the server.
 pub(crate) struct Heard {
     pub(crate) said: Value,
-    /// How long it took.
+    /// Time between request and response.
     pub(crate) after: Duration,
 }
 
 impl Line {
-    /// Sends the client a request of ours, as the revisions up to 2025-11-25 have them, and waits for its answer.
+    /// Sends a request to the client, in the form of the revisions up to 2025-11-25, and waits for
+    /// its response.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no response.
     pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Heard, Unsaid> {
         let asked = tokio::time::Instant::now();
         let (number, said) = self.connection.ask();
@@ -166,7 +169,7 @@ impl Line {
     }
 }
 
-/// Takes the question back when it is dropped unanswered: the call was cancelled, or nobody answered in time.
+/// Cancels an unanswered question on drop: the call was cancelled, or the question timed out.
 struct OpenQuestion<'a> {
     of: &'a Line,
     number: Option<i64>,

@@ -1,4 +1,4 @@
-//! The door with the real engine behind it: what the fake engine of the unit tests cannot show.
+//! Tests with the real engine, which the fake engine of the unit tests cannot cover.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -43,19 +43,19 @@ const SPEC: Spec = Spec {
     presentation: Presentation::Record,
 };
 
-/// Writes `noted` into a file; asked about in the default mode.
+/// Tool that writes `noted` into a file; needs approval in the default mode.
 struct Note;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NoteArgs {
-    /// Where to.
+    /// Path to write.
     path: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Done {
-    /// What was done.
+    /// Description of the change.
     done: String,
 }
 
@@ -75,7 +75,7 @@ impl Tool for Note {
     }
 }
 
-/// Runs until it is stopped; nothing asks about it.
+/// Tool that runs until it is stopped; needs no approval.
 struct Endless {
     started: Arc<Notify>,
     ended: Arc<AtomicUsize>,
@@ -164,7 +164,7 @@ impl World {
         std::fs::read_to_string(self.folder.path().join("workspace").join(name)).ok()
     }
 
-    /// Every row of the audit, as text.
+    /// Returns every row of the audit log, as text.
     fn audit(&self) -> String {
         let mut rows = Vec::new();
         self.store.audit().export(&mut rows).unwrap();
@@ -195,7 +195,7 @@ impl Client {
 
     async fn next(&mut self) -> Value {
         let mut line = String::new();
-        // Not a measure of speed: a failing test shall end.
+        // Not a measure of speed: the timeout ends a failing test.
         let read = tokio::time::timeout(Duration::from_mins(1), self.reader.read_line(&mut line)).await;
         assert!(read.expect("no answer").unwrap() > 0, "the server has closed its side");
         serde_json::from_str(&line).unwrap()

@@ -1,23 +1,25 @@
-//! The body of an answer, decoded and bounded.
+//! Decoded, bounded bodies of responses.
 
 use fetch::decode::{DecodeError, Decoder};
 use fetch::web::{Answer, WebError};
 
-/// Why a body cannot be had.
+/// Reason why a body cannot be read.
 pub enum BodyError {
-    /// It did not come.
+    /// The body did not arrive.
     Web(WebError),
-    /// It is too large, or no such body as its head says.
+    /// The body exceeds the limit, or contradicts its headers.
     Decode(DecodeError),
 }
 
-/// What takes the body of an answer apart. `is_sent` is false where such an answer has none, as that to HEAD.
+/// Builds the decoder for the body of a response. `is_sent` is false if the response has no body,
+/// as for a HEAD request.
 ///
 /// # Errors
-/// [`DecodeError`] where its head says that it is larger than `limit` bytes, or encoded in a way that nobody asked for.
+/// [`DecodeError`] if the headers announce more than `limit` bytes, or an encoding that was not requested.
 pub fn decoder(answer: &Answer, is_sent: bool, limit: u64) -> Result<Decoder, DecodeError> {
     let has_body = is_sent && ![204, 304].contains(&answer.status);
-    // Several such headers are one list (RFC 9110, section 5.3), and of codings on codings none was asked for.
+    // Several Content-Encoding headers form one list (RFC 9110, section 5.3). Stacked codings were
+    // not requested.
     let encodings = answer.headers.get_all(fetch::CONTENT_ENCODING).iter();
     let encodings: Vec<&str> =
         encodings.filter(|_| has_body).map(|value| value.to_str().unwrap_or("?")).collect();
@@ -29,7 +31,7 @@ pub fn decoder(answer: &Answer, is_sent: bool, limit: u64) -> Result<Decoder, De
     Ok(decoder)
 }
 
-/// The whole body.
+/// Reads the whole body.
 ///
 /// # Errors
 /// [`BodyError`].

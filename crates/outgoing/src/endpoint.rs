@@ -1,15 +1,15 @@
-//! The address of a service, as the user's configuration names it.
+//! Parsing of a service's address from the user's configuration.
 
 use std::fmt;
 
 use fetch::address::{AddressError, Host, Target};
 
-/// Why a text cannot be the address of a service.
+/// Reason why a text is refused as the address of a service.
 #[derive(Debug)]
 pub enum EndpointError {
-    /// It is no URL.
+    /// The text is not a URL.
     Address(AddressError),
-    /// The secret would go over the network for everybody to read.
+    /// The URL would send the secret unencrypted over the network.
     Plain,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for EndpointError {
 
 impl std::error::Error for EndpointError {}
 
-/// The service at this URL: https, or http on this machine.
+/// Parses the URL of a service: https, or http on this machine.
 ///
 /// # Errors
 /// [`EndpointError`].

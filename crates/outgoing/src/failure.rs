@@ -1,10 +1,11 @@
-//! What it is to callers that a server cannot be asked.
+//! Conversion of request failures to tool errors.
 
 use fetch::dial::DialError;
 use fetch::web::WebError;
 use tool::{Code, ToolError};
 
-/// The error as callers see it. Whether something has changed, and whether to try again, is for the tool to say.
+/// Converts a failed request to the error that callers see. The tool itself sets the effect and the
+/// retry advice.
 pub fn failure(error: WebError) -> ToolError {
     let message = match &error {
         WebError::Dial(DialError::Unreachable { source, .. } | DialError::Unknown { source, .. }) => {

@@ -1,7 +1,7 @@
-//! What the tools that ask other servers have in common: a secret for its host, which addresses may be dialled, the whole of a body,
-//! what a failure is to callers, and the end of the call.
+//! Shared parts of the tools that send requests to other servers: secrets bound to hosts,
+//! permission to dial addresses, whole bodies, error conversion, and cancellation.
 //!
-//! It sends nothing by itself and tries nothing again: each tool knows what of its requests may come twice.
+//! This crate sends nothing and retries nothing: each tool knows which of its requests may be repeated.
 
 mod body;
 mod endpoint;
@@ -22,11 +22,11 @@ pub use secret::{EnvironmentSecrets, closed, secret};
 pub use stopping::unless_stopped;
 pub use vault::Position;
 
-/// Finds out which addresses the call may dial for this target, as the policy has it. A request with a secret goes to a public
-/// address over TLS alone.
+/// Builds the permission that decides which addresses the call may dial for `target` under the
+/// policy. A request with a secret goes to a public address over TLS only.
 ///
 /// # Errors
-/// `EUNAVAILABLE` where this runtime was composed without a policy for hosts.
+/// `EUNAVAILABLE` if this runtime was composed without a policy for hosts.
 pub fn permission(context: &Context, target: &Target, holds_secret: bool) -> Result<Permission, ToolError> {
     let hosts = context.service::<Arc<dyn Hosts>>()?;
     let (host, port) = (target.host().to_string(), target.port());
@@ -34,10 +34,10 @@ pub fn permission(context: &Context, target: &Target, holds_secret: bool) -> Res
     Ok(if holds_secret && !target.is_tls() { permission.never_public() } else { permission })
 }
 
-/// Finds what covers secrets in what the call puts elsewhere than into its answer.
+/// Returns the service that redacts secrets in data that the call writes elsewhere than into its result.
 ///
 /// # Errors
-/// `EUNAVAILABLE` where this runtime was composed without it.
+/// `EUNAVAILABLE` if this runtime was composed without that service.
 pub fn covering(context: &Context) -> Result<Arc<Arc<dyn Covering>>, ToolError> {
     context.service::<Arc<dyn Covering>>()
 }

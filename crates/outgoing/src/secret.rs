@@ -1,36 +1,37 @@
-//! The value of a secret, for the host that it belongs to.
+//! Look-up of a secret's value for the host that the secret is bound to.
 
 use std::collections::HashMap;
 
 use tool::{Code, Context, ToolError};
 use vault::{HostRule, Kind, Locked, Position, Vault, VaultError};
 
-/// The variables of this process's environment that may be sent, each with the hosts that it may go to. Where a runtime has this,
-/// `$NAME` means one of these first.
+/// Environment variables of this process that may be sent, each with the hosts that may receive its
+/// value. In a runtime with this service, `$NAME` is looked up here first.
 pub struct EnvironmentSecrets {
     set: HashMap<String, (Locked, Vec<HostRule>)>,
-    /// Those that are named and have no value.
+    /// Configured variables that have no value.
     unset: Vec<String>,
 }
 
 impl EnvironmentSecrets {
-    /// These: name, value, hosts.
+    /// Creates the set from triples of name, value and hosts.
     pub fn new(entries: impl IntoIterator<Item = (String, Locked, Vec<HostRule>)>) -> Self {
         let set = entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect();
         Self { set, unset: Vec::new() }
     }
 
-    /// The same, knowing of variables that are named and have no value.
+    /// Adds the names of variables that are configured and have no value.
     #[must_use]
     pub fn without(self, unset: Vec<String>) -> Self {
         Self { unset, ..self }
     }
 }
 
-/// The value of a secret for this place of a request to this host.
+/// Returns the value of the secret `name` for this position of a request to `host`.
 ///
 /// # Errors
-/// `EPERMISSION` where it does not belong there, `EUNAVAILABLE` where the vault is locked.
+/// `EPERMISSION` if the secret is not bound to that host and position, `EUNAVAILABLE` if the vault
+/// is locked.
 pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> Result<Locked, ToolError> {
     let refused = |why: &str, hint: &str| {
         Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
@@ -62,7 +63,7 @@ pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> 
     let vault = context.service::<Vault>()?;
     let error = match vault.value_for(name, host, position, context.clock.now()) {
         Ok(value) => return Ok(value),
-        // The source of such a runtime has its keys in the environment, so that is where this one is looked for.
+        // A runtime with environment secrets has its keys in the environment, so the hint points there.
         Err(VaultError::Unknown | VaultError::NoVault | VaultError::Locked) if environment.is_some() => {
             return refused(
                 "is not in `environment_secrets` of the user's configuration, nor in an open vault",
@@ -85,7 +86,7 @@ pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> 
     Err(closed(error))
 }
 
-/// What a call answers that the vault has nothing for.
+/// Converts a vault error to the tool error of a call that gets no secret.
 pub fn closed(error: VaultError) -> ToolError {
     let failed = ToolError::new(Code::Unavailable, error.to_string());
     match error.advice() {

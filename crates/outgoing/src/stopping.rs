@@ -1,4 +1,4 @@
-//! A call that was stopped ends, whatever it waits for.
+//! Cancellation of a call during any wait.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,11 @@ use std::task::{Poll, Waker};
 
 use tool::{EffectState, Stop, ToolError};
 
-/// The work's result, or the stop that was requested meanwhile. `began` says whether a request has begun that may change something.
+/// Returns the result of `work`, or the error of a stop that was requested meanwhile. `began` is
+/// true once a request has begun that may change something.
 ///
 /// # Errors
-/// What the work says; `ETIMEOUT` or `ECANCELLED` where the call was stopped.
+/// The error of `work`; `ETIMEOUT` or `ECANCELLED` if the call was stopped.
 pub async fn unless_stopped<T>(
     stop: &Stop,
     began: &AtomicBool,
@@ -25,7 +26,7 @@ pub async fn unless_stopped<T>(
         }
     });
     std::future::poll_fn(|context| {
-        // First who is to be woken, then whether there is a reason by now.
+        // Register the waker before the check, so that no stop request is lost in between.
         *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
         if let Some(reason) = stop.requested() {
             let error = ToolError::from(reason);

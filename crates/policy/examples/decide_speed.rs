@@ -1,5 +1,6 @@
-//! Prints how long a decision takes: the median for typical calls, for the worst lines that are accepted, and for a policy of
-//! 10,000 rules; at the end the three figures that are promised, beside their targets.
+//! Prints the time that a decision takes: the median for typical calls, for the worst accepted
+//! lines, and for a policy of 10,000 rules. At the end come the three promised figures, next to
+//! their targets.
 
 #![expect(clippy::print_stdout, reason = "the figures are this program's only result")]
 
@@ -66,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         print_row(&format!("hostile: {word}..."), one, two);
         seen.worst = seen.worst.max(one).max(two);
     }
-    // The longest lines that are read: each is as long as a line may be, or holds as many operators.
+    // The longest lines that are read: each has the maximum length, or the maximum number of operators.
     for word in [
         "a|",
         "a;",
@@ -99,14 +100,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The figures that are promised.
+/// The promised figures.
 #[derive(Default)]
 struct Seen {
-    /// The median of the slowest typical call.
+    /// Median of the slowest typical call.
     typical: Duration,
-    /// That of the slowest line that is accepted.
+    /// Median of the slowest accepted line.
     worst: Duration,
-    /// What 10,000 rules add to a typical call.
+    /// Time that 10,000 rules add to a typical call.
     rules: Duration,
 }
 
@@ -141,7 +142,8 @@ fn compile(profile: ProfileSource) -> Result<Policy, policy::PolicyError> {
     })
 }
 
-/// A mix of plain names, extensions, anchored paths and patterns that need a regular expression, and denied commands.
+/// Returns a mix of plain names, extensions, anchored paths and patterns that need a regular
+/// expression, and denied commands.
 fn many_rules() -> ProfileSource {
     let paths = (0..MANY / 2).map(|number| match number % 5 {
         0 => format!("secret-{number}.txt"),

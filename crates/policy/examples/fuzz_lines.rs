@@ -1,5 +1,6 @@
-//! Asks the command policy about lines made at random, for as many rounds as the first argument says, from the seed that the
-//! second one says. What breaks off, passes although it holds a denied command, or takes long is printed with its line.
+//! Asks the command policy about random lines. The first argument is the number of rounds, the
+//! second the seed. A line is printed if it panics, passes although it contains a denied command,
+//! or takes long.
 //!
 //! `cargo run --release -p policy --example fuzz_lines -- 1000000 7`
 
@@ -20,7 +21,7 @@ mod random_lines;
 
 use random_lines::{DENIED, Random, jumble, placed, respelled, unfinished};
 
-/// Longer than this is a finding: no accepted input may take more in a program built for release.
+/// Maximum time for a line: no accepted input may take more in a release build.
 const LONGEST: Duration =
     if cfg!(debug_assertions) { Duration::from_secs(10) } else { Duration::from_millis(100) };
 

@@ -1,7 +1,8 @@
-//! What a call on behalf of another caller may at most do: a scheduled task, a sub-agent, a plugin.
+//! Upper bounds for a call on behalf of another caller: a scheduled task, a sub-agent, a plugin.
 //!
-//! A ceiling is only ever met with another one, and nothing that it says can make an answer looser. Whoever makes a
-//! sub-caller gives it the meeting of its own ceiling and the wanted one, so that no chain of callers climbs.
+//! A ceiling is only ever met with another one, and no part of it can loosen an answer. The creator
+//! of a sub-caller gives it the meeting of its own ceiling and the wanted one. So no chain of
+//! callers gains rights.
 
 use std::sync::Arc;
 
@@ -11,21 +12,21 @@ use tool::{Access, Effect, Level};
 use crate::path::meet_roots;
 use crate::{Decision, Line, Mode, Origin, Part, Policy, Request, Rule, Verdict};
 
-/// What a caller may at most do. The default is no bound at all: what the policy of the runtime says is all that counts.
+/// Upper bound of what a caller may do. The default has no bound: only the policy of the runtime counts.
 #[derive(Debug, Clone)]
 pub struct Ceiling {
-    /// The highest level of a call.
+    /// Highest level of a call.
     pub level: Level,
-    /// The kinds of effects that a call may have.
+    /// Kinds of effects that a call may have.
     pub effects: EffectKinds,
-    /// The mode counts where it is stricter than that of the policy.
+    /// Mode, which counts if it is stricter than that of the policy.
     pub mode: Mode,
-    /// Whether a human may be asked. Where not, what would be asked about is denied.
+    /// True if a human may be asked. If false, calls that need a question are denied.
     pub may_ask: bool,
-    /// From when on nothing is allowed any more.
+    /// Time from which every call is denied.
     pub expires_at: Option<Timestamp>,
-    /// Policies that all have to agree, beside that of the runtime. Each must be compiled for the workspace of the runtime: with
-    /// one for another workspace nothing is allowed.
+    /// Policies that must all agree, in addition to that of the runtime. Each must be compiled for
+    /// the workspace of the runtime: with a policy for another workspace every call is denied.
     pub policies: Vec<Arc<Policy>>,
 }
 
@@ -38,11 +39,12 @@ pub enum EffectKind {
     Write,
     /// Removing files.
     Delete,
-    /// Running programs. In its cell a program can do to files what the other kinds allow, and needs to read.
+    /// Running programs. In its cell a program can do to files what the other kinds allow, and it
+    /// needs to read.
     Run,
-    /// Speaking to other machines.
+    /// Connecting to other machines.
     Connect,
-    /// Handing out secrets.
+    /// Using secrets.
     UseSecret,
     /// Changing databases.
     DatabaseWrite,
@@ -51,7 +53,7 @@ pub enum EffectKind {
 }
 
 impl EffectKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [EffectKind; 8] = [
         EffectKind::Read,
         EffectKind::Write,
@@ -63,7 +65,7 @@ impl EffectKind {
         EffectKind::ChangeHandfast,
     ];
 
-    /// The kind of an effect.
+    /// Returns the kind of an effect.
     pub fn of(effect: &Effect) -> Self {
         match effect {
             Effect::Read { .. } => EffectKind::Read,
@@ -77,7 +79,7 @@ impl EffectKind {
         }
     }
 
-    /// The kind's name, as that of the effect on the wire.
+    /// Returns the name of the kind, which is that of the effect on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             EffectKind::Read => "read",
@@ -110,28 +112,28 @@ impl EffectKind {
 pub struct EffectKinds(u8);
 
 impl EffectKinds {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: EffectKinds = EffectKinds(u8::MAX);
-    /// None.
+    /// The empty set.
     pub const NONE: EffectKinds = EffectKinds(0);
 
-    /// These kinds.
+    /// Creates a set of these kinds.
     pub fn of(kinds: &[EffectKind]) -> Self {
         Self(kinds.iter().fold(0, |bits, kind| bits | kind.bit()))
     }
 
-    /// Whether the kind is in the set.
+    /// Returns true if the kind is in the set.
     pub fn has(self, kind: EffectKind) -> bool {
         self.0 & kind.bit() != 0
     }
 
-    /// The kinds that are in both.
+    /// Returns the kinds that are in both sets.
     #[must_use]
     pub fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether files may be read, or written: whoever may write in a cell may remove there too.
+    /// Returns true if files may be read, or written. In a cell, a program that may write may also remove.
     fn allow(self, access: Access) -> bool {
         match access {
             Access::Read => self.has(EffectKind::Read),
@@ -154,7 +156,7 @@ impl Default for Ceiling {
 }
 
 impl Ceiling {
-    /// The same ceiling, where this policy has to agree too.
+    /// Returns the ceiling with one more policy that must agree.
     #[must_use]
     pub fn with_policy(mut self, policy: Arc<Policy>) -> Self {
         if !self.policies.iter().any(|known| Arc::ptr_eq(known, &policy)) {
@@ -163,7 +165,7 @@ impl Ceiling {
         self
     }
 
-    /// What both allow: never more than either.
+    /// Returns a ceiling that allows only what both allow.
     #[must_use]
     pub fn meet(&self, other: &Ceiling) -> Ceiling {
         let expires_at = match (self.expires_at, other.expires_at) {
@@ -181,29 +183,31 @@ impl Ceiling {
         other.policies.iter().cloned().fold(met, Ceiling::with_policy)
     }
 
-    /// Whether it bounds nothing.
+    /// Returns true if the ceiling bounds nothing.
     pub fn is_unbounded(&self) -> bool {
         *self == Ceiling::default()
     }
 
-    /// Whether it has rules about paths of its own, beside those of the runtime.
+    /// Returns true if the ceiling has its own policies, in addition to that of the runtime.
     pub fn has_policies(&self) -> bool {
         !self.policies.is_empty()
     }
 
-    /// What of it bounds the connections of programs: two callers for whom that is the same may share a way out.
+    /// Returns the part of the ceiling that bounds the connections of programs. Two callers with
+    /// equal parts may share an egress proxy.
     #[must_use]
     pub fn of_connections(&self) -> Ceiling {
         let kinds = EffectKinds::of(&[EffectKind::Connect, EffectKind::UseSecret]);
         Ceiling { effects: self.effects.both(kinds), policies: self.policies.clone(), ..Ceiling::default() }
     }
 
-    /// Whether nothing is allowed any more.
+    /// Returns true if the ceiling has expired, so that every call is denied.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// The first bound that a call oversteps by what it is, whatever the lists say.
+    /// Returns the first bound that a call exceeds by its level, its time or its effects, whatever
+    /// the lists allow.
     fn overstepped(&self, level: Level, parts: &[Part], background: bool) -> Option<(String, String)> {
         if level > self.level {
             let entry = format!("level {}", self.level);
@@ -251,26 +255,26 @@ fn verb(kind: EffectKind) -> &'static str {
     }
 }
 
-/// What a ceiling adds to a policy that stands under it.
+/// Bounds that a ceiling adds to a policy under it.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     pub(crate) ceiling: Ceiling,
-    /// The ceiling's own policies, each in the ceiling's mode.
+    /// Policies of the ceiling, each in the ceiling's mode if that is stricter.
     policies: Vec<Arc<Policy>>,
-    /// What denies a path because of the kinds of effects.
+    /// Rules that deny every path because of the kinds of effects.
     reads: Option<Rule>,
     writes: Option<Rule>,
 }
 
 impl Policy {
-    /// The policy as it stands for a caller under this ceiling: its decisions, its roots and what it says to a path are never
-    /// looser than without, or than under either part of a meeting.
+    /// Returns the policy for a caller under this ceiling. Its decisions, roots and path verdicts
+    /// are never looser than without the ceiling, or than under either part of a meeting.
     #[must_use]
     pub fn under(&self, ceiling: &Ceiling) -> Policy {
         let mut ceiling =
             self.bounds.as_ref().map_or_else(|| ceiling.clone(), |bounds| bounds.ceiling.meet(ceiling));
         if ceiling.policies.iter().any(|policy| policy.workspace != self.workspace) {
-            // Its rules would be about another folder.
+            // The rules of a policy for another workspace would be about another folder.
             ceiling.effects = EffectKinds::NONE;
         }
         let mut narrowed = self.clone();
@@ -313,13 +317,13 @@ impl Policy {
         narrowed
     }
 
-    /// Whether the cells of this policy may change anything that they show. A cell cannot tell writing from removing, so a caller
-    /// that may not do both changes nothing in one.
+    /// Returns true if the cells of this policy may change anything that they show. A cell cannot distinguish
+    /// writing from removing, so a caller needs both rights to change anything in a cell.
     pub fn cell_writes(&self) -> bool {
         self.cell_writes
     }
 
-    /// What the ceiling says to a decision of the policy itself: the strictest answer counts.
+    /// Combines the policy's own decision with those of the ceiling: the strictest counts.
     pub(crate) fn bounded(&self, own: Decision, request: &Request<'_>) -> Decision {
         let Some(bounds) = &self.bounds else { return own };
         let deny = |entry: &str, reason: String| Decision {
@@ -350,17 +354,17 @@ impl Policy {
         strictest
     }
 
-    /// Whether the ceiling has this kind of effect. Without one it has all.
+    /// Returns true if the ceiling allows this kind of effect. A policy without a ceiling allows all.
     pub(crate) fn bounds_allow(&self, kind: EffectKind) -> bool {
         self.bounds.as_ref().is_none_or(|bounds| bounds.ceiling.effects.has(kind))
     }
 
-    /// The policies of the ceiling, which all have to agree.
+    /// Returns the policies of the ceiling, which must all agree.
     pub(crate) fn bounding(&self) -> impl Iterator<Item = &Policy> {
         self.bounds.iter().flat_map(|bounds| bounds.policies.iter().map(Arc::as_ref))
     }
 
-    /// The rule by which the ceiling denies every path for this access.
+    /// Returns the rule by which the ceiling denies every path for this access.
     pub(crate) fn beyond(&self, access: Access) -> Option<&Rule> {
         let bounds = self.bounds.as_ref()?;
         match access {
@@ -370,5 +374,5 @@ impl Policy {
     }
 }
 
-/// The key that a decision names for a ceiling.
+/// Key that a decision names for a ceiling.
 const CEILING: &str = "ceiling";

@@ -1,4 +1,5 @@
-//! The decision: each part of a call is judged, then the first line of the list that applies to any part decides.
+//! The decision. Each part of a call is judged, and then the first line of the list that applies to
+//! any part decides.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,13 @@ use crate::{
 };
 
 impl Policy {
-    /// What the policy says to the call.
+    /// Decides a call.
     ///
-    /// The order of the parts does not matter to the verdict, and one more part never loosens it.
+    /// The order of the parts does not affect the verdict, and one more part never loosens it.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge_for(request, part)).collect();
-        // To ask a server with the login that the user made for the tool reads; whatever else is done with a secret does more.
+        // A request to a server with the login that the user made for the tool only reads. Any
+        // other use of a secret does more.
         let asks = |part: &Part| part.effect.only_reads() || part.effect.only_asks() || part.is_login;
         let only_asks = request.parts.iter().all(asks);
         let least = |part: &Part| if part.is_login && only_asks { Level::Safe } else { least_level(part) };
@@ -45,7 +47,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// That a connection only asks is believed of a call that its tool states to be safe, and of no other.
+    /// Judges a part of the call. A connection counts as only asking if its tool states that the
+    /// call is safe, and in no other case.
     fn judge_for(&self, request: &Request<'_>, part: &Part) -> Judgement {
         let mut judged = self.judge(part);
         if request.level != Level::Safe && matches!(part.effect, Effect::Connect { only_asks: true, .. }) {
@@ -55,7 +58,7 @@ impl Policy {
     }
 }
 
-/// The level below which a call with this part cannot be, whatever its tool states.
+/// Returns the lowest level that a call with this part can have, whatever its tool states.
 fn least_level(part: &Part) -> Level {
     match part.effect {
         Effect::Read { .. } | Effect::Connect { .. } => Level::Safe,
@@ -74,12 +77,12 @@ struct Call<'a> {
     request: &'a Request<'a>,
     judged: &'a [Judgement],
     level: Level,
-    /// Whether only a terminal may say yes; see [`Decision::terminal_only`].
+    /// True if only a terminal may approve the call; see [`Decision::terminal_only`].
     terminal_only: bool,
 }
 
 impl Call<'_> {
-    /// Line 1.
+    /// Applies line 1.
     fn denied(&self) -> Option<Decision> {
         if let Some(rule) = self.policy.denied_tools.find(self.request.tool) {
             let reason = format!("the tool {} is denied by {rule}", self.request.tool);
@@ -89,7 +92,7 @@ impl Call<'_> {
         self.by_part(Line::Denied, Verdict::Deny, |judged| judged.denied.as_ref())
     }
 
-    /// Line 2.
+    /// Applies line 2.
     fn dangerous(&self) -> Option<Decision> {
         let verdict = match self.policy.dangerous.0 {
             Dangerous::Deny => Verdict::Deny,
@@ -98,7 +101,7 @@ impl Call<'_> {
         self.by_part(Line::Dangerous, verdict, |judged| judged.dangerous.as_ref())
     }
 
-    /// Line 3.
+    /// Applies line 3.
     fn critical(&self) -> Option<Decision> {
         let named = |(part, _): &(&Part, &Judgement)| least_level(part) == Level::Critical;
         let part =
@@ -114,7 +117,7 @@ impl Call<'_> {
         })
     }
 
-    /// Line 4.
+    /// Applies line 4.
     fn ask_always(&self) -> Option<Decision> {
         (self.policy.mode.0 == Mode::AskAlways && !self.is_leased()).then(|| Decision {
             hint: Some("mode `smart_auto` asks only for what changes something".to_owned()),
@@ -122,7 +125,7 @@ impl Call<'_> {
         })
     }
 
-    /// Whether a human has said beforehand that such calls pass, which is what the fourth line would ask.
+    /// Returns true if a human has allowed these calls beforehand, so that line 4 need not ask.
     fn is_leased(&self) -> bool {
         let by_lease = |judged: &Judgement| {
             judged.allowed.as_ref().is_some_and(|cause| matches!(cause.rule.origin, Origin::Lease(_)))
@@ -130,18 +133,19 @@ impl Call<'_> {
         self.judged.iter().any(by_lease) && self.judged.iter().all(|judged| judged.allowed.is_some())
     }
 
-    /// Line 5.
+    /// Applies line 5.
     fn uncertain(&self) -> Option<Decision> {
         let denies = self.policy.denies_commands;
         self.by_part(Line::Uncertain, Verdict::Check, |judged| judged.uncertain.as_ref().filter(|_| denies))
     }
 
-    /// Line 6.
+    /// Applies line 6.
     fn unlisted(&self) -> Option<Decision> {
         self.by_part(Line::Unlisted, Verdict::Check, |judged| judged.unlisted.as_ref())
     }
 
-    /// Names every write that needs an approval in the question, whichever line asks: a yes covers what it names.
+    /// Adds every write that needs an approval to the question, whichever line asks: an approval
+    /// covers what the question names.
     fn naming_writes(&self, mut own: Decision, named: &NamedWrites) -> Decision {
         if own.verdict != Verdict::Check {
             return own;
@@ -168,7 +172,8 @@ impl Call<'_> {
         own
     }
 
-    /// What the dialect makes of a pass: it may ask about whatever does more than read, unless the user said that it passes.
+    /// Applies the dialect to a pass: it may ask about every call that does more than read, unless
+    /// the user's own lists allow the call.
     fn asked_by_dialect(&self, own: Decision) -> Decision {
         let reads = self.request.parts.iter().all(|part| part.effect.only_reads());
         let by_the_user = own.line == Line::Allowed && own.rule.origin != Origin::BuiltIn;
@@ -183,7 +188,7 @@ impl Call<'_> {
         self.decision(Line::Table, Verdict::Check, &cause, None)
     }
 
-    /// Line 7. A call without any part is left to the table: nothing is known about it but its level.
+    /// Applies line 7. A call without any part is left to the table, because only its level is known.
     fn allowed(&self) -> Option<Decision> {
         let first = self.judged.first()?;
         let all = self.judged.iter().all(|judged| judged.allowed.is_some());
@@ -195,9 +200,9 @@ impl Call<'_> {
         })
     }
 
-    /// Line 8.
+    /// Applies line 8.
     fn undoable(&self) -> Option<Decision> {
-        // That a ceiling takes the hosts away lets nothing pass that is asked about without it.
+        // A ceiling that removes the hosts must not let a call pass that is asked about without the ceiling.
         let lists_hosts = !self.policy.allowed_hosts.is_empty();
         let in_force = self.request.undoable_in_force && !self.request.background && !lists_hosts;
         let only_workspace =
@@ -209,7 +214,7 @@ impl Call<'_> {
         })
     }
 
-    /// Line 9.
+    /// Applies line 9.
     fn table(&self) -> Decision {
         let mode = self.policy.mode.0;
         let passes = match self.level {

@@ -1,3 +1,5 @@
+//! Input and output of a decision.
+
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
@@ -5,38 +7,42 @@ use tool::{Effect, Level};
 
 use crate::Rule;
 
-/// A call, as far as the policy looks at it.
+/// The properties of a call that the policy reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The tool's canonical name.
+    /// Canonical name of the tool.
     pub tool: &'a str,
-    /// The level that the tool states for this call.
+    /// Level that the tool states for this call.
     pub level: Level,
-    /// Everything the call would do. What makes the call more than `safe` must be among it: a part that is not named is not judged.
+    /// All effects of the call. Anything that makes the call more than `safe` must be included: an
+    /// effect that is not listed is not judged.
     pub parts: &'a [Part],
-    /// Whether every change this call can make to the workspace will be undoable: overlay and checkpoint are really in force.
+    /// True if every change of this call to the workspace can be undone: overlay and checkpoint are
+    /// really in force.
     pub undoable_in_force: bool,
-    /// Whether the command outlives the call, so that it changes the workspace directly.
+    /// True if the command outlives the call, so that it changes the workspace directly.
     pub background: bool,
 }
 
-/// One effect and, for one on a path, where that path really leads.
+/// One effect and, for an effect on a path, the target of the path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The effect as planned.
+    /// Effect as planned.
     #[serde(flatten)]
     pub effect: Effect,
-    /// The path behind all links, where it differs from the one in the effect. Both are judged, the stricter counts.
+    /// Target of the path after all links, if it differs from the path in the effect. Both are
+    /// judged, and the stricter verdict counts.
     #[serde(rename = "leads_to", skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub real: Option<PathBuf>,
-    /// Why what is written there would run by itself, where that was found by looking at the files and not by the name alone.
+    /// Reason why the written file would run automatically, if found by inspection of the files and
+    /// not by the name alone.
     #[serde(skip)]
     pub runs: Option<String>,
-    /// Why the statements are dangerous that a database client would read from a file. Of a command, found by looking at the
-    /// files that [`statement_files`](crate::statement_files) names.
+    /// Reason why the statements that a database client would read from a file are dangerous. Found by
+    /// inspection of the files that [`statement_files`](crate::statement_files) names for a command.
     #[serde(skip)]
     pub states: Option<String>,
-    /// Whether the effect uses a secret that is the login of the tool itself.
+    /// True if the effect uses a secret that is the login of the tool itself.
     #[serde(skip)]
     pub is_login: bool,
 }
@@ -52,52 +58,56 @@ impl From<Effect> for Part {
     }
 }
 
-/// What the policy says to a call, and why.
+/// The decision on a call, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// The answer.
     pub verdict: Verdict,
-    /// The line of the decision list that applied.
+    /// Line of the decision list that applied.
     pub line: Line,
-    /// The rule that decided.
+    /// Rule that decided.
     pub rule: Rule,
-    /// What happened, for people.
+    /// Explanation for people.
     pub reason: String,
-    /// How to change it; absent where the call passes.
+    /// Advice how to change the answer; absent if the call passes.
     pub hint: Option<String>,
-    /// The part that decided: an effect, or one command of a line; absent where the call as a whole did.
+    /// Part that decided: an effect, or one command of a line. Absent if the call as a whole decided.
     pub part: Option<String>,
-    /// The level that counted: the stated one, or a higher one where the effects call for it.
+    /// Level that counted: the stated one, or a higher one if the effects require it.
     pub level: Level,
-    /// Whether a yes counts only on a terminal and for this one call: for what is critical, looks dangerous, or writes a file that a
-    /// later program runs. It follows from the effects alone, whichever line decided.
+    /// True if an approval counts only on a terminal and only for this call. The calls concerned
+    /// are critical, look dangerous or write a file that a later program runs. The value depends on
+    /// the effects alone, whichever line decided.
     #[serde(skip)]
     pub terminal_only: bool,
-    /// What the call names to write and a human is asked about, so that a yes covers it once it is written.
+    /// Paths that the call names to write and that a human is asked about, so that an approval
+    /// covers them when they are written.
     #[serde(skip)]
     pub named: NamedWrites,
 }
 
-/// Paths that the commands of a call name to write, where writing them needs an approval. Absolute, as the line spells them.
+/// Paths that the commands of a call name to write, if writing them needs an approval. Absolute, as
+/// spelled in the line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedWrites {
     /// Files through which a later program would run code.
     pub run_later: Vec<PathBuf>,
     /// Paths that `allowed_write_paths` does not list.
     pub unlisted: Vec<PathBuf>,
-    /// Files whose content may go there. Some may not exist.
+    /// Files whose content may be written to these paths. Some may not exist.
     pub sources: Vec<PathBuf>,
-    /// Whether something may go there that the line does not name: the content of a revision, files that a pattern finds.
+    /// True if content may be written that the line does not name: the content of a revision, or
+    /// files that a pattern finds.
     pub unbound: bool,
 }
 
 impl NamedWrites {
-    /// Whether no path is named.
+    /// Returns true if no path is named.
     pub fn is_empty(&self) -> bool {
         self.run_later.is_empty() && self.unlisted.is_empty()
     }
 
-    /// Adds what another part of the call names.
+    /// Adds the paths that another part of the call names.
     pub(crate) fn extend(&mut self, other: Self) {
         let Self { run_later, unlisted, sources, unbound } = other;
         self.run_later.extend(run_later);
@@ -120,7 +130,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The answer's name on the wire.
+    /// Returns the name of the answer on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",
@@ -130,11 +140,11 @@ impl Verdict {
     }
 }
 
-/// The lines of the decision list, in their order: the first that applies decides.
+/// Lines of the decision list, in their order: the first that applies decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// 1: an effect is denied by a list.
+    /// 1: a list denies an effect.
     Denied,
     /// 2: a dangerous pattern.
     Dangerous,
@@ -155,7 +165,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// The line's number in the decision list, from 1.
+    /// Returns the number of the line in the decision list, from 1.
     pub fn number(self) -> u8 {
         match self {
             Line::Denied => 1,

@@ -1,71 +1,73 @@
+//! Errors of compiling a policy.
+
 use thiserror::Error;
 
 use crate::Rule;
 
-/// Why profiles cannot be compiled into a policy.
+/// The reason why profiles cannot be compiled into a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PolicyError {
     /// The chosen profile is not defined by any file that counts.
     #[error("no profile `{name}` is defined; there are: {defined}{}", did_you_mean(near.as_deref()))]
     UnknownProfile {
-        /// The chosen name.
+        /// Chosen name.
         name: String,
-        /// The names that could be chosen.
+        /// Names of the defined profiles.
         defined: String,
-        /// The one of them that was most likely meant.
+        /// Defined name that was most likely meant.
         near: Option<String>,
     },
-    /// A profile inherits from one that is not defined.
+    /// A profile inherits from an undefined one.
     #[error("profile `{profile}`: `inherit` names `{parent}`, which is not defined ({origin})")]
     UnknownParent {
-        /// The profile that inherits.
+        /// Profile that inherits.
         profile: String,
-        /// What it names.
+        /// Name of the undefined parent.
         parent: String,
-        /// The file that says so.
+        /// File that names the parent.
         origin: String,
     },
-    /// A profile inherits from itself, perhaps through others.
+    /// A profile inherits from itself, possibly through others.
     #[error("profile `{profile}`: `inherit` leads back to it: {chain} ({origin})")]
     InheritCycle {
-        /// The profile where the circle closes.
+        /// Profile at which the cycle closes.
         profile: String,
-        /// The names along the circle.
+        /// Names along the cycle.
         chain: String,
-        /// The file that closes it.
+        /// File that closes the cycle.
         origin: String,
     },
-    /// An entry of a list cannot be understood.
+    /// An entry of a list is malformed.
     #[error("profile `{profile}`: `{key}`: {entry:?}: {problem} ({origin})")]
     Entry {
-        /// The profile.
+        /// Name of the profile.
         profile: String,
-        /// The list.
+        /// Key of the list.
         key: &'static str,
-        /// The entry as it is written.
+        /// Entry as written.
         entry: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
-        /// The file it is in.
+        /// File that contains the entry.
         origin: String,
     },
     /// The patterns of a list are too large together.
     #[error("profile `{profile}`: `{key}`: the patterns cannot be compiled")]
     List {
-        /// The profile.
+        /// Name of the profile.
         profile: String,
-        /// The list.
+        /// Key of the list.
         key: &'static str,
-        /// What the pattern compiler says.
+        /// Error of the pattern compiler.
         #[source]
         source: globset::Error,
     },
-    /// The workspace or the home folder is no absolute path.
+    /// The workspace or the home folder is not an absolute path.
     #[error("the {what} is not an absolute, normal path: {path}")]
     NotAbsolute {
-        /// Which one.
+        /// Name of the folder that is at fault.
         what: &'static str,
-        /// The path.
+        /// Path that was given.
         path: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The examples that rules carry: each rule is tried by itself on what it must and must not match.
+//! Examples of rules: each rule is tried alone on texts that it must and must not match.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,21 @@ use crate::{
     Rule, Setup, Source, Trust,
 };
 
-/// One example of one rule, tried.
+/// Result of one example of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// The rule that carries it.
+    /// Rule that contains the example.
     pub rule: Rule,
-    /// The example.
+    /// Text of the example.
     pub example: String,
-    /// Whether the rule must match it.
+    /// True if the rule must match the example.
     pub must_match: bool,
-    /// Whether the rule does.
+    /// True if the rule matches the example.
     pub matches: bool,
 }
 
 impl Example {
-    /// Whether it is as it must be.
+    /// Returns true if the result is as required.
     pub fn holds(&self) -> bool {
         self.must_match == self.matches
     }
@@ -36,7 +36,7 @@ impl Example {
 /// Tries all examples of all profiles of all files.
 ///
 /// # Errors
-/// A rule that cannot be read, or an example that is no path, host or name at all.
+/// Returns an error for a rule that cannot be read, or for an example that is not a path, host or name.
 pub fn examples(setup: &Setup<'_>) -> Result<Vec<Example>, PolicyError> {
     let mut tried = Vec::new();
     for source in setup.sources {
@@ -53,7 +53,7 @@ pub fn examples(setup: &Setup<'_>) -> Result<Vec<Example>, PolicyError> {
     Ok(tried)
 }
 
-/// The first example that is not as it must be, as an error.
+/// Returns the first failed example as an error.
 pub(crate) fn require_examples(setup: &Setup<'_>) -> Result<(), PolicyError> {
     let failed = examples(setup)?.into_iter().find(|example| !example.holds());
     failed.map_or(Ok(()), |Example { rule, example, must_match, .. }| {
@@ -92,7 +92,7 @@ struct Alone {
 
 fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> {
     let Tried { rule, list, ignore_case, .. } = *one;
-    // What an entry takes back is what it would match without its `!`.
+    // An entry with `!` takes back the paths that it would match without the `!`.
     let text = match list {
         List::AllowedReadPaths
         | List::AllowedWritePaths
@@ -109,7 +109,7 @@ fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> 
     };
     *list.of_mut(&mut profile) = entries;
     let profiles = Profiles::from([(rule.profile.to_string(), profile)]);
-    // As if it were the user's: whether its file counts is another question.
+    // The rule is tried as one of the user's, because the trust of its file does not matter here.
     let origin = match &rule.origin {
         Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {
             Origin::User(place.clone())
@@ -121,12 +121,12 @@ fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> 
         profile: &rule.profile,
         mode: None,
         protected: &[],
-        // An example must say the same on every machine, whatever is installed there.
+        // An example must give the same result on every machine, whatever programs are installed there.
         programs: Programs::Presumed,
         ..setup.clone()
     })
     .map_err(|error| match error {
-        // With the line, which the policy of one rule does not know.
+        // Add the line number, which the policy of one rule does not know.
         PolicyError::Entry { problem, .. } => PolicyError::of_entry(rule, problem),
         other => other,
     })
@@ -159,7 +159,8 @@ impl Alone {
         }
     }
 
-    /// Whether the rule lets the line pass: one of its commands begins so, and all of it is listed or only reads.
+    /// Returns true if the rule allows the line: the rule matches one of its commands, and the
+    /// whole line is listed or only reads.
     fn allows_command(&self, line: &str, workspace: &Path) -> bool {
         let command = CommandLine::Shell(line.to_owned());
         let judged = self.policy.judge(&Part::from(Effect::Run { command, directory: workspace.to_owned() }));
@@ -174,7 +175,8 @@ impl Alone {
     }
 }
 
-/// A path as a rule would be written: relative to the workspace, or with the home folder; a folder with a slash at its end.
+/// Tries a path spelled as in a rule: relative to the workspace, or with the home folder. A folder
+/// ends in a slash.
 fn matches_path(rules: &PathRules, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
     let path = match example.strip_prefix("~/").or_else(|| example.strip_prefix("$HOME/")) {
         Some(rest) => setup.home.ok_or("the home folder is not known")?.join(rest),

@@ -1,4 +1,4 @@
-//! Rules that can never decide anything: what is written but has no effect is a mistake of whoever wrote it.
+//! Search for rules that can never decide anything. A rule without effect is a mistake of its author.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,12 +7,12 @@ use crate::command::{has_table, is_guarded};
 use crate::path::outermost;
 use crate::{Kind, List, Origin, Policy, PolicyError, Rule, Setup, Undoable};
 
-/// A rule that can never decide anything, and why.
+/// A rule that can never decide anything, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The rule.
+    /// The rule without effect.
     pub rule: Rule,
-    /// Why, and what to do.
+    /// Reason, and advice what to do.
     pub problem: String,
 }
 
@@ -24,7 +24,8 @@ impl fmt::Display for Finding {
 }
 
 impl Policy {
-    /// The rules of this policy's profile that can never decide anything, as they stand in the files.
+    /// Returns the rules of this policy's profile that can never decide anything, with their places
+    /// in the files.
     pub fn findings(&self, setup: &Setup<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         for source in setup.sources {
@@ -106,7 +107,7 @@ impl Policy {
     }
 }
 
-/// Why a path entry has no effect beside the others of its list.
+/// Returns the reason why a path entry has no effect next to the others of its list.
 fn of_path(rules: &[Rule], position: usize) -> Option<String> {
     let entry = &rules.get(position)?.entry;
     let (before, after) = rules.split_at_checked(position)?;
@@ -125,10 +126,11 @@ fn of_path(rules: &[Rule], position: usize) -> Option<String> {
     }
 }
 
-/// The findings of every profile that a file writes; those of the chosen one are what [`Policy::findings`] says.
+/// Returns the findings of every profile in the files. Those of the chosen profile equal
+/// [`Policy::findings`].
 ///
 /// # Errors
-/// Where a profile cannot be compiled.
+/// Returns an error if a profile cannot be compiled.
 pub fn findings(setup: &Setup<'_>) -> Result<Vec<Finding>, PolicyError> {
     let mut names: Vec<&String> = setup.sources.iter().flat_map(|source| source.profiles.keys()).collect();
     names.sort();
@@ -137,7 +139,7 @@ pub fn findings(setup: &Setup<'_>) -> Result<Vec<Finding>, PolicyError> {
     for name in names {
         match Policy::compile(&Setup { profile: name, ..setup.clone() }) {
             Ok(policy) => all.extend(policy.findings(setup)),
-            // A profile that only an untrusted file writes cannot be chosen.
+            // A profile that only an untrusted file defines cannot be chosen.
             Err(PolicyError::UnknownProfile { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,27 +1,28 @@
-//! Host rules: `example.com`, `*.example.com` (every host below it), `*`, each perhaps with `:port`.
+//! Host rules: `example.com`, `*.example.com` (every host below it), `*`, each optionally with `:port`.
 //!
-//! No name is looked up; the address that a name leads to is for the egress proxy to judge.
+//! This module resolves no name. The egress proxy judges the address that a name leads to.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::Rule;
 
-/// The longest host name that DNS takes (RFC 1035, section 2.3.4), without its final dot.
+/// Maximum length of a host name in DNS (RFC 1035, section 2.3.4), without its final dot.
 const LONGEST_HOST: usize = 253;
 
-/// What the lists say to an address that a host leads to.
+/// Verdict of the lists on an address that a host leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressVerdict {
-    /// `deny_hosts` names it.
+    /// `deny_hosts` names the address.
     Denied,
-    /// `allowed_hosts` names it, itself and not by a wildcard; or it is this machine, and the list names the name that means it.
+    /// `allowed_hosts` names the address literally, not by a wildcard. Also used if the address is
+    /// this machine and the list contains the name that means it.
     Named,
-    /// Neither.
+    /// The address is neither denied nor named.
     Unnamed,
 }
 
-/// The entries of one or more lists, by their normal form.
+/// Entries of one or more lists, by their normal form.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostRules {
     rules: HashMap<String, Rule>,
@@ -31,7 +32,7 @@ impl HostRules {
     /// Adds an entry.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a description of the problem if the entry is malformed.
     pub(crate) fn add(&mut self, rule: Rule) -> Result<(), String> {
         if let Some(host) = bare_host(&rule.entry) {
             return Err(format!("a host is expected here; did you mean `{host}`?"));
@@ -50,7 +51,7 @@ impl HostRules {
         Ok(())
     }
 
-    /// The rule that names the host, which is in normal form.
+    /// Returns the rule that names the host, which is in normal form.
     pub(crate) fn find(&self, host: &str, port: Option<u16>) -> Option<&Rule> {
         spellings(host).find_map(|name| {
             let with_port = port.and_then(|port| self.rules.get(&format!("{name} {port}")));
@@ -58,29 +59,29 @@ impl HostRules {
         })
     }
 
-    /// The rule that names exactly this host and no other, which is in normal form.
+    /// Returns the rule that names exactly this host and no other. The host is in normal form.
     pub(crate) fn naming(&self, host: &str, port: u16) -> Option<&Rule> {
         self.rules.get(&format!("{host} {port}")).or_else(|| self.rules.get(host))
     }
 
-    /// Whether a rule names the host of an example, `HOST` or `HOST:PORT`.
+    /// Returns true if a rule names the host of an example, `HOST` or `HOST:PORT`.
     ///
     /// # Errors
-    /// Where it is no host.
+    /// Returns an error if the example is not a host.
     pub(crate) fn matches(&self, example: &str) -> Result<bool, String> {
         let (host, port) = split_port(example)?;
         let host = normal_host(host).ok_or("it is no host name and no address")?;
         Ok(self.find(&host, port).is_some())
     }
 
-    /// The rule that names every host that this entry, which was accepted, names.
+    /// Returns the rule that names every host that this entry names. The entry is well-formed.
     pub(crate) fn covers(&self, entry: &str) -> Option<&Rule> {
         let (host, port) = split_port(entry).ok()?;
         if host == "*" {
             return self.rules.get("*");
         }
         match host.strip_prefix("*.") {
-            // Below a wildcard there is a host that only a wildcard as wide names.
+            // Some host below a wildcard is named only by a wildcard of the same width.
             Some(parent) => self
                 .find(&format!("any.{}", normal_host(parent)?), port)
                 .filter(|rule| rule.entry.starts_with('*')),
@@ -88,7 +89,7 @@ impl HostRules {
         }
     }
 
-    /// Every rule that names the host, which is in normal form, at some port or at all.
+    /// Returns every rule that names the host, at any port. The host is in normal form.
     pub(crate) fn rules_for(&self, host: &str) -> impl Iterator<Item = &Rule> {
         let spelled: Vec<String> = spellings(host).collect();
         let about = move |key: &str| {
@@ -98,19 +99,19 @@ impl HostRules {
         self.rules.iter().filter(move |(key, _)| about(key)).map(|(_, rule)| rule)
     }
 
-    /// The ports that rules name, in order, each once.
+    /// Returns the ports that rules name, in order, each once.
     pub(crate) fn ports(&self) -> Vec<u16> {
         let named = self.rules.keys().filter_map(|key| key.split_once(' ')?.1.parse().ok());
         named.collect::<BTreeSet<u16>>().into_iter().collect()
     }
 
-    /// Whether no host is named.
+    /// Returns true if no host is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 }
 
-/// What an entry without a port may say to name the host, the closest first.
+/// Returns the spellings of entries without a port that name the host, the closest first.
 fn spellings(host: &str) -> impl Iterator<Item = String> {
     let parents = host.match_indices('.').filter_map(|(dot, _)| host.get(dot + 1..));
     let is_name = host.parse::<IpAddr>().is_err();
@@ -119,9 +120,12 @@ fn spellings(host: &str) -> impl Iterator<Item = String> {
         .chain(std::iter::once("*".to_owned()))
 }
 
-/// The host in the one form in which it is compared: lower case, no final dot, addresses as `std` prints them, and an IPv4
-/// address in an IPv6 one as IPv4. None for what is no host, such as a name with a control character, a percent sign or user
-/// information, and for numbers that a resolver would read as an address (`127.1`, `0x7f000001`).
+/// Returns the normal form of a host for comparison: lower case, without a final dot, addresses as
+/// `std` prints them, and an IPv4 address in an IPv6 one as IPv4.
+///
+/// Returns `None` for text that is not a host, for example a name with a control character, a
+/// percent sign or user information. Numbers that a resolver would read as an address (`127.1`,
+/// `0x7f000001`) are refused too.
 pub(crate) fn normal_host(host: &str) -> Option<String> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<Ipv6Addr>() {
@@ -140,11 +144,11 @@ pub(crate) fn normal_host(host: &str) -> Option<String> {
     (name.len() <= LONGEST_HOST && !numeric && name.split('.').all(is_label)).then_some(name)
 }
 
-/// What to write where an entry names no host.
+/// Hint for an entry that names no host.
 const NO_HOST: &str = "no host name or address; write it as `example.com`, `*.example.com` for all below it, or `example.com:8443`";
 
-/// The host of an address of a page, of a name with a path or a user, or of a wildcard without its sign; none where an entry is
-/// spelled as hosts are.
+/// Returns the host of a URL, of a name with a path or a user, or of a wildcard without its sign.
+/// Returns `None` for an entry that is spelled as hosts are.
 fn bare_host(entry: &str) -> Option<String> {
     let rest = entry.split_once("://").map_or(entry, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

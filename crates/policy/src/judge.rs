@@ -1,4 +1,4 @@
-//! One part of a call: what each line of the decision list has to say to it.
+//! Judgement of one part of a call by each line of the decision list.
 
 use std::path::Path;
 
@@ -10,38 +10,38 @@ use crate::path::{Spot, fold_path};
 use crate::suggest::Missing;
 use crate::{BUILT_IN_DENIED_READS, List, NamedWrites, Origin, Part, PathVerdict, Policy, Rule};
 
-/// What the lines have to say to one part. A line that does not apply has no cause.
+/// Judgement of the lines on one part. A line that does not apply has no cause.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Judgement {
-    /// The part, for people.
+    /// The part, as text for people.
     pub(crate) part: String,
-    /// Line 1.
+    /// Cause of line 1.
     pub(crate) denied: Option<Cause>,
-    /// Line 2.
+    /// Cause of line 2.
     pub(crate) dangerous: Option<Cause>,
-    /// Line 5, where the profile names `deny_exec_command`.
+    /// Cause of line 5, if the profile names `deny_exec_command`.
     pub(crate) uncertain: Option<Cause>,
-    /// Line 6.
+    /// Cause of line 6.
     pub(crate) unlisted: Option<Cause>,
-    /// Why a later program would run code through it, whatever else line 6 says.
+    /// Cause if a later program would run code through the part, regardless of other causes of line 6.
     pub(crate) runs_later: Option<Cause>,
-    /// The paths that line 6 is about, where they are written.
+    /// Paths that line 6 is about, if they are written.
     pub(crate) named: NamedWrites,
-    /// Line 7.
+    /// Cause of line 7.
     pub(crate) allowed: Option<Cause>,
-    /// Line 8.
+    /// True if line 8 may apply to the part.
     pub(crate) changes_only_the_workspace: bool,
-    /// What would make line 7 apply.
+    /// Advice how to make line 7 apply.
     pub(crate) not_allowed: Option<String>,
-    /// The command of a line because of which line 7 does not apply, where it is one of several words.
+    /// Command that prevents line 7, if the part is a line of several commands.
     pub(crate) not_allowed_at: Option<String>,
-    /// What lists would have to name so that lines 6 and 7 let it pass, as far as it is known.
+    /// Entries that lists would need so that lines 6 and 7 let the part pass, as far as they are known.
     pub(crate) missing: Vec<Missing>,
-    /// Whether the part is a mere read of a path, the least telling one.
+    /// True if the part is a mere read of a path, which is the least informative kind.
     pub(crate) only_reads_a_path: bool,
 }
 
-/// Why a line applies.
+/// The reason why a line applies.
 #[derive(Debug, Clone)]
 pub(crate) struct Cause {
     pub(crate) rule: Rule,
@@ -94,7 +94,7 @@ impl Policy {
             }
             Effect::ChangeHandfast { what } => {
                 let denied = self.denied_changes.find(what);
-                // No list lets it pass: calls of its level are always asked about.
+                // No list lets this part pass: calls of its level are always asked about.
                 self.judge_name(format!("change {what}"), &format!("a change of {what}"), denied, None, None)
             }
         }
@@ -187,7 +187,8 @@ impl Policy {
             for path in std::iter::once(path).chain(real) {
                 if let Some(cause) = self.runs_later(path) {
                     judgement.named.run_later.push(path.to_owned());
-                    // Also where the path is listed: an entry that lists a folder was not written with this in mind.
+                    // This applies to a listed path too: an entry that lists a folder was not
+                    // written with this in mind.
                     judgement.runs_later.get_or_insert_with(|| cause.clone());
                     judgement.unlisted.get_or_insert(cause);
                     judgement.changes_only_the_workspace = false;
@@ -197,7 +198,8 @@ impl Policy {
         judgement
     }
 
-    /// Why writing the path is asked about by itself: a later program would run code through it.
+    /// Returns the cause why writing the path is always asked about: a later program would run code
+    /// through it.
     pub(crate) fn runs_later(&self, path: &Path) -> Option<Cause> {
         if let Some(rule) = self.listed_auto_run().rule_at(&self.spot(path), false) {
             return Some(Cause { rule: rule.clone(), ..self.runs_by_itself(path, "the profile lists it") });
@@ -224,8 +226,8 @@ impl Policy {
         }
     }
 
-    /// A rule against removing or moving the path: what must not be read must not be carried elsewhere either, and what is
-    /// protected or denied below a folder must not go with it.
+    /// Returns a rule against removing or moving the path. A file that must not be read must not be moved
+    /// away either. A folder with a protected or denied path below it must not be moved or removed.
     fn removal_denied(&self, path: &Path) -> Option<&Rule> {
         let spot = Spot::of(path, &self.workspace);
         let folded = fold_path(path);
@@ -238,18 +240,18 @@ impl Policy {
             .or_else(|| self.writes.denied_below(path))
     }
 
-    /// Whether the dialect itself has the rule.
+    /// Returns true if the rule comes from the dialect.
     fn is_of_dialect(&self, rule: &Rule) -> bool {
         rule.origin == Origin::BuiltIn && self.dialect.denied_paths.contains(&rule.entry.as_str())
     }
 
-    /// Why a rule denies a path, in the words of the dialect where those exist.
+    /// Returns the reason why a rule denies a path, in the words of the dialect if it has any.
     pub(crate) fn why_denied(&self, rule: &Rule, usual: impl FnOnce() -> String) -> String {
         let of_dialect = self.dialect.denied_reason.filter(|_| self.is_of_dialect(rule));
         of_dialect.map_or_else(usual, str::to_owned)
     }
 
-    /// What to do about a rule that denies.
+    /// Returns advice about a rule that denies.
     pub(crate) fn how_to_change(&self, rule: &Rule) -> String {
         match self.dialect.denied_hint.filter(|_| self.is_of_dialect(rule)) {
             Some(hint) => hint.to_owned(),
@@ -284,7 +286,7 @@ impl Policy {
         judgement
     }
 
-    /// Asking a listed host for what it has is a read, as of a listed path.
+    /// Allows a request that only asks a listed host for data: it is a read, as of a listed path.
     fn listed_reading(&self, judged: Judgement, host: &str, port: u16) -> Judgement {
         let rule = normal_host(host).and_then(|host| self.allowed_hosts.find(&host, Some(port)));
         let Some(rule) = rule.filter(|_| judged.denied.is_none()) else { return judged };
@@ -292,7 +294,7 @@ impl Policy {
         Judgement { allowed: Some(Cause { rule: rule.clone(), reason, hint: None }), ..judged }
     }
 
-    /// A secret goes to a host, so that both must be allowed.
+    /// Judges the use of a secret. A secret goes to a host, so both must be allowed.
     fn judge_secret(&self, name: &str, host: &str) -> Judgement {
         let judged = self.judge_host(format!("use secret {name} at {host}"), host, None);
         let host = normal_host(host);
@@ -311,7 +313,7 @@ impl Policy {
         }
     }
 
-    /// Why a statement is dangerous: it drops a database, or empties a table.
+    /// Returns the cause if a statement is dangerous: it drops a database, or empties a table.
     fn dangerous_statement(&self, statement: &str) -> Option<Cause> {
         let words = || statement.split_whitespace().map(str::to_ascii_lowercase);
         let begins = |pattern: &[&str]| words().take(pattern.len()).eq(pattern.iter().copied());
@@ -327,7 +329,7 @@ impl Policy {
         )
     }
 
-    /// What is said of a dangerous pattern.
+    /// Builds the cause for a dangerous pattern.
     pub(crate) fn dangerous_cause(&self, found: &str, hint: &str) -> Cause {
         let (setting, origin) = &self.dangerous;
         Cause {
@@ -337,7 +339,7 @@ impl Policy {
         }
     }
 
-    /// What is known by a name, as the lists about it say.
+    /// Judges an object that is known by a name, by the lists about it.
     fn judge_name(
         &self,
         part: String,
@@ -369,17 +371,19 @@ impl Policy {
         judgement
     }
 
-    /// How to list something that is no path.
+    /// Returns advice how to list an object that is not a path.
     pub(crate) fn add_entry(&self, key: &str, entry: &str) -> String {
         format!("add {entry:?} to `{key}` of profile `{}`", self.profile)
     }
 
-    /// Whether the cell shows the path as a part of a root, even where the root lies below a system folder such as `/tmp`.
+    /// Returns true if the cell shows the path as part of a root, even if the root lies below a
+    /// system folder such as `/tmp`.
     pub(crate) fn in_a_root(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(&root.path))
     }
 
-    /// How to list a path. A list that is named no longer stands for the workspace, which is easily overlooked.
+    /// Returns advice how to list a path. A list with entries no longer stands for the workspace,
+    /// which is easily overlooked.
     pub(crate) fn add_path(&self, access: Access) -> String {
         let rules = match access {
             Access::Read => &self.reads,
@@ -389,7 +393,7 @@ impl Policy {
         format!("list it in `{}` of profile `{}`{beside}", allow_key(access), self.profile)
     }
 
-    /// The rule that is named where no entry of a list is the cause.
+    /// Returns the rule that is named if no entry of a list is the cause.
     pub(crate) fn no_entry(&self, key: &'static str) -> Rule {
         self.setting(key, "(no entry)", Origin::BuiltIn)
     }
@@ -399,14 +403,14 @@ impl Policy {
     }
 }
 
-/// The key that a decision names for a file through which a later program would run code.
+/// Key that a decision names for a file through which a later program would run code.
 pub(crate) const AUTO_RUN: &str = "auto_run";
 
-/// Folders that every cell shows, read-only or its own (design: what counts as readable for commands).
+/// Folders that every cell shows, read-only or as its own (design: what counts as readable for commands).
 const SYSTEM_FOLDERS: [&str; 12] =
     ["/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/sbin", "/tmp", "/usr"];
 
-/// Whether the path lies in what every cell shows, and is not a way from there to elsewhere.
+/// Returns true if every cell shows the path, and the path does not lead from there to elsewhere.
 pub(crate) fn is_system_path(path: &Path) -> bool {
     let mut below = path.components().skip(2);
     let leads_elsewhere = (path.starts_with("/proc")

@@ -1,4 +1,5 @@
-//! A command, as one part of a call: what its line runs, step by step, and what the lists say to each.
+//! Judgement of a command as one part of a call: the steps of its line, and the verdict of the
+//! lists on each.
 
 use std::path::{Path, PathBuf};
 
@@ -14,27 +15,27 @@ use crate::spell::resolve;
 use crate::suggest::Missing;
 use crate::{NamedWrites, Origin, PathVerdict, Policy};
 
-/// The key of the rule by which a line passes that only reads.
+/// Key of the rule by which a line that only reads passes.
 pub const READ_ONLY_COMMANDS: &str = "read_only_commands";
 
-/// What the commands of a line come to for line 7.
+/// Result of the commands of a line for line 7.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     allowed: Option<Cause>,
-    /// Why the line as a whole does not pass by itself.
+    /// Reason why the line as a whole does not pass by line 7.
     not_allowed: Option<String>,
-    /// How many lines within lines are being looked at.
+    /// Current depth of lines within lines.
     depth: usize,
-    /// Where the line starts, which decides what programs of the project its cell finds.
+    /// Directory in which the line starts. It decides which programs of the project the cell finds.
     directory: PathBuf,
-    /// The command that is being looked at.
+    /// Command that is being judged.
     at: String,
-    /// The one because of which the line does not pass by itself.
+    /// Command that prevents the line from passing by line 7.
     refused_at: Option<String>,
 }
 
 impl Stages {
-    /// Notes that the line does more than read: this lets it pass, and not that it only reads.
+    /// Records that the line does more than read, so that `cause` lets it pass.
     pub(crate) fn acts(&mut self, cause: Cause) {
         self.allowed = Some(cause);
     }
@@ -47,21 +48,21 @@ impl Stages {
     }
 }
 
-/// The directories that a command may run in: more than one behind a `cd` that may have failed.
+/// Directories that a command may run in: more than one after a `cd` that may have failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Directories {
     pub(crate) paths: Vec<PathBuf>,
-    /// Whether a name was entered, so that `..` may not lead back.
+    /// True if a name was entered, so that `..` may not lead back.
     pub(crate) through_a_name: bool,
 }
 
-/// More possible directories are not followed.
+/// Maximum number of possible directories that are followed.
 const MOST_DIRECTORIES: usize = 8;
 
-/// Why a program of the project is no reader, whatever its name is.
+/// Reason why a program of the project does not count as a reader, whatever its name is.
 const OF_PROJECT: &str = "it is a program of the project, which calls can write";
 
-/// Lines within lines (`sh -c`) are looked at this deep.
+/// Maximum depth to which lines within lines (`sh -c`) are judged.
 const DEEPEST_LINE: usize = 3;
 
 impl Policy {
@@ -127,7 +128,8 @@ impl Policy {
         judgement
     }
 
-    /// A command may start anywhere in a root, listed by itself or not: what it opens is judged apart.
+    /// Judges the directory of a command. A command may start anywhere in a root, even in an
+    /// unlisted folder: the files that it opens are judged separately.
     fn judge_directory(&self, directory: &Path, real: Option<&Path>, judgement: &mut Judgement) {
         for directory in std::iter::once(directory).chain(real) {
             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Read, directory) {
@@ -146,7 +148,8 @@ impl Policy {
         }
     }
 
-    /// Line 7 for each command, and lines 1 and 6 for the paths that it names. Gives the directories that may come after.
+    /// Applies line 7 to each command, and lines 1 and 6 to the paths that it names. Returns the
+    /// directories that are possible afterwards.
     // BOUNDED: by the depth of a parsed line.
     fn walk(
         &self,
@@ -155,7 +158,7 @@ impl Policy {
         stages: &mut Stages,
         judgement: &mut Judgement,
     ) -> Directories {
-        // Where a `cd` before `&&` failed, what follows the list runs where the list began.
+        // If a `cd` before `&&` failed, the commands after the list run where the list began.
         let mut skipped: Option<Directories> = None;
         for (at, step) in steps.iter().enumerate() {
             if matches!(step.joint, Joint::Then | Joint::Or)
@@ -215,7 +218,7 @@ impl Policy {
         }
     }
 
-    /// A command, or the one that it gives what it reads (`fed`).
+    /// Judges a command, or the command to which it passes its input (`fed`).
     fn judge_simple(
         &self,
         command: &Command,
@@ -230,7 +233,7 @@ impl Policy {
         stages.at = command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         self.judge_redirects(&command.redirects, directories, stages, judgement);
         let bare = unwrap(&command.words);
-        // The shell has `time` itself, at the beginning alone.
+        // The shell implements `time` itself, at the beginning only.
         for (at, wrapper) in bare.wrappers.iter().enumerate() {
             if (at > 0 || *wrapper != "time")
                 && let Err(why) = self.resolve_program(wrapper)
@@ -239,7 +242,7 @@ impl Policy {
             }
         }
         for Assignment { name, value } in command.assignments.iter().chain(&bare.assignments) {
-            // Without a program a variable of a script is set, which programs do not see.
+            // Without a program, a variable of the script is set, which programs do not see.
             let of_the_script = command.words.is_empty() && is_of_the_script(name);
             let divides_what_is_read =
                 name == "IFS" && bare.words.first().is_some_and(|word| word.text == "read");
@@ -277,7 +280,7 @@ impl Policy {
         self.judge_program(fed.unwrap_or(bare.words), directories, stages, judgement);
     }
 
-    /// A program with its arguments, wrappers taken off.
+    /// Judges a program with its arguments, without wrappers.
     fn judge_program(
         &self,
         words: &[Word],
@@ -287,14 +290,14 @@ impl Policy {
     ) {
         let Some((named, arguments)) = words.split_first() else { return };
         let mut resolved = self.resolve_program(&named.text);
-        // A list may name a program of the project; that a call cannot have written it is what nobody says.
+        // A list may name a program of the project, but then a call may have written the program.
         let of_project =
             resolved.is_err() && self.programs.is_of_project(&named.text, &stages.directory, &self.workspace);
         if of_project {
             resolved = Ok(&named.text);
         }
         let program = resolved.unwrap_or(base_name(&named.text));
-        // The tables know programs by their bare names, and by the path under which the search path finds them.
+        // The tables know programs by their bare names, and by the path that the search path gives.
         let renamed: Vec<Word> =
             std::iter::once(Word::literal(program)).chain(arguments.iter().cloned()).collect();
         let reads = if of_project { Err(OF_PROJECT) } else { known_form(&renamed, Class::Reads) };
@@ -304,14 +307,14 @@ impl Policy {
             .allowed_by(words)
             .or_else(|| resolved.is_ok().then(|| self.commands.allowed_by(&renamed)).flatten());
         if reads.is_err() {
-            // Which words of it are paths is not known: only a denial counts.
+            // The paths among the words are unknown, so only a denial counts.
             for path in possible_paths(words) {
                 for directory in &directories.paths {
                     self.judge_named(&resolve(directory, path).path, judgement);
                 }
             }
         }
-        // A program that an entry names by its path is that program, wherever it lies.
+        // An entry that names a program by its path means that program, wherever it lies.
         let by_path = listed.is_some() && named.text.contains('/');
         let shown = || words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         if let (Err(why), false) = (resolved, by_path) {
@@ -325,7 +328,8 @@ impl Policy {
             (Ok(mut form), listed) if !by_path => {
                 if program == "git" {
                     self.require_root(directories, stages);
-                    // Whoever lists git lets it read the work tree: `git add -A` passes, and so does `git status`.
+                    // A user who lists git lets it read the work tree: `git add -A` passes, and so
+                    // does `git status`.
                     let is_place = |operand: &Operand| operand.kind == Kind::Names && operand.text == ".";
                     if listed.is_some() && form.operands.iter().all(is_place) {
                         form.operands.clear();
@@ -387,14 +391,16 @@ impl Policy {
         }
     }
 
-    /// The base name of the program, where the name that is written leads to it, and no call can have put it there.
+    /// Returns the base name of the program, if the written name leads to it and no call can have
+    /// put it there.
     fn resolve_program<'a>(&self, named: &'a str) -> Result<&'a str, &'static str> {
         let is_writable =
             |path: &Path| self.roots.iter().any(|root| root.write && path.starts_with(&root.path));
         self.programs.resolve(named, is_writable)
     }
 
-    /// What a program finds where it runs may tell it to run more: it must be a root, where nobody else writes.
+    /// Requires that the directories are roots, where no other user writes: the files that a
+    /// program finds there may make it run more.
     fn require_root(&self, directories: &Directories, stages: &mut Stages) {
         if let Some(outside) = directories.paths.iter().find(|directory| !self.in_a_root(directory)) {
             stages.refuse(format!("it runs in {}, which is no root", outside.display()));
@@ -409,8 +415,8 @@ impl Policy {
 /// Programs that print their words and read nothing.
 const PRINTERS: [&str; 2] = ["echo", "printf"];
 
-/// Notes the files whose content a command may write elsewhere: those that its form reads or moves, and where its form is not
-/// known, every word that could be a path.
+/// Records the files whose content a command may write elsewhere: those that its form reads or
+/// moves. If its form is unknown, every word that could be a path is recorded.
 fn note_sources(words: &[Word], reads: Option<&Use>, directories: &Directories, named: &mut NamedWrites) {
     let Some((program, arguments)) = words.split_first() else { return };
     if PRINTERS.contains(&program.text.as_str()) {
@@ -433,10 +439,10 @@ fn note_sources(words: &[Word], reads: Option<&Use>, directories: &Directories, 
     }
 }
 
-/// More files are not noted, and then not all that may be written is named.
+/// Maximum number of recorded files. Beyond it, not everything that may be written is named.
 const MOST_SOURCES: usize = 256;
 
-/// Where a `cd` goes.
+/// Returns the target of a `cd`.
 fn entered(command: &Command) -> Option<&Word> {
     match command.words.as_slice() {
         [program, target] if program.text == "cd" => Some(target),
@@ -446,7 +452,7 @@ fn entered(command: &Command) -> Option<&Word> {
 }
 
 impl Directories {
-    /// The directories behind a `cd`.
+    /// Returns the directories after a `cd`.
     fn enter(&self, target: &Word, stages: &mut Stages) -> Self {
         let text = target.text.as_str();
         if !target.is_literal() || text.is_empty() || text.starts_with('-') {
@@ -464,7 +470,7 @@ impl Directories {
         }
     }
 
-    /// These directories or the others.
+    /// Returns these directories and the others.
     fn or(mut self, others: Self, stages: &mut Stages) -> Self {
         self.through_a_name |= others.through_a_name;
         for path in others.paths {

@@ -1,4 +1,4 @@
-//! The paths that a command names, as one part of a call: what it reads, writes, changes and runs.
+//! Judgement of the paths that a command names: files that it reads, writes, changes and runs.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use crate::suggest::Missing;
 use crate::{NamedWrites, PathVerdict, Policy, Rule};
 
 impl Policy {
-    /// The paths of a known form. A doubt about what it reads counts also where the command is listed.
+    /// Judges the paths of a known form. A doubt about a path that it reads counts even if the
+    /// command is listed.
     pub(crate) fn judge_form(
         &self,
         form: &Use,
@@ -34,7 +35,8 @@ impl Policy {
                     Kind::Program => self.judge_script(&operand.text, directory, stages, judgement),
                     _ => {
                         if operand.kind == Kind::Revised {
-                            // It may be no path; what denies or protects such a path counts all the same.
+                            // The operand may not be a path. A rule that denies or protects the
+                            // path counts all the same.
                             let path = resolve(directory, &operand.text).path;
                             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
                                 judgement.denied.get_or_insert_with(|| self.denied_cause(&path, rule));
@@ -62,7 +64,8 @@ impl Policy {
         }
     }
 
-    /// What an unlisted command would change, where that is denied or needs an approval of its own. Which line asks stays as it is.
+    /// Judges the changes of an unlisted command that are denied or need an approval. The line that
+    /// asks stays the same.
     pub(crate) fn judge_unlisted(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
         for operand in &form.operands {
             for directory in &directories.paths {
@@ -109,8 +112,8 @@ impl Policy {
         }
     }
 
-    /// A write by a command. What a cell has in memory for itself is gone with it, and is asked about as the rest of what the
-    /// command does.
+    /// Judges a write by a command. Memory folders of a cell vanish with it, so a write there is
+    /// judged like the rest of the command.
     fn judge_command_write(&self, path: &Path) -> Judgement {
         let judged = self.judge_path("write", Access::Write, path, None, false);
         if self.in_a_root(path) || !IN_MEMORY.iter().any(|folder| path.starts_with(folder)) {
@@ -125,7 +128,7 @@ impl Policy {
         }
     }
 
-    /// A file that is written: as a write of its own, which passes only where its path is listed.
+    /// Judges a file that is written: as a separate write, which passes only if its path is listed.
     fn judge_write(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
         if ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "-"].contains(&text) {
             return;
@@ -141,7 +144,7 @@ impl Policy {
         merge(write, judgement);
     }
 
-    /// A file that a listed command makes, changes or removes.
+    /// Judges a file that a listed command creates, changes or removes.
     fn judge_change(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
         let resolved = resolve(directory, text);
         let change = self.judge_command_write(&resolved.path);
@@ -159,10 +162,10 @@ impl Policy {
         merge(change, judgement);
     }
 
-    /// A file or folder that a command takes away, with what lies below it.
+    /// Judges a file or folder that a command removes, with everything below it.
     fn judge_removal(&self, text: &str, directory: &Path, judgement: &mut Judgement) {
         let path = resolve(directory, text).path;
-        // A root as a whole, and what lies in none, is asked about or dangerous.
+        // Other lines ask about a whole root and about paths outside the roots, or call them dangerous.
         if !self.in_a_root(&path) || self.roots.iter().any(|root| root.path == path) {
             return;
         }
@@ -170,7 +173,8 @@ impl Policy {
         judgement.denied = judgement.denied.take().or(denied);
     }
 
-    /// A script or a program that a listed interpreter runs: one of a root, so that nobody else can have put it there.
+    /// Judges a script or program that a listed interpreter runs. It must lie in a root, so that no
+    /// other user can have put it there.
     fn judge_script(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
         let path = resolve(directory, text).path;
         self.judge_named(&path, judgement);
@@ -179,7 +183,7 @@ impl Policy {
         }
     }
 
-    /// What the lists say to a path that a command may open; a denial is written down.
+    /// Returns the verdict on a path that a command may open, and records a denial.
     pub(crate) fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
         let verdict = self.path_verdict(Access::Read, path);
         if let PathVerdict::Denied(rule) = verdict {
@@ -188,10 +192,11 @@ impl Policy {
         verdict
     }
 
-    /// One path that a read-only command names.
+    /// Judges one path that a read-only command names.
     ///
     /// # Errors
-    /// Why it is not certain what the word leads to, so that the command does not pass by itself.
+    /// Returns the reason if the target of the word is uncertain, so that the command does not pass
+    /// by line 7.
     fn judge_operand(
         &self,
         operand: &Operand,
@@ -241,10 +246,10 @@ impl Policy {
     }
 }
 
-/// Folders that every cell has new, in memory.
+/// Folders that every cell has empty, in memory.
 const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// Takes over what the lines before the seventh say to a write.
+/// Merges the verdict of the lines before the seventh on a write.
 fn merge(write: Judgement, judgement: &mut Judgement) {
     judgement.denied = judgement.denied.take().or(write.denied);
     judgement.runs_later = judgement.runs_later.take().or(write.runs_later);

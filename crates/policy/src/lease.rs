@@ -1,7 +1,7 @@
-//! What a human allows beyond one call, as a rule beside those of the profile.
+//! Permissions that a human grants beyond one call, as rules in addition to those of the profile.
 //!
-//! A lease decides questions and nothing else: what a deny list, a dangerous pattern, a critical level or a file that runs
-//! by itself stands against stays as it is.
+//! A lease only decides questions. It never overrides a deny list, a dangerous pattern, a critical
+//! level or a file that runs automatically.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::path::{Case, PathList, Reach, roots};
 use crate::suggest::path_entry;
 use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
 
-/// What a lease covers beyond exactly one plan.
+/// Calls that a lease covers, beyond exactly one plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LeasePattern {
-    /// Commands that begin with these words, compared as an entry of `allowed_exec_command` is.
+    /// Commands that begin with these words, compared like an entry of `allowed_exec_command`.
     Command(String),
     /// Writing these paths of the workspace: an entry of `allowed_write_paths`.
     Write(String),
-    /// Reading this folder outside the workspace, with all below it.
+    /// Reading this folder outside the workspace, with everything below it.
     Read(PathBuf),
 }
 
-/// The key that a decision names for a lease.
+/// Key that a decision names for a lease.
 const LEASE: &str = "lease";
 
-/// A longer beginning is no beginning.
+/// Maximum number of words of a command prefix.
 const MOST_WORDS: usize = 8;
 
 impl Policy {
-    /// The same rules, and what is leased. A lease that may not be one is left out.
+    /// Returns the policy with these leases. A lease that is not permitted is ignored.
     #[must_use]
     pub fn with_leases(&self, leases: &[(Arc<str>, LeasePattern)]) -> Policy {
         if let Some(policy) = self.narrowed_with_leases(leases) {
@@ -49,7 +49,7 @@ impl Policy {
                 profile: self.profile.clone(),
                 origin: Origin::Lease(id.clone()),
             };
-            // What cannot be compiled was refused above.
+            // `may_lease` above has already refused patterns that cannot be compiled.
             match pattern {
                 LeasePattern::Command(words) => drop(policy.commands.allow(rule(words.clone()))),
                 LeasePattern::Write(entry) => {
@@ -69,10 +69,10 @@ impl Policy {
             .ok()
     }
 
-    /// Whether this may be leased at all.
+    /// Checks whether this pattern may be leased at all.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Returns the reason if the pattern may not be leased.
     pub fn may_lease(&self, pattern: &LeasePattern) -> Result<(), String> {
         match pattern {
             LeasePattern::Command(words) => self.may_lease_command(words),
@@ -157,7 +157,8 @@ impl Policy {
         }
     }
 
-    /// A lease that would let this call pass, and more of its kind: the narrowest that is worth a question.
+    /// Returns a lease that would let this call pass, and similar calls: the narrowest that is
+    /// worth a question.
     pub fn lease_for(&self, request: &Request<'_>) -> Option<LeasePattern> {
         let pattern = self.candidate(request.parts)?;
         self.may_lease(&pattern).ok()?;
@@ -165,8 +166,9 @@ impl Policy {
         (leased.decide(request).verdict == Verdict::Pass).then_some(pattern)
     }
 
-    /// A lease to write everything below one folder of the workspace, where the call writes files of that folder and does nothing else
-    /// but read. None for the workspace itself: that would be all of it.
+    /// Returns a lease to write everything below one folder of the workspace, if the call writes
+    /// files of that folder and otherwise only reads. Returns `None` for the workspace itself,
+    /// because that lease would cover all of it.
     pub fn lease_for_folder(&self, request: &Request<'_>) -> Option<LeasePattern> {
         let mut written: Vec<&Path> = Vec::new();
         for part in request.parts {
@@ -203,7 +205,7 @@ impl Policy {
         let commands = commands_of(command)?;
         let mut unlisted = commands.iter().filter(|command| !self.passes_alone(command));
         let first = unlisted.next()?;
-        // The words of such a program are the files that it changes, and no name of what it does with them.
+        // The words of a program with a table are the files that it changes, and do not name an action.
         if has_table(first.first().map_or("", |program| base_name(program))) {
             return None;
         }
@@ -219,7 +221,7 @@ impl Policy {
         self.judge(&effect.into()).allowed.is_some()
     }
 
-    /// What calls like this one have in common, to count how often a human was asked about them.
+    /// Returns the common shape of similar calls, to count how often a human was asked about them.
     pub fn shape(&self, request: &Request<'_>) -> String {
         let mut shapes: Vec<String> = request.parts.iter().map(|part| self.shape_of(&part.effect)).collect();
         shapes.dedup();
@@ -241,7 +243,7 @@ impl Policy {
             Effect::Write { path } => format!("write {}", tool::path_text(path.parent().unwrap_or(path))),
             Effect::Delete { path } => format!("delete {}", tool::path_text(path.parent().unwrap_or(path))),
             Effect::Connect { host, port, .. } => format!("connect {host}:{port}"),
-            // Alike are calls that do the same kind of thing there, to whomever.
+            // Calls are alike if they do the same kind of thing there, for any recipient.
             Effect::Act { host, .. } => format!("act at {host}"),
             Effect::UseSecret { name, host } => format!("use {name} at {host}"),
             Effect::DatabaseWrite { statement } => format!("database {statement}"),
@@ -249,16 +251,16 @@ impl Policy {
         }
     }
 
-    /// Tells what a command would run, as far as its line says.
+    /// Reports what a command would run, as far as its line shows.
     pub fn runs(&self, command: &CommandLine, directory: &Path) -> Runs {
         crate::command::runs(Reached::by(command), directory, &self.workspace, &self.programs)
     }
 }
 
-/// The command as it was read: one line for each command that it runs, wrappers and all.
+/// Returns the command as it was read: one line for each command that it runs, with wrappers.
 ///
 /// # Errors
-/// Why it could be anything.
+/// Returns the reason if the command could do anything.
 pub fn as_read(command: &CommandLine) -> Result<Vec<String>, String> {
     let reached = Reached::by(command);
     if let Some(why) = reached.hidden {
@@ -270,7 +272,7 @@ pub fn as_read(command: &CommandLine) -> Result<Vec<String>, String> {
     Ok(commands.iter().map(|command| spelled(&command.words)).filter(|line| !line.is_empty()).collect())
 }
 
-/// The words of each command of a line that is understood, wrappers taken off.
+/// Returns the words of each command of a parsed line, without wrappers.
 fn commands_of(command: &CommandLine) -> Option<Vec<Vec<String>>> {
     let parsed = Reached::by(command).line?;
     let mut commands = Vec::new();
@@ -302,7 +304,7 @@ fn collect<'a>(steps: &'a [Step], into: &mut Vec<&'a Command>) {
     }
 }
 
-/// The words, each in quotes where it would not stand for itself.
+/// Joins the words, and quotes each word that would not stand for itself.
 fn spelled(words: &[Word]) -> String {
     let plain = |text: &str| {
         !text.is_empty()
@@ -315,7 +317,7 @@ fn spelled(words: &[Word]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The program and the word behind it, where that is a name of what the program shall do.
+/// Returns the program and the next word, if that word names an action of the program.
 fn beginning(words: &[String]) -> Option<String> {
     let program = words.first()?;
     let is_name = |word: &&String| {

@@ -1,9 +1,11 @@
-//! Permission: from rules, mode, level and effects to one answer, `pass`, `check` or `deny`, with the rule that decided.
+//! Permission: from rules, mode, level and effects to one answer, `pass`, `check` or `deny`, with
+//! the rule that decided.
 //!
-//! [`Policy::compile`] merges the profiles of several files into one set of rules, and [`Policy::decide`] answers for a call.
-//! Both are pure: this crate does no input or output, and knows neither clock nor environment nor what a path leads to.
-//! Reading the files is the caller's, holding the rules against races is the guard's, and the boundary is the sandbox: a
-//! mistake here costs a question too few, never the sandbox.
+//! [`Policy::compile`] merges the profiles of several files into one set of rules, and
+//! [`Policy::decide`] answers for a call. Both are pure: this crate does no input or output, and
+//! knows neither the clock nor the environment nor the targets of links. The caller reads the
+//! files, the guard protects the rules against races, and the sandbox is the boundary. A mistake
+//! here costs a missing question, never the sandbox.
 
 mod auto_run;
 mod ceiling;

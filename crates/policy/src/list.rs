@@ -1,4 +1,4 @@
-//! The lists of a profile: their names, and what stands in them.
+//! Lists of a profile: their names and their entries.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ProfileSource;
 
-/// The lists that a profile can name.
+/// A list that a profile can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum List {
     /// `allowed_read_paths`
@@ -46,7 +46,7 @@ pub enum List {
 }
 
 impl List {
-    /// Every list, in the order in which they are shown.
+    /// All lists, in display order.
     pub const ALL: [List; 16] = [
         List::AllowedReadPaths,
         List::DenyReadPaths,
@@ -66,7 +66,7 @@ impl List {
         List::DenyTools,
     ];
 
-    /// Its key in a configuration.
+    /// Returns the key of the list in a configuration.
     pub fn key(self) -> &'static str {
         match self {
             List::AllowedReadPaths => "allowed_read_paths",
@@ -88,7 +88,8 @@ impl List {
         }
     }
 
-    /// Whether it denies, or asks about more: then it is never inherited, and the lists of all files count together.
+    /// Returns true if the list denies, or asks about more. A list of this kind is never inherited,
+    /// and the lists of all files count together.
     pub fn denies(self) -> bool {
         !matches!(
             self,
@@ -102,7 +103,7 @@ impl List {
         )
     }
 
-    /// What a profile writes in it; none where the profile does not name it.
+    /// Returns the entries in a profile, or `None` if the profile does not name the list.
     pub fn of(self, profile: &ProfileSource) -> Option<&Vec<ListEntry>> {
         match self {
             List::AllowedReadPaths => profile.allowed_read_paths.as_ref(),
@@ -124,7 +125,7 @@ impl List {
         }
     }
 
-    /// [`List::of`], to change it.
+    /// Returns the entries of [`List::of`] for changes.
     pub(crate) fn of_mut(self, profile: &mut ProfileSource) -> &mut Option<Vec<ListEntry>> {
         match self {
             List::AllowedReadPaths => &mut profile.allowed_read_paths,
@@ -147,19 +148,19 @@ impl List {
     }
 }
 
-/// One entry of a list: a plain text, or a mapping that carries examples beside it.
+/// One entry of a list: a plain text, or a mapping with examples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListEntry {
     /// The rule.
     pub rule: String,
-    /// What the rule must match.
+    /// Texts that the rule must match.
     pub matches: Vec<String>,
-    /// What it must not match.
+    /// Texts that the rule must not match.
     pub not_matches: Vec<String>,
 }
 
 impl ListEntry {
-    /// Whether it carries examples.
+    /// Returns true if the entry has examples.
     pub fn has_examples(&self) -> bool {
         !self.matches.is_empty() || !self.not_matches.is_empty()
     }

@@ -1,4 +1,5 @@
-//! From the profiles of several files to one: precedence, inheritance, and what an untrusted file may add.
+//! Merge of the profiles of several files: precedence, inheritance, and the keys that an untrusted
+//! file may add.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,34 +9,35 @@ use crate::{
     ProfileSource, Profiles, Rule, Undoable,
 };
 
-/// The profiles of one file. Sources are handed over in the order of precedence: managed, user, workspace.
+/// Profiles of one file. Sources are passed in the order of precedence: managed, user, workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The file.
+    /// File of the profiles.
     pub origin: Origin,
-    /// Whether the user trusts it.
+    /// Trust of the user in the file.
     pub trust: Trust,
-    /// Its `sandbox_config`.
+    /// Content of the file's `sandbox_config`.
     pub profiles: Profiles,
-    /// Its own `mode`, for the whole run, with where it is written. Only that of a managed or an untrusted file counts; the
-    /// user's is chosen by whoever compiles the policy.
+    /// The file's `mode` for the whole run, with its place. It counts only for a managed or an
+    /// untrusted file. The caller of `compile` chooses the user's mode.
     pub mode: Option<(Mode, Origin)>,
-    /// Where in the file each key of it stands.
+    /// Line numbers of the keys in the file.
     pub lines: Lines,
 }
 
 impl Source {
-    /// A file of which no lines are known.
+    /// Creates a source without line numbers.
     pub fn new(origin: Origin, trust: Trust, profiles: Profiles) -> Self {
         Self { origin, trust, profiles, mode: None, lines: Lines::default() }
     }
 
-    /// Where a key of a profile is written.
+    /// Returns the place of a key of a profile.
     fn place(&self, profile: &str, key: &str) -> Origin {
         self.origin.at(self.lines.of_key(profile, key))
     }
 
-    /// The entries of a list as rules, each with its examples; none where the profile does not name the list.
+    /// Returns the entries of a list as rules, each with its examples, or `None` if the profile
+    /// does not name the list.
     pub(crate) fn entries(&self, profile: &str, list: List) -> Option<Vec<(Rule, &ListEntry)>> {
         let entries = list.of(self.profiles.get(profile)?)?;
         let name: Arc<str> = profile.into();
@@ -56,44 +58,46 @@ impl Source {
         matches!(self.origin, Origin::Managed(_))
     }
 
-    /// The profile of this file that tightens the chosen one. What the administrator says of the default profile holds for
-    /// every profile that the administrator's file does not write, so that naming another one is no way around it.
+    /// Returns the profile of this file that tightens the chosen one. The administrator's default
+    /// profile applies to every profile that the administrator's file does not define, so that
+    /// another profile name is no way around it.
     fn tightening<'a>(&self, profile: &'a str) -> &'a str {
         if self.is_managed() && !self.profiles.contains_key(profile) { DEFAULT_PROFILE } else { profile }
     }
 }
 
-/// Whether a file may loosen anything.
+/// Trust in a file, which decides whether the file may loosen rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// All its keys count.
+    /// All keys of the file count.
     Trusted,
-    /// A workspace's file that the user has not trusted: it can only tighten.
+    /// A workspace's file that the user has not trusted: it can only tighten rules.
     Untrusted,
 }
 
-/// A key that does not count as it is written.
+/// A key that does not count as written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "profile `{profile}`: `{key}` {}, because {origin} is not trusted; `handfast trust` trusts it",
     if *narrows { "can only narrow what is allowed" } else { "is ignored" }
 )]
 pub struct Warning {
-    /// The profile.
+    /// Name of the profile.
     pub profile: String,
-    /// The key.
+    /// Name of the key.
     pub key: &'static str,
-    /// Where it is written.
+    /// Place of the key.
     pub origin: Origin,
-    /// Whether it counts where it is stricter than the trusted files.
+    /// True if the key counts where it is stricter than the trusted files.
     pub narrows: bool,
 }
 
-/// Splits what an untrusted file says into what may count, because it can only tighten, and a warning for each other key.
+/// Splits an untrusted file into the keys that may count, because they can only tighten, and a
+/// warning for each other key.
 ///
-/// The lists that deny and the strict values of settings are kept as they are; `mode` and `limits` are kept, and whoever merges
-/// them takes the stricter value. The lists that allow are left to [`Policy::narrowed`](crate::Policy), which heeds them where
-/// they allow less.
+/// Deny lists and strict values of settings pass. `mode` and `limits` pass too, and the merge takes
+/// the stricter value. Allow lists are left to [`Policy::narrowed`](crate::Policy), which applies
+/// them where they allow less.
 fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
     let mut kept = Profiles::new();
     let mut warnings = Vec::new();
@@ -136,25 +140,25 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
     (kept, warnings)
 }
 
-/// What an allow list comes to.
+/// Merged allow list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
-    /// Some profile along the parents names no list, so that the default stands.
+    /// True if the last profile of the lineage names no list, so that the default applies.
     pub(crate) default: bool,
-    /// For each profile of the lineage that names it, the list of the first file that does.
+    /// The list of the first file that names it, for each profile of the lineage for which a file does.
     pub(crate) lists: Vec<Vec<Rule>>,
 }
 
-/// What a deny list comes to.
+/// Merged deny list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeniedLists {
-    /// A trusted file names the list in this profile, so that the built-in entries do not count.
+    /// True if a trusted file names the list in this profile, so that the built-in entries do not count.
     pub(crate) named: bool,
     /// The list of each file.
     pub(crate) lists: Vec<Vec<Rule>>,
 }
 
-/// Every source with its untrusted keys taken out.
+/// All sources, without the keys that do not count in untrusted ones.
 #[derive(Debug)]
 pub(crate) struct Merged<'a> {
     trusted: Vec<&'a Source>,
@@ -178,21 +182,21 @@ impl<'a> Merged<'a> {
         merged
     }
 
-    /// The names that can be chosen.
+    /// Returns the names that can be chosen.
     pub(crate) fn names(&self) -> Vec<&str> {
         let written = self.trusted.iter().flat_map(|source| source.profiles.keys()).map(String::as_str);
         written.chain(std::iter::once(DEFAULT_PROFILE)).collect::<BTreeSet<&str>>().into_iter().collect()
     }
 
-    /// Whether a trusted file writes the profile.
+    /// Returns true if a trusted file defines the profile.
     pub(crate) fn is_written(&self, profile: &str) -> bool {
         self.trusted.iter().any(|source| source.profiles.contains_key(profile))
     }
 
-    /// The profile and its parents, nearest first.
+    /// Returns the profile and its parents, nearest first.
     ///
     /// # Errors
-    /// Where a parent is not defined or the chain is a circle.
+    /// Returns an error if a parent is undefined or the chain is a cycle.
     pub(crate) fn lineage(&self, profile: &str) -> Result<Vec<String>, PolicyError> {
         let mut chain = vec![profile.to_owned()];
         let mut child = profile.to_owned();
@@ -215,26 +219,27 @@ impl<'a> Merged<'a> {
         Ok(chain)
     }
 
-    /// The profile that this one names as its parent, and where.
+    /// Returns the parent that this profile names, and its place.
     pub(crate) fn parent(&self, profile: &str) -> Option<(String, Origin)> {
         let key = |source: &ProfileSource| source.inherit.clone();
         self.trusted.iter().find_map(|source| written(source, profile, "inherit", key))
     }
 
-    /// An allow list: for each profile of the lineage, that of the first file that names it.
+    /// Merges an allow list: for each profile of the lineage, the list of the first file that names it.
     pub(crate) fn allowed(&self, lineage: &[String], list: List) -> Allowed {
         let mut allowed = Allowed::default();
         for (position, profile) in lineage.iter().enumerate() {
             match self.trusted.iter().find_map(|source| source.rules(profile, list)) {
                 Some(rules) => allowed.lists.push(rules),
-                // A profile with a parent takes the parent's default, not one of its own.
+                // A profile with a parent takes the parent's default, not its own.
                 None => allowed.default |= position + 1 == lineage.len(),
             }
         }
         allowed
     }
 
-    /// A deny list: the lists of every file together, so that no file can take back what another one denies.
+    /// Merges a deny list: the lists of all files together, so that no file can take back what
+    /// another one denies.
     pub(crate) fn denied(&self, profile: &str, list: List) -> DeniedLists {
         let of = |source: &Source| source.rules(source.tightening(profile), list);
         let named = self.trusted.iter().any(|source| source.rules(profile, list).is_some());
@@ -242,8 +247,11 @@ impl<'a> Merged<'a> {
         DeniedLists { named, lists: trusted.chain(self.untrusted.iter().filter_map(of)).collect() }
     }
 
-    /// The mode: the chosen one, else the profile's, else the built-in one; a stricter one of a managed or an untrusted file counts,
-    /// of a profile and for the whole run. What such a file says of the whole run makes nothing laxer, the built-in mode neither.
+    /// Returns the mode: the chosen one, else the profile's, else the built-in one.
+    ///
+    /// A stricter mode of a managed or an untrusted file counts too, both for a profile and for the
+    /// whole run. A mode of these files for the whole run never loosens the result, not even the
+    /// built-in mode.
     pub(crate) fn mode(&self, profile: &str, chosen: Option<(Mode, Origin)>) -> (Mode, Origin) {
         let managed = self.trusted.iter().copied().filter(|source| source.is_managed());
         let of_profiles = self.strictest(profile, "mode", |source| source.mode, chosen, Mode::default());
@@ -253,22 +261,22 @@ impl<'a> Merged<'a> {
             .fold(of_profiles, |strictest, other| if other.0 > strictest.0 { other } else { strictest })
     }
 
-    /// What a dangerous pattern gets.
+    /// Returns the treatment of a dangerous pattern.
     pub(crate) fn dangerous(&self, profile: &str, default: Dangerous) -> (Dangerous, Origin) {
         self.strictest(profile, "dangerous", |source| source.dangerous, None, default)
     }
 
-    /// What an undoable call gets.
+    /// Returns the treatment of an undoable call.
     pub(crate) fn undoable(&self, profile: &str, default: Undoable) -> (Undoable, Origin) {
         self.strictest(profile, "undoable", |source| source.undoable, None, default)
     }
 
-    /// What commands see of the workspace.
+    /// Returns the setting for what commands see of the workspace.
     pub(crate) fn commands_see(&self, profile: &str, default: CommandsSee) -> (CommandsSee, Origin) {
         self.strictest(profile, "commands_see", |source| source.commands_see, None, default)
     }
 
-    /// Whether a switch that only tightens is on.
+    /// Returns true if a switch that only tightens is on.
     pub(crate) fn is_on(
         &self,
         profile: &str,
@@ -278,8 +286,8 @@ impl<'a> Merged<'a> {
         self.strictest(profile, key, value, None, false)
     }
 
-    /// A setting: the chosen value, else the user's, the workspace's, the administrator's, the default; the administrator's and
-    /// an untrusted one count too where they are stricter.
+    /// Returns a setting: the chosen value, else the user's, the workspace's, the administrator's,
+    /// the default. The administrator's value and an untrusted one also count if they are stricter.
     fn strictest<T: Ord>(
         &self,
         profile: &str,
@@ -302,7 +310,7 @@ impl<'a> Merged<'a> {
             .fold(own, |strictest, other| if other.0 > strictest.0 { other } else { strictest })
     }
 
-    /// Where the limit of this value is written.
+    /// Returns the place where the limit with this value is written.
     pub(crate) fn limit_origin(&self, profile: &str, key: &str, value: u64) -> Origin {
         let names = |source: &&Source| {
             let limits = source.profiles.get(source.tightening(profile)).map(|written| written.limits);
@@ -312,8 +320,9 @@ impl<'a> Merged<'a> {
         all.find(names).map_or(Origin::BuiltIn, |source| source.place(source.tightening(profile), key))
     }
 
-    /// Limit by limit, the user's, else the workspace's; and beside them the lowest of managed and untrusted files, which
-    /// can lower a limit, a built-in one too, and never raise it.
+    /// Returns, for each limit, the user's value, else the workspace's; and separately the lowest
+    /// values of managed and untrusted files. Those can lower a limit, even a built-in one, and
+    /// never raise it.
     pub(crate) fn limits(&self, profile: &str) -> (Limits, Limits) {
         let of = |source: &Source| {
             source.profiles.get(source.tightening(profile)).map(|source| source.limits).unwrap_or_default()
@@ -326,7 +335,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// The value of a key of a profile, where the file names it.
+/// Returns the value of a key of a profile, if the file names it.
 fn written<T>(
     source: &Source,
     profile: &str,

@@ -1,14 +1,15 @@
-//! `moderate_exec_command`: commands that the user states to be of level `moderate`.
+//! `moderate_exec_command`: commands that the user declares to be of level `moderate`.
 //!
-//! The level decides what a ceiling lets through and what people are told. No question is decided here: both levels have the same
-//! row in the table of modes.
+//! The level decides which calls a ceiling allows and what people are told. It decides no question:
+//! both levels have the same row in the table of modes.
 
 use tool::{Effect, Level};
 
 use crate::{List, Policy, Request};
 
 impl Policy {
-    /// The level that the tool states, or `moderate` for a command of level `destructive` that the user's list says is.
+    /// Returns the level that the tool states, or `moderate` for a `destructive` command that the
+    /// user's list declares moderate.
     pub(crate) fn stated(&self, request: &Request<'_>) -> Level {
         if request.level != Level::Destructive || self.moderate.is_empty() {
             return request.level;
@@ -20,7 +21,8 @@ impl Policy {
                 continue;
             }
             runs = true;
-            // Every command of the line is listed or only reads, in the forms that `allowed_exec_command` takes.
+            // Every command of the line is listed or only reads, in the forms that
+            // `allowed_exec_command` takes.
             let Some(cause) = listing.judge(part).allowed else { return request.level };
             if cause.rule.key != List::ModerateExecCommand.key() && self.judge(part).allowed.is_some() {
                 return request.level;
@@ -29,11 +31,11 @@ impl Policy {
         if runs { Level::Moderate } else { request.level }
     }
 
-    /// The same rules, where what the list names would pass.
+    /// Returns a policy under which the commands of this list would pass.
     pub(crate) fn with_moderate_listed(&self) -> Policy {
         let mut listing = self.clone();
         for rule in &self.moderate {
-            // What cannot be compiled was refused when the policy was.
+            // An entry that cannot be compiled was refused when the policy was compiled.
             drop(listing.commands.allow(rule.clone()));
         }
         listing

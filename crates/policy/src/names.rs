@@ -1,24 +1,25 @@
-//! Rules about what is known by a name: secrets, kinds of database statements, parts of Handfast, tools.
+//! Rules about objects that are known by a name: secrets, kinds of database statements, parts of
+//! Handfast, tools.
 
 use crate::command::word_matches;
 use crate::host::{HostRules, normal_host};
 use crate::{PolicyError, Rule};
 
-/// The entries of one or more lists.
+/// Entries of one or more lists.
 #[derive(Debug, Clone)]
 pub(crate) struct NameRules {
     shape: Shape,
     entries: Vec<Entry>,
 }
 
-/// What an entry names.
+/// Kind of object that an entry names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// `NAME`, or `NAME at HOST`.
     Secret,
-    /// The beginning of a kind of statement, in words, in upper or lower case.
+    /// The first words of a kind of statement, in upper or lower case.
     Statement,
-    /// The beginning of what is changed, in words.
+    /// The first words of a description of a change.
     Change,
     /// The name of a tool.
     Tool,
@@ -27,7 +28,7 @@ pub(crate) enum Shape {
 #[derive(Debug, Clone)]
 struct Entry {
     words: Vec<String>,
-    /// The host that the entry is about; all where there is none.
+    /// Host that the entry is about, or `None` for all hosts.
     host: Option<HostRules>,
     rule: Rule,
 }
@@ -40,7 +41,7 @@ impl NameRules {
     /// Adds an entry. `*` in a word stands for any characters.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a description of the problem if the entry is malformed.
     pub(crate) fn add(&mut self, rule: Rule) -> Result<(), String> {
         let (name, host) = match rule.entry.split_once(" at ").filter(|_| self.shape == Shape::Secret) {
             Some((name, host)) => {
@@ -62,10 +63,10 @@ impl NameRules {
         Ok(())
     }
 
-    /// Requires that each entry names one of these, if there are any.
+    /// Requires that each entry names one of `names`, unless `names` is empty.
     ///
     /// # Errors
-    /// [`PolicyError::Entry`] for one that names none.
+    /// Returns [`PolicyError::Entry`] for an entry that names none of them.
     pub(crate) fn require_known(&self, names: &[&str]) -> Result<(), PolicyError> {
         let fits = |entry: &&Entry| {
             entry.words.first().is_some_and(|word| names.iter().any(|name| word_matches(word, name)))
@@ -79,12 +80,12 @@ impl NameRules {
         }
     }
 
-    /// The first rule that names this.
+    /// Returns the first rule that matches this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Rule> {
         self.find_at(name, None)
     }
 
-    /// The first rule that names this at a host, which is in normal form.
+    /// Returns the first rule that matches this name at a host, which is in normal form.
     pub(crate) fn find_at(&self, name: &str, host: Option<&str>) -> Option<&Rule> {
         let words = self.words(name);
         let named = |entry: &&Entry| {
@@ -101,7 +102,7 @@ impl NameRules {
         self.entries.iter().find(named).map(|entry| &entry.rule)
     }
 
-    /// Whether a rule names this, be it at some hosts alone.
+    /// Returns true if a rule matches this name, possibly only for some hosts.
     pub(crate) fn names(&self, name: &str) -> bool {
         let words = self.words(name);
         let fits = |entry: &Entry| {
@@ -111,7 +112,7 @@ impl NameRules {
         self.entries.iter().any(fits)
     }
 
-    /// Whether a rule names an example, written as an entry is.
+    /// Returns true if a rule matches an example, which is spelled like an entry.
     pub(crate) fn matches(&self, example: &str) -> bool {
         match example.split_once(" at ").filter(|_| self.shape == Shape::Secret) {
             Some((name, host)) => self.find_at(name, normal_host(host.trim()).as_deref()).is_some(),
@@ -119,9 +120,9 @@ impl NameRules {
         }
     }
 
-    /// Why a rule names all that this entry names.
+    /// Returns a sentence with the rule that covers every name of this entry.
     pub(crate) fn covers(&self, entry: &str) -> Option<String> {
-        // An entry with wildcards of its own is only covered by the same words, which it matches as any text.
+        // An entry with its own wildcards is only covered by the same words, which match it as text.
         let (name, host) = entry.split_once(" at ").map_or((entry, None), |(name, host)| (name, Some(host)));
         let host = host.and_then(|host| normal_host(host.trim()));
         let rule = self.find_at(name, host.as_deref())?;

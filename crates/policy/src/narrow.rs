@@ -1,22 +1,22 @@
-//! The lists of an untrusted file that allow: they count where they allow less than the trusted files, and nowhere else.
+//! Allow lists of an untrusted file: they count only where they allow less than the trusted files.
 
 use std::sync::Arc;
 
 use crate::merge::Merged;
 use crate::{Ceiling, LeasePattern, List, Policy, PolicyError, Setup, Source, Trust};
 
-/// The two policies that a narrowed one comes of.
+/// The two policies that a narrowed one is made of.
 #[derive(Debug)]
 pub(crate) struct Narrowing {
-    /// The policy of the trusted files.
+    /// Policy of the trusted files.
     trusted: Policy,
-    /// The policy as it would be if the untrusted files were trusted.
+    /// Policy that would result if the untrusted files were trusted.
     as_written: Arc<Policy>,
 }
 
 impl Policy {
-    /// Narrows the policy of the trusted files: a call passes only where it also passes with the untrusted files as they are
-    /// written. A file that names no list that allows changes nothing here.
+    /// Narrows the policy of the trusted files: a call passes only if it also passes with the
+    /// untrusted files as written. A file without an allow list changes nothing here.
     pub(crate) fn narrowed(mut self, setup: &Setup<'_>) -> Result<Self, PolicyError> {
         let (untrusted, trusted): (Vec<&Source>, Vec<&Source>) =
             setup.sources.iter().partition(|source| source.trust == Trust::Untrusted);
@@ -24,7 +24,7 @@ impl Policy {
             return Ok(self);
         }
         let believed = untrusted.iter().map(|source| Source { trust: Trust::Trusted, ..(*source).clone() });
-        // In the first place, so that no other file's list stands in for theirs.
+        // The untrusted files come first, so that no other file's list replaces theirs.
         let sources: Vec<Source> = believed.chain(trusted.into_iter().cloned()).collect();
         let lineage = Merged::new(&sources).lineage(setup.profile)?;
         let names_a_list = |profile: &String| {
@@ -38,11 +38,11 @@ impl Policy {
         let within_the_workspace = self.reads.allowed.workspace
             && !as_written.reads.allowed.lists.iter().any(|list| list.leaves(setup.workspace));
         if within_the_workspace {
-            // Then nothing of it is left out.
+            // In this case no part of the list is ignored, so no warning is needed.
             let key = List::AllowedReadPaths.key();
             self.warnings.retain(|warning| warning.key != key || !lineage.contains(&warning.profile));
         }
-        // What is denied is denied by the policy of the trusted files already.
+        // The policy of the trusted files already contains these denials.
         as_written.reads.denied.clear();
         as_written.writes.denied.clear();
         Ok(self.within(Arc::new(as_written)))
@@ -57,8 +57,8 @@ impl Policy {
         narrowed
     }
 
-    /// Adds what is leased to both policies of a narrowed one: a human's answer counts whatever an untrusted file says. None for a
-    /// policy that no file narrows.
+    /// Adds leases to both policies of a narrowed one: a human's answer counts whatever an
+    /// untrusted file says. Returns `None` for a policy that no file narrows.
     pub(crate) fn narrowed_with_leases(&self, leases: &[(Arc<str>, LeasePattern)]) -> Option<Policy> {
         let Narrowing { trusted, as_written } = self.narrowing.as_deref()?;
         let leased = trusted.with_leases(leases).within(Arc::new(as_written.with_leases(leases)));

@@ -1,5 +1,5 @@
-//! What the lists of hosts say to one connection, for who makes it or carries it: the decision on the call does not know yet where
-//! a command will connect to, or where a name leads.
+//! Verdicts of the host lists on one connection, for the code that makes or carries it. At the
+//! decision on the call it is not yet known where a command will connect, or where a name leads.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use crate::host::{AddressVerdict, normal_host};
 use crate::{EffectKind, Policy};
 
 impl Policy {
-    /// Whether the host may be reached at this port without anybody being asked.
+    /// Checks whether the host may be reached at this port without a question.
     ///
     /// # Errors
-    /// Why not, and what to do about it, as one sentence.
+    /// Returns the reason why not, with advice, as one sentence.
     pub fn host_verdict(&self, host: &str, port: u16) -> Result<(), String> {
         let judged = self.judge_host(String::new(), host, Some(port));
         if let Some(cause) = judged.denied.or(judged.unlisted) {
@@ -30,7 +30,7 @@ impl Policy {
         self.bounding().try_for_each(|policy| policy.host_verdict(host, port).map_err(beyond))
     }
 
-    /// Whether the host may be reached at any port.
+    /// Returns true if the host may be reached at some port.
     pub fn names_host(&self, host: &str) -> bool {
         let Some(normal) = normal_host(host) else { return false };
         self.denied_hosts.find(&normal, None).is_none()
@@ -39,8 +39,9 @@ impl Policy {
             && self.bounding().all(|policy| policy.names_host(host))
     }
 
-    /// What the lists say to an address that `host`, a host that was decided on, leads to. For names that mean this machine
-    /// (RFC 6761) the name will do, also by an entry for all below one of these. Under a ceiling the strictest answer counts.
+    /// Returns the verdict on an address that `host` leads to, after `host` was allowed. For names
+    /// that mean this machine (RFC 6761) an entry for the name is enough, or for all names below
+    /// one of them. Under a ceiling the strictest answer counts.
     pub fn address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
         let own = self.own_address_verdict(host, address, port);
         self.bounding().fold(own, |strictest, policy| {
@@ -71,7 +72,8 @@ impl Policy {
         }
     }
 
-    /// Whether a list hands this secret to the host without anybody being asked. Whether the host may be reached is asked beside it.
+    /// Returns true if a list hands this secret to the host without a question. Whether the host
+    /// may be reached is a separate check.
     pub fn lists_secret(&self, name: &str, host: &str) -> bool {
         let Some(normal) = normal_host(host) else { return false };
         self.denied_secrets.find_at(name, Some(&normal)).is_none()
@@ -80,7 +82,7 @@ impl Policy {
             && self.bounding().all(|policy| policy.lists_secret(name, host))
     }
 
-    /// Whether a list hands this secret to any host.
+    /// Returns true if a list hands this secret to some host.
     pub fn names_secret(&self, name: &str) -> bool {
         self.denied_secrets.find_at(name, None).is_none()
             && self.allowed_secrets.names(name)
@@ -88,14 +90,15 @@ impl Policy {
             && self.bounding().all(|policy| policy.names_secret(name))
     }
 
-    /// Whether the profile lists hosts, so that its cells have a network, and the ceiling leaves any.
+    /// Returns true if the profile lists hosts, so that its cells have a network, and the ceiling
+    /// leaves any.
     pub fn allows_hosts(&self) -> bool {
         !self.allowed_hosts.is_empty()
             && self.bounds_allow(EffectKind::Connect)
             && self.bounding().all(Policy::allows_hosts)
     }
 
-    /// The ports that entries of `allowed_hosts` name, in order.
+    /// Returns the ports that entries of `allowed_hosts` name, in order.
     pub fn named_ports(&self) -> Vec<u16> {
         self.allowed_hosts.ports()
     }
@@ -187,7 +190,7 @@ mod tests {
         let named = |policy: &Policy, to| policy.address_verdict("a.example", address(to), 443);
         assert_eq!(named(&bounded, "10.0.0.1"), AddressVerdict::Named);
         assert_eq!(named(&bounded, "10.0.0.2"), AddressVerdict::Unnamed);
-        // A chain of ceilings only ever takes away.
+        // A chain of ceilings only ever removes rights.
         let both = bounded.under(&Ceiling::default().with_policy(denying));
         let reason = both.host_verdict("a.example", 443).unwrap_err();
         assert!(reason.contains("this caller may do less") && reason.contains("denied"), "{reason}");

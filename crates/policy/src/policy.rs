@@ -1,3 +1,5 @@
+//! The compiled policy.
+
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::{
     Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
 };
 
-/// The rules of one profile, compiled for one workspace. Asking it does no input or output.
+/// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub(crate) profile: Arc<str>,
@@ -24,23 +26,23 @@ pub struct Policy {
     pub(crate) dangerous: (Dangerous, Origin),
     pub(crate) undoable: (Undoable, Origin),
     pub(crate) commands_see: (CommandsSee, Origin),
-    /// What the cell of one call shows beside what is listed.
+    /// Paths that the cell of one call shows in addition to the listed ones.
     pub(crate) also_seen: Vec<PathBuf>,
     pub(crate) dialect: Dialect,
     pub(crate) strict: bool,
-    /// Those that the user's own files name, else the dialect; and those that other files hold them to.
+    /// Limits from the user's own files, else from the dialect; and the upper bounds from other files.
     pub(crate) limits: (Limits, Limits),
     pub(crate) workspace: PathBuf,
     pub(crate) home: Option<PathBuf>,
     pub(crate) reads: PathRules,
     pub(crate) writes: PathRules,
-    /// What runs by itself beside what is built in.
+    /// Paths that run automatically, in addition to the built-in ones.
     pub(crate) auto_run: PathRules,
     pub(crate) protected: Vec<(PathBuf, Rule)>,
     pub(crate) commands: CommandRules,
-    /// The entries of `moderate_exec_command`, each of which could stand in `allowed_exec_command`.
+    /// Entries of `moderate_exec_command`, each of which is also valid in `allowed_exec_command`.
     pub(crate) moderate: Vec<Rule>,
-    /// Some file that counts names `deny_exec_command`.
+    /// True if a file that counts names `deny_exec_command`.
     pub(crate) denies_commands: bool,
     pub(crate) allowed_hosts: HostRules,
     pub(crate) denied_hosts: HostRules,
@@ -55,63 +57,68 @@ pub struct Policy {
     pub(crate) cell_writes: bool,
     pub(crate) bounds: Option<Arc<Bounds>>,
     pub(crate) warnings: Vec<Warning>,
-    /// How the policy came about, where an untrusted file narrows it.
+    /// The policies before narrowing, if an untrusted file narrows this one.
     pub(crate) narrowing: Option<Arc<Narrowing>>,
 }
 
-/// What a policy is compiled from.
+/// Input from which a policy is compiled.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
-    /// The profiles of each file, in the order of precedence: managed, user, workspace.
+    /// Profiles of each file, in the order of precedence: managed, user, workspace.
     pub sources: &'a [Source],
-    /// The chosen profile.
+    /// Name of the chosen profile.
     pub profile: &'a str,
-    /// The mode chosen for this run, and where; none leaves it to the profile.
+    /// Mode chosen for this run, with its place; `None` leaves it to the profile.
     pub mode: Option<(Mode, Origin)>,
-    /// What the dialect settles where the profile is silent.
+    /// Settings of the dialect, for keys that the profile does not name.
     pub dialect: Dialect,
-    /// The workspace: absolute, without links.
+    /// Path of the workspace: absolute, without links.
     pub workspace: &'a Path,
-    /// The home folder: absolute, without links. None where there is none; a rule that names it is then an error.
+    /// Path of the home folder: absolute, without links. Without one, a rule that names the home
+    /// folder is an error.
     pub home: Option<&'a Path>,
-    /// What no tool can write: the policy files and the state folder.
+    /// Paths that no tool can write: the policy files and the state folder.
     pub protected: &'a [PathBuf],
-    /// What no tool reads or writes, whatever the profile says: patterns of the deny lists. The files of databases, which a program
-    /// that is open on them would find damaged if another one touched them.
+    /// Patterns of paths that no tool reads or writes, whatever the profile says: the files of
+    /// databases. A program that has a database open would find its files damaged if another
+    /// program touched them.
     pub closed: &'a [String],
-    /// Where the programs of a cell lie.
+    /// Lookup of the programs of a cell.
     pub programs: Programs,
-    /// The names of all tools, which rules may name. Where none is given, any name is accepted.
+    /// Names of all tools, which rules may name. If the list is empty, any name is accepted.
     pub tools: &'a [&'a str],
 }
 
-/// What a dialect settles where the profile is silent.
+/// Settings of a dialect, for keys that the profile does not name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// What a dangerous pattern gets.
+    /// Treatment of a dangerous pattern.
     pub dangerous: Dangerous,
-    /// What an undoable call gets under the built-in `normal` profile. A profile that is written gets the table.
+    /// Treatment of an undoable call under the built-in `normal` profile. A profile in a file uses
+    /// the table.
     pub undoable: Undoable,
-    /// Whether recursive removal of any absolute path is dangerous.
+    /// True if recursive removal of any absolute path is dangerous.
     pub any_absolute_removal: bool,
-    /// Whether a call that does more than read is asked about, unless the user's own lists or the mode `full_auto` let it pass.
+    /// True if a call that does more than read is asked about, unless the user's own lists or the
+    /// mode `full_auto` let it pass.
     pub asks_unless_reading: bool,
-    /// Whether a tool that is given a path outside the workspace is refused, whatever lists or humans say.
+    /// True if a tool is refused a path outside the workspace, whatever lists or humans say.
     pub only_workspace: bool,
-    /// What is never read or written, whatever the profile says: patterns of the deny lists.
+    /// Paths that are never read or written, whatever the profile says: patterns of the deny lists.
     pub denied_paths: &'static [&'static str],
-    /// The reason that is given for what that denies.
+    /// Reason that is given for a denial by `denied_paths`.
     pub denied_reason: Option<&'static str>,
-    /// Who is to be asked instead, in the hint of what that denies.
+    /// Person to ask instead, in the hint of a denial by `denied_paths`.
     pub denied_hint: Option<&'static str>,
-    /// What commands see of the workspace where the profile lists what may be read.
+    /// Setting for what commands see of the workspace, if the profile lists the paths that may be read.
     pub commands_see: CommandsSee,
-    /// What one command may use, where the profile names no limit.
+    /// Limits of one command, for those that the profile does not name.
     pub limits: Limits,
 }
 
 impl Policy {
-    /// Whether a call passes by line 8 where all that it changes can be undone. Otherwise nobody need find that out.
+    /// Returns true if line 8 lets a call pass whose changes can all be undone. If false, no caller
+    /// needs to check that.
     pub fn passes_undoable(&self) -> bool {
         self.undoable.0 == Undoable::Pass
     }
@@ -119,12 +126,12 @@ impl Policy {
     /// Merges the files, follows `inherit`, and compiles the lists.
     ///
     /// # Errors
-    /// Names the profile, the key and the entry at fault.
+    /// Returns an error that names the profile, the key and the entry at fault.
     pub fn compile(setup: &Setup<'_>) -> Result<Self, PolicyError> {
         Self::of_trusted(setup)?.narrowed(setup)
     }
 
-    /// Compiles what the trusted files allow, and what any file denies.
+    /// Compiles the permissions of the trusted files, and the denials of all files.
     pub(crate) fn of_trusted(setup: &Setup<'_>) -> Result<Self, PolicyError> {
         require_normal("workspace", setup.workspace)?;
         require_examples(setup)?;
@@ -257,9 +264,10 @@ impl Policy {
         })
     }
 
-    /// What the lists say to a path, by its spelling. Whether it is a folder is not known here, so a rule for folders counts.
+    /// Returns the verdict on a path, by its spelling. A rule for folders counts too, because it is
+    /// unknown here whether the path is a folder.
     ///
-    /// This is what a guard asks again about an object that it has opened, and for each entry of a listing or a search.
+    /// A guard asks again about an object that it has opened, and for each entry of a listing or a search.
     pub fn path_verdict(&self, access: Access, path: &Path) -> PathVerdict<'_> {
         if let Some(rule) = self.beyond(access) {
             return PathVerdict::Denied(rule);
@@ -274,19 +282,19 @@ impl Policy {
         }
     }
 
-    /// The path, for several questions about it.
+    /// Prepares a path for several questions about it.
     pub fn spot<'a>(&self, path: &'a Path) -> Spot<'a> {
         Spot::of(path, &self.workspace)
     }
 
-    /// Whether no list of what may be written has a path that is not denied.
+    /// Returns true if no list of writable paths has the path, and the path is not denied.
     pub fn is_outside_writes(&self, spot: &Spot<'_>) -> bool {
         self.beyond(Access::Write).is_none()
             && self.writes.verdict(spot, Kind::Unknown) == PathVerdict::Outside
     }
 
-    /// The rule that keeps every tool from writing the path, because it is Handfast's own. In any case: a file system may not
-    /// tell it apart.
+    /// Returns the rule that keeps every tool from writing the path, because it is Handfast's own.
+    /// The comparison ignores case, because a file system may not distinguish it.
     pub fn own_file(&self, path: &Path) -> Option<&Rule> {
         let path = fold_path(path);
         self.protected
@@ -295,32 +303,35 @@ impl Policy {
             .map(|(_, rule)| rule)
     }
 
-    /// [`Policy::path_verdict`] on reading, for the names in one folder.
+    /// Prepares [`Policy::path_verdict`] on reading, for the names in one folder.
     pub fn readable_names<'a>(&'a self, folder: &'a Path) -> Names<'a> {
         Names::new(&self.reads, &self.workspace, folder, self.beyond(Access::Read).is_some())
     }
 
-    /// The workspace, first, and every listed path outside it.
+    /// Returns the workspace, first, and every listed path outside it.
     pub fn roots(&self) -> &[RootRight] {
         &self.roots
     }
 
-    /// Finds what may not be read, to be masked in a cell.
+    /// Returns a finder of paths that may not be read, to be masked in a cell.
     pub fn denied_reads(&self) -> Denied<'_> {
         Denied { rules: &self.reads, workspace: &self.workspace }
     }
 
-    /// Finds what may not be written, to be shown read-only in a cell. The protected paths are not among it.
+    /// Returns a finder of paths that may not be written, to be shown read-only in a cell. The
+    /// protected paths are not among them.
     pub fn denied_writes(&self) -> Denied<'_> {
         Denied { rules: &self.writes, workspace: &self.workspace }
     }
 
-    /// Finds what the profile lists as run by a later program, beside what is built in.
+    /// Returns a finder of paths that the profile lists as run by a later program, in addition to
+    /// the built-in ones.
     pub fn listed_auto_run(&self) -> Denied<'_> {
         Denied { rules: &self.auto_run, workspace: &self.workspace }
     }
 
-    /// Every rule by which [`Policy::denied_reads`] and [`Policy::denies_program`] decide, as text that changes when they do.
+    /// Returns every rule by which [`Policy::denied_reads`] and [`Policy::denies_program`] decide,
+    /// as text that changes when they do.
     pub fn denials_as_text(&self) -> String {
         let lists = self.reads.denied.iter().map(crate::path::PathList::as_text);
         let mut commands: Vec<String> = self.denied_commands().map(|(rule, _)| rule.entry.clone()).collect();
@@ -328,61 +339,63 @@ impl Policy {
         lists.chain(commands).collect::<Vec<_>>().join("\n")
     }
 
-    /// The rule of `deny_exec_command` that denies this program, named without its folder, whatever its arguments are.
+    /// Returns the rule of `deny_exec_command` that denies this program, named without its folder,
+    /// whatever its arguments are.
     pub fn denies_program(&self, name: &str) -> Option<&Rule> {
         self.commands.denies_program(name)
     }
 
-    /// Every rule of `deny_exec_command`, with whether it denies a program whatever its arguments are.
+    /// Returns every rule of `deny_exec_command`, with true if it denies a program whatever its
+    /// arguments are.
     pub fn denied_commands(&self) -> impl Iterator<Item = (&Rule, bool)> {
         self.commands.denials()
     }
 
-    /// What no tool can write, however it is named.
+    /// Returns the paths that no tool can write, in any spelling.
     pub fn protected(&self) -> impl Iterator<Item = &Path> {
         self.protected.iter().map(|(path, _)| path.as_path())
     }
 
-    /// The home folder, where there is one.
+    /// Returns the home folder, if there is one.
     pub fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// Where the user's own configuration of git lies, if there is any.
+    /// Returns the possible paths of the user's own git configuration.
     pub fn users_git_configuration(&self) -> Vec<PathBuf> {
         let names = [".gitconfig", ".config/git/config"];
         self.home.iter().flat_map(|home| names.map(|name| home.join(name))).collect()
     }
 
-    /// The name of the profile.
+    /// Returns the name of the profile.
     pub fn profile(&self) -> &str {
         &self.profile
     }
 
-    /// The mode that counts.
+    /// Returns the mode that counts.
     pub fn mode(&self) -> Mode {
         self.mode.0
     }
 
-    /// Whether a sandbox weaker than asked for is refused.
+    /// Returns true if a sandbox weaker than requested is refused.
     pub fn strict(&self) -> bool {
         self.strict
     }
 
-    /// What one command may use, as far as files name it.
+    /// Returns the limits of one command, as far as files name them.
     pub fn limits(&self) -> Limits {
         let (own, most) = self.limits;
         own.lower(most)
     }
 
-    /// The same with the built-in value of each limit that the user names none for. A file that nobody has trusted
-    /// lowers that too, and raises nothing.
+    /// Returns the limits, with the built-in value of each limit that the user does not name. An
+    /// untrusted file can lower a built-in value too, and raises none.
     pub fn limits_over(&self, built_in: Limits) -> Limits {
         let (own, most) = self.limits;
         own.or(built_in).lower(most)
     }
 
-    /// The keys that do not count as they are written, because their file is not trusted.
+    /// Returns the keys that do not count as written, because their file is not trusted.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -392,7 +405,7 @@ fn over_dialect((own, most): (Limits, Limits), dialect: &Limits) -> (Limits, Lim
     (own.or(*dialect), most)
 }
 
-/// The key that a decision names for a protected path.
+/// Key that a decision names for a protected path.
 const PROTECTED: &str = "protected";
 
 fn require_normal(what: &'static str, path: &Path) -> Result<(), PolicyError> {
@@ -404,11 +417,11 @@ fn require_normal(what: &'static str, path: &Path) -> Result<(), PolicyError> {
     Err(PolicyError::NotAbsolute { what, path: path.display().to_string() })
 }
 
-/// What path patterns are relative to.
+/// Folders that path patterns are relative to.
 struct Paths<'a> {
     workspace: &'a Path,
     home: Option<&'a Path>,
-    /// Whether case counts in what is denied. In what is allowed it always does.
+    /// Case sensitivity of deny lists. Allow lists are always case-sensitive.
     denied_case: Case,
 }
 
@@ -428,7 +441,7 @@ impl Paths<'_> {
     }
 }
 
-/// [`BUILT_IN_DENIED_READS`] as rules of a profile.
+/// Returns [`BUILT_IN_DENIED_READS`] as rules of a profile.
 pub(crate) fn built_in_denied_reads(profile: &str) -> Vec<Rule> {
     built_in(profile, List::DenyReadPaths, &BUILT_IN_DENIED_READS)
 }
@@ -444,7 +457,7 @@ fn built_in(profile: &str, list: List, entries: &[&str]) -> Vec<Rule> {
     entries.iter().map(rule).collect()
 }
 
-/// Adds every rule, and says which one is wrong.
+/// Adds every rule, or returns an error for the first invalid one.
 pub(crate) fn each(
     lists: Vec<Vec<Rule>>,
     mut add: impl FnMut(Rule) -> Result<(), String>,

@@ -1,73 +1,82 @@
+//! Profiles as written in a configuration file.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ListEntry, size};
 
-/// One profile of `sandbox_config`, as it is written.
+/// One profile of `sandbox_config`, as written.
 ///
-/// A list that is absent and a list that is empty differ: an absent one takes what is inherited or built in, an empty one is
-/// empty. The shape is that of the MSC source, whose example is valid as it stands; `deny_ignore_case` and the keys from `allowed_hosts` on are
-/// beyond it.
+/// An absent list and an empty list differ: an absent one takes the inherited or built-in entries,
+/// an empty one has no entries. The shape is that of the MSC source, whose example is valid
+/// unchanged. `deny_ignore_case` and the keys from `allowed_hosts` on are additions to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProfileSource {
-    /// The profile whose allow lists are added to this one's. Nothing else is taken over.
+    /// Profile whose allow lists are added to this one's. No other key is inherited.
     pub inherit: Option<String>,
-    /// Both of the lists that follow, as the MSC source names them in its principles; [`ProfileSource::spelled_out`] makes these of it.
+    /// Entries for both of the lists that follow, as the MSC source names them in its principles.
+    /// [`ProfileSource::spelled_out`] distributes them.
     pub allowed_paths: Option<Vec<ListEntry>>,
     /// Paths that may be read. Absent: the workspace.
     pub allowed_read_paths: Option<Vec<ListEntry>>,
-    /// Paths that may be written; those named here are written without asking. Absent: the workspace, by the table.
+    /// Paths that may be written; paths listed here are written without a question. Absent: the
+    /// workspace, by the table.
     pub allowed_write_paths: Option<Vec<ListEntry>>,
     /// Paths that are never read. Absent: [`BUILT_IN_DENIED_READS`].
     pub deny_read_paths: Option<Vec<ListEntry>>,
     /// Paths that are never written.
     pub deny_write_paths: Option<Vec<ListEntry>>,
-    /// Paths through which a later program would run code, beside those that are built in: writing one is asked about by itself, whatever
-    /// the mode and the other lists say.
+    /// Paths through which a later program would run code, in addition to the built-in ones.
+    /// Writing one is always asked about, whatever the mode and the other lists say.
     pub auto_run_paths: Option<Vec<ListEntry>>,
-    /// `true`: what a pattern of `deny_read_paths` or `deny_write_paths` matches in another case, it matches too. What a pattern takes back with `!`,
-    /// it takes back in its own case alone, so this only ever denies more.
+    /// `true`: patterns of `deny_read_paths` and `deny_write_paths` match in any case. A pattern
+    /// with `!` takes back paths in its own case only, so this key only ever denies more.
     pub deny_ignore_case: Option<bool>,
-    /// Beginnings of commands that run without asking, beside the read-only ones.
+    /// First words of commands that run without a question, in addition to the read-only ones.
     pub allowed_exec_command: Option<Vec<ListEntry>>,
-    /// Beginnings of commands that are of level `moderate` and not `destructive`. It lets nothing pass by itself.
+    /// First words of commands that are of level `moderate` and not `destructive`. This list alone
+    /// lets no call pass.
     pub moderate_exec_command: Option<Vec<ListEntry>>,
-    /// Beginnings of commands that never run.
+    /// First words of commands that never run.
     pub deny_exec_command: Option<Vec<ListEntry>>,
-    /// Hosts that may be spoken to. Absent: none.
+    /// Hosts that may be connected to. Absent: none.
     pub allowed_hosts: Option<Vec<ListEntry>>,
-    /// Hosts that are never spoken to.
+    /// Hosts that are never connected to.
     pub deny_hosts: Option<Vec<ListEntry>>,
-    /// Secrets that are handed out without asking: `NAME`, or `NAME at HOST`. The host must be allowed by itself.
+    /// Secrets that are handed out without a question: `NAME`, or `NAME at HOST`. The host must
+    /// also be allowed.
     pub allowed_secrets: Option<Vec<ListEntry>>,
     /// Secrets that are never handed out.
     pub deny_secrets: Option<Vec<ListEntry>>,
-    /// Beginnings of the kinds of statements that change a database without asking, such as `insert`.
+    /// First words of the kinds of statements that change a database without a question, for
+    /// example `insert`.
     pub allowed_database_statements: Option<Vec<ListEntry>>,
-    /// Beginnings of the kinds of statements that are never made, such as `drop`.
+    /// First words of the kinds of statements that are never run, for example `drop`.
     pub deny_database_statements: Option<Vec<ListEntry>>,
-    /// What of Handfast itself no call may change. There is no list that allows: such a call is always asked about.
+    /// Parts of Handfast itself that no call may change. There is no allow list: every call of this
+    /// kind is asked about.
     pub deny_handfast_changes: Option<Vec<ListEntry>>,
     /// Tools that are never called.
     pub deny_tools: Option<Vec<ListEntry>>,
-    /// When to ask.
+    /// Mode that decides when to ask.
     pub mode: Option<Mode>,
-    /// What a dangerous pattern gets.
+    /// Treatment of a dangerous pattern.
     pub dangerous: Option<Dangerous>,
-    /// What a call gets whose every change can be undone.
+    /// Treatment of a call whose changes can all be undone.
     pub undoable: Option<Undoable>,
-    /// What the cells of commands show of the workspace.
+    /// Part of the workspace that the cells of commands show.
     pub commands_see: Option<CommandsSee>,
-    /// Refuse to run anything in a sandbox that is weaker than asked for.
+    /// Refuse to run anything in a sandbox that is weaker than requested.
     pub strict: Option<bool>,
-    /// What one command may use.
+    /// Limits of one command.
     pub limits: Limits,
 }
 
 impl ProfileSource {
-    /// The same with `allowed_paths` as the two lists that it stands for, behind their own entries.
+    /// Returns the profile with `allowed_paths` moved to the two lists that it stands for, after
+    /// their own entries.
     #[must_use]
     pub fn spelled_out(mut self) -> Self {
         let Some(paths) = self.allowed_paths.take() else { return self };
@@ -78,32 +87,33 @@ impl ProfileSource {
     }
 }
 
-/// The profiles of one file, by name.
+/// Profiles of one file, by name.
 pub type Profiles = BTreeMap<String, ProfileSource>;
 
-/// The profile that is used where none is chosen. It always exists.
+/// Profile that is used if none is chosen. It always exists.
 pub const DEFAULT_PROFILE: &str = "normal";
 
-/// What no profile lets a tool read unless it names `deny_read_paths` itself: where secrets usually lie.
+/// Paths that no profile lets a tool read unless it names `deny_read_paths` itself: the usual
+/// places of secrets.
 pub const BUILT_IN_DENIED_READS: [&str; 6] = [".env", ".env.*", "!.env.example", "*.pem", "*.key", ".netrc"];
 
-/// When a human is asked, from the three modes of the EloPhanto source.
+/// Mode that decides when a human is asked, from the three modes of the EloPhanto source.
 ///
 /// The order is meaningful: a later variant is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Ask only for what is critical.
+    /// Ask only about critical calls.
     FullAuto,
-    /// Ask for what changes something.
+    /// Ask about calls that change something.
     #[default]
     SmartAuto,
-    /// Ask for everything.
+    /// Ask about every call.
     AskAlways,
 }
 
 impl Mode {
-    /// The mode's name in configuration.
+    /// Returns the name of the mode in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::FullAuto => "full_auto",
@@ -119,7 +129,7 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// What a dangerous pattern gets, in every mode.
+/// Treatment of a dangerous pattern, in every mode.
 ///
 /// The order is meaningful: a later variant is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -127,13 +137,13 @@ impl std::fmt::Display for Mode {
 pub enum Dangerous {
     /// A human is asked.
     Ask,
-    /// It is denied.
+    /// The call is denied.
     #[default]
     Deny,
 }
 
 impl Dangerous {
-    /// The setting's value in configuration.
+    /// Returns the value of the setting in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Dangerous::Ask => "ask",
@@ -142,13 +152,13 @@ impl Dangerous {
     }
 }
 
-/// What a call gets that can only change the workspace, where every such change can be undone.
+/// Treatment of a call that can only change the workspace, if every change can be undone.
 ///
 /// The order is meaningful: a later variant is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undoable {
-    /// It passes.
+    /// The call passes.
     Pass,
     /// The table of modes and levels decides.
     #[default]
@@ -156,7 +166,7 @@ pub enum Undoable {
 }
 
 impl Undoable {
-    /// The setting's value in configuration.
+    /// Returns the value of the setting in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Undoable::Pass => "pass",
@@ -165,22 +175,23 @@ impl Undoable {
     }
 }
 
-/// What the cells of commands show of the workspace. What the deny lists name is hidden either way.
+/// Part of the workspace that the cells of commands show. Paths on the deny lists are hidden either way.
 ///
 /// The order is meaningful: a later variant is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandsSee {
-    /// All of it.
+    /// The whole workspace.
     #[default]
     Workspace,
-    /// What the list of paths that may be read names, with what the programs of the project need to run at all: the folders
-    /// where they are installed, and the manifests of build tools in folders that lead to something listed.
+    /// Paths on the list of readable paths, and the files that the programs of the project need to
+    /// run: the folders where they are installed, and the manifests of build tools in folders that
+    /// lead to a listed path.
     Listed,
 }
 
 impl CommandsSee {
-    /// The setting's value in configuration.
+    /// Returns the value of the setting in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             CommandsSee::Workspace => "workspace",
@@ -189,7 +200,7 @@ impl CommandsSee {
     }
 }
 
-/// What one command may use. An absent limit is the sandbox's own.
+/// Limits of one command. An absent limit has the default of the sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -203,7 +214,7 @@ pub struct Limits {
     pub cpus: Option<u64>,
     /// Processes and threads at once.
     pub processes: Option<u64>,
-    /// Processes at once, whose threads are not counted.
+    /// Processes at once, without their threads.
     pub process_count: Option<u64>,
     /// Open files of one process.
     pub open_files: Option<u64>,
@@ -213,40 +224,41 @@ pub struct Limits {
     /// Bytes written to disk in all.
     #[serde(deserialize_with = "size::bytes")]
     pub disk_bytes: Option<u64>,
-    /// Bytes of output that are kept.
+    /// Bytes of output that are retained.
     #[serde(deserialize_with = "size::bytes")]
     pub output_bytes: Option<u64>,
-    /// Commands of one session that run at once; one at the least.
+    /// Commands of one session that run at once, at least one.
     pub commands: Option<u64>,
-    /// Commands of one session that wait for a place; one more is refused.
+    /// Commands of one session that wait for a free slot; a further one is refused.
     pub commands_waiting: Option<u64>,
-    /// Commands of all sessions that run at once; one at the least.
+    /// Commands of all sessions that run at once, at least one.
     pub commands_in_all: Option<u64>,
-    /// Bytes of answers of all sessions that exist at once, from the start of a call until its answer is delivered. An answer that
-    /// may need more has all of them.
+    /// Bytes of answers of all sessions that exist at once, from the start of a call until its
+    /// answer is delivered. An answer that may need more reserves all of them.
     #[serde(deserialize_with = "size::bytes")]
     pub answer_bytes_in_all: Option<u64>,
     /// Background commands of one caller that run at once.
     pub sessions: Option<u64>,
-    /// Seconds that a background command lives since it was last asked about.
+    /// Seconds that a background command lives after the last request about it.
     #[serde(deserialize_with = "size::seconds")]
     pub session_idle_seconds: Option<u64>,
-    /// Seconds that a background command lives since its start.
+    /// Seconds that a background command lives after its start.
     #[serde(deserialize_with = "size::seconds")]
     pub session_seconds: Option<u64>,
-    /// Bytes that the caches in the home of the workspace's commands may take from one command to the next; 0 keeps none.
+    /// Bytes that the caches in the home of the workspace's commands may keep from one command to
+    /// the next; 0 keeps none.
     #[serde(deserialize_with = "size::bytes")]
     pub home_bytes: Option<u64>,
 }
 
 impl Limits {
-    /// Limit by limit, `self` where it names one, else `other`.
+    /// Returns, for each limit, the value of `self` if it has one, else that of `other`.
     #[must_use]
     pub fn or(self, other: Limits) -> Limits {
         self.zip(&other, Option::or)
     }
 
-    /// Limit by limit, the lower one; a limit that only one of them names counts.
+    /// Returns, for each limit, the lower value. A limit that only one of them names counts.
     #[must_use]
     pub fn lower(self, other: Limits) -> Limits {
         self.zip(&other, |one, two| match (one, two) {

@@ -1,50 +1,58 @@
-//! Where the programs of a cell lie, as far as the caller says.
+//! Lookup of the programs of a cell, as the caller provides it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Finds the file that a bare name of a program leads to: in the search path of the cells, else in these folders behind it.
+/// Function that finds the file of a bare program name: first in the search path of the cells, then
+/// in these folders.
 type Find = dyn Fn(&str, &[PathBuf]) -> Option<ProgramFile> + Send + Sync;
 
-/// Where a project has programs of its own, below any of its folders.
+/// Folders with a project's own programs, below any of its folders.
 const OF_PROJECTS: [&str; 2] = [".venv/bin", "node_modules/.bin"];
 
-/// Folders above a command's are not looked at beyond this many.
+/// Maximum number of folders, from a command's upwards, that are searched.
 const MOST_ABOVE: usize = 32;
 
-/// The folders in which a command that starts in `directory` finds programs of the project, nearest first: those of its own
-/// folder and of each one above it, up to the workspace. They stand behind the search path, so that no file of the workspace
-/// takes the place of a program of the machine.
+/// Returns the folders in which a command that starts in `directory` finds programs of the project,
+/// nearest first.
+///
+/// These are the folders below its own directory and below each parent, up to the workspace. They
+/// come after the search path, so that no file of the workspace replaces a program of the machine.
 pub fn project_folders(directory: &Path, workspace: &Path) -> Vec<PathBuf> {
     let within = directory.ancestors().take_while(|folder| folder.starts_with(workspace));
     within.take(MOST_ABOVE).flat_map(|folder| OF_PROJECTS.map(|part| folder.join(part))).collect()
 }
 
-/// How a name of a program is resolved, so that a rule for `ls` never covers another program of that name.
+/// Resolution of program names, so that a rule for `ls` never covers another program with that name.
 ///
-/// The policy looks nothing up by itself: who composes the runtime knows the search path of its cells.
+/// The policy looks up nothing itself: the code that composes the runtime knows the search path of
+/// its cells.
 #[derive(Clone, Default)]
 pub enum Programs {
-    /// No name can be resolved: nothing but the shell's own commands passes by a rule.
+    /// Names cannot be resolved: only the shell's own commands pass by a rule.
     #[default]
     Unknown,
-    /// Every bare name is taken to lie in a folder that no call can write, and no path is taken for a program. For tests.
+    /// All bare names count as a program in a folder that no call can write, and no path counts
+    /// as a program. For tests.
     Presumed,
-    /// The function looks the name up.
+    /// The function looks up the name.
     Found(Arc<Find>),
 }
 
-/// The file that a name leads to.
+/// File that a name leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramFile {
-    /// The file, as the search path names it.
+    /// Path of the file, as the search path gives it.
     pub path: PathBuf,
-    /// Whether a call could have put it there: it lies in a folder that commands or file tools write.
+    /// True if a call could have put the file there: it lies in a folder that commands or file
+    /// tools can write.
     pub in_writable_place: bool,
-    /// Whether it is a program of the project, which lies in none of the folders of the search path. Calls can write it.
+    /// True if the file is a program of the project, which lies in no folder of the search path.
+    /// Calls can write it.
     pub of_project: bool,
-    /// Whether it is a launcher: it starts the version of a program that a file of the current folder names.
+    /// True if the file is a launcher: it starts the version of a program that a file of the
+    /// current folder names.
     pub is_launcher: bool,
 }
 
@@ -58,14 +66,15 @@ impl fmt::Debug for Programs {
     }
 }
 
-/// Commands that the shell itself has: no file is looked for.
+/// Commands that the shell implements itself, so that no file is searched.
 const BUILTINS: [&str; 19] = [
     ":", "[", "[[", "break", "cd", "command", "continue", "echo", "exit", "export", "false", "printf", "pwd",
     "read", "return", "set", "test", "true", "type",
 ];
 
 impl Programs {
-    /// Whether the bare name leads to a launcher, so that the name says nothing about what runs.
+    /// Returns true if the bare name leads to a launcher, so that the name does not identify the
+    /// program that runs.
     pub(crate) fn is_launcher(&self, base: &str) -> bool {
         match self {
             Programs::Found(find) if !BUILTINS.contains(&base) => {
@@ -75,7 +84,8 @@ impl Programs {
         }
     }
 
-    /// Whether the name leads to a program of the project for a command that starts in this directory.
+    /// Returns true if the name leads to a program of the project for a command that starts in this
+    /// directory.
     pub(crate) fn is_of_project(&self, named: &str, directory: &Path, workspace: &Path) -> bool {
         match self {
             Programs::Found(find) if !named.contains('/') && !BUILTINS.contains(&named) => {
@@ -85,10 +95,10 @@ impl Programs {
         }
     }
 
-    /// The base name of the program, where the name that is written leads to it for certain.
+    /// Returns the base name of the program, if the written name certainly leads to it.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Returns the reason if it does not.
     pub(crate) fn resolve<'a>(
         &self,
         named: &'a str,

@@ -1,18 +1,20 @@
+//! Rules, as decisions name them, and their origins.
+
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-/// One entry of one list, or another setting that can decide: what a decision names as its cause.
+/// One entry of a list, or another setting that can decide: the cause that a decision names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// The key, such as `deny_write_paths` or `mode`.
+    /// Key, such as `deny_write_paths` or `mode`.
     pub key: &'static str,
-    /// The entry as it is written.
+    /// Entry as written.
     pub entry: String,
-    /// The profile that holds it.
+    /// Profile that contains the entry.
     pub profile: Arc<str>,
-    /// Where it is written.
+    /// Place where the entry is written.
     pub origin: Origin,
 }
 
@@ -22,15 +24,15 @@ impl std::fmt::Display for Rule {
     }
 }
 
-/// Where a setting is written. The order of precedence is managed, user, workspace.
+/// Place where a setting is written. The order of precedence is managed, user, workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "layer")]
 pub enum Origin {
-    /// It is built in.
+    /// Built into the program.
     BuiltIn,
-    /// It was said on the command line.
+    /// Given on the command line.
     CommandLine,
-    /// Whoever made the caller said so.
+    /// Set by the creator of the caller.
     Ceiling,
     /// The file of the machine's administrator.
     Managed(FilePlace),
@@ -38,16 +40,16 @@ pub enum Origin {
     User(FilePlace),
     /// The workspace's file.
     Workspace(FilePlace),
-    /// A human granted it for a time, under this id.
+    /// Granted by a human for a time, under this identifier.
     Lease(Arc<str>),
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FilePlace {
-    /// The file.
+    /// Path of the file.
     pub file: Arc<Path>,
-    /// The line, from 1, where it is known.
+    /// Line number, from 1, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
@@ -59,7 +61,7 @@ impl From<&Path> for FilePlace {
 }
 
 impl Origin {
-    /// The same file, at a line.
+    /// Returns the origin in the same file, at a line.
     #[must_use]
     pub fn at(&self, line: Option<u32>) -> Self {
         let mut origin = self.clone();

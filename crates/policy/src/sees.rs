@@ -1,6 +1,6 @@
-//! What the cell of a command shows of the workspace, where the profile says `commands_see: listed`.
+//! Part of the workspace that the cell of a command shows, if the profile says `commands_see: listed`.
 //!
-//! The lists decide about single paths here; finding the paths is for whoever builds the cell.
+//! The lists decide about single paths here. The code that builds the cell finds the paths.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -13,21 +13,21 @@ use crate::spell::resolve;
 use crate::suggest::Missing;
 use crate::{CommandsSee, Kind, Part, Policy};
 
-/// How much of an entry commands see.
+/// Amount of an entry that commands see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sees {
-    /// The entry with all that lies in it.
+    /// The entry with everything in it.
     All,
-    /// The names in a folder; what they lead to is asked about by itself.
+    /// The names in a folder; each entry in it is decided separately.
     Part,
-    /// Nothing.
+    /// Hidden completely.
     Nothing,
 }
 
-/// Folders of a project in which its programs and what they need are installed.
+/// Folders of a project in which its programs and their dependencies are installed.
 const ENVIRONMENTS: [&str; 2] = [".venv", "node_modules"];
 
-/// Files that say how the programs of a project run: without them no command that builds or tests could.
+/// Files that configure how the programs of a project run. Without them no command could build or test.
 const MANIFESTS: [&str; 44] = [
     ".node-version",
     ".nvmrc",
@@ -76,12 +76,12 @@ const MANIFESTS: [&str; 44] = [
 ];
 
 impl Policy {
-    /// Whether commands see less of the workspace than all of it, but for what is denied.
+    /// Returns true if commands see less than the whole workspace, apart from denied paths.
     pub fn hides_unlisted(&self) -> bool {
         self.commands_see.0 == CommandsSee::Listed
     }
 
-    /// Tells how much of an entry, absolute, commands see. What is denied is not asked about here.
+    /// Returns how much of an entry commands see. The path is absolute. Denials are not considered here.
     pub fn sees(&self, path: &Path, is_folder: bool) -> Sees {
         let is_environment = |part: Component<'_>| ENVIRONMENTS.iter().any(|name| part.as_os_str() == *name);
         let spot = Spot::of(path, &self.workspace);
@@ -103,9 +103,11 @@ impl Policy {
         if leads_to_more { Sees::Part } else { Sees::Nothing }
     }
 
-    /// The policy whose cell also shows what a call is about beyond the list; none where that is nothing. A line of git alone sees
-    /// all, where `git` is listed: it takes for removed what it does not see. A command that a human approved sees what its line
-    /// names.
+    /// Returns a policy whose cell also shows paths of the call that the list does not name, or
+    /// `None` if there are none.
+    ///
+    /// A line that runs only git sees everything if `git` is listed, because git treats hidden
+    /// files as removed. A command that a human approved sees the paths that its line names.
     pub fn seeing_more(&self, parts: &[Part], approved: bool) -> Option<Policy> {
         if !self.hides_unlisted() {
             return None;
@@ -123,7 +125,8 @@ impl Policy {
                 }));
             }
         }
-        // The workspace is named by what names a folder above it, and everything else outside is shown by other rules.
+        // A line that names a folder above the workspace names the workspace too. Other rules show
+        // paths outside.
         also_seen.retain(|path| path.starts_with(&self.workspace));
         (!also_seen.is_empty()).then(|| Policy { also_seen, ..self.clone() })
     }
@@ -139,7 +142,7 @@ fn is_of_git_alone(command: &CommandLine) -> bool {
     reached.hidden.is_none() && starts.peek().is_some() && starts.all(|program| program == "git")
 }
 
-/// The paths that the words of a line may name, as they lead from where it starts.
+/// Returns the paths that the words of a line may name, resolved from the directory in which it starts.
 fn named(command: &CommandLine, directory: &Path) -> Vec<PathBuf> {
     let reached = Reached::by(command);
     let of_start = |words: &[String]| {

@@ -1,4 +1,4 @@
-//! The merged result of all files, each entry with where it comes from: what `handfast policy show` prints.
+//! The merged result of all files, each entry with its origin: the output of `handfast policy show`.
 
 use serde::Serialize;
 
@@ -6,24 +6,24 @@ use crate::merge::Merged;
 use crate::policy::built_in_denied_reads;
 use crate::{Limits, List, Origin, Policy, PolicyError, Rule, Setup, Trust, Warning};
 
-/// One entry or setting, and whether it counts.
+/// One entry or setting, with its validity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shown {
-    /// The entry, with its key, its profile and where it is written.
+    /// Entry, with its key, its profile and its place.
     #[serde(flatten)]
     pub rule: Rule,
-    /// Whether it counts. What an untrusted file may not say does not.
+    /// True if the entry counts. An entry that an untrusted file may not set does not count.
     pub counts: bool,
-    /// What else there is to say.
+    /// Further remark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Everything that decides under the chosen profile, in the order of the keys, and what of an untrusted file is ignored. Limits are
-/// those in force where nobody names one: `built_in`.
+/// Returns everything that decides under the chosen profile, in the order of the keys, and the ignored keys
+/// of untrusted files. `built_in` gives the limits that are in force if no file names them.
 ///
 /// # Errors
-/// Those of [`Policy::compile`].
+/// Returns the errors of [`Policy::compile`].
 pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyError> {
     let policy = Policy::compile(setup)?;
     let merged = Merged::new(setup.sources);
@@ -89,7 +89,8 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyErr
     Ok(shown)
 }
 
-/// What untrusted files say in the chosen profile that does not count as it is written, and their lists that allow.
+/// Returns the keys of untrusted files in the chosen profile that do not count as written, and
+/// their allow lists.
 fn of_untrusted(policy: &Policy, setup: &Setup<'_>) -> Vec<Shown> {
     let profile = setup.profile;
     let ignored =
@@ -110,7 +111,7 @@ fn of_untrusted(policy: &Policy, setup: &Setup<'_>) -> Vec<Shown> {
 }
 
 impl Limits {
-    /// Every limit that is named, under its key.
+    /// Returns every limit that has a value, with its key.
     pub fn named(self) -> Vec<(&'static str, u64)> {
         let Limits {
             memory_bytes,

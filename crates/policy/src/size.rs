@@ -1,11 +1,11 @@
-//! Sizes and times of limits as people write them: a number, or one with a unit.
+//! Sizes and times of limits as people write them: a number, or a number with a unit.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{Error, Unexpected, Visitor};
 
-/// Units of bytes. A single letter is none: it stands for either of two.
+/// Units of bytes. A single letter is not a unit, because it could mean either of two.
 const BYTES: [(&str, u64); 9] = [
     ("b", 1),
     ("kb", 1_000),
@@ -21,13 +21,13 @@ const BYTES: [(&str, u64); 9] = [
 /// Units of time.
 const SECONDS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
 
-/// Reads a number of bytes, which may have a unit.
+/// Reads a number of bytes, optionally with a unit.
 pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let form = "a number of bytes, or one with a unit, such as 512MiB or 4GB";
     deserializer.deserialize_option(Amount { units: &BYTES, form })
 }
 
-/// Reads a number of seconds, which may have a unit.
+/// Reads a number of seconds, optionally with a unit.
 pub(crate) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let form = "a number of seconds, or one with a unit, such as 30m or 8h";
     deserializer.deserialize_option(Amount { units: &SECONDS, form })

@@ -1,13 +1,13 @@
-//! Paths by their spelling, for words of commands.
+//! Resolution of paths by their spelling, for words of commands.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Where a word leads.
+/// Path that a word leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// The absolute, lexically normal path.
+    /// Absolute, lexically normal path.
     pub(crate) path: PathBuf,
-    /// Whether `..` follows a name, so that a link of that name would lead elsewhere.
+    /// True if `..` follows a name, so that a link with that name would lead elsewhere.
     pub(crate) through_a_name: bool,
 }
 

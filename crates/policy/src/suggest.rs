@@ -1,4 +1,4 @@
-//! What would make a call pass: entries of lists, tried before they are named.
+//! Suggestions that would make a call pass: entries of lists, tried before they are named.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use crate::judge::allow_key;
 use crate::path::{Case, PathList, Reach, roots};
 use crate::{Line, List, Origin, Part, Policy, Request, Rule, Verdict};
 
-/// What a list would have to name so that a part passes.
+/// An entry that a list lacks for a part to pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// The path, on the list for this access.
+    /// Path, missing from the list for this access.
     Path(Access, PathBuf),
-    /// The command, by its words without wrappers, in this directory.
+    /// Command, by its words without wrappers, in this directory.
     Command(Vec<String>, PathBuf),
-    /// The entry of a list.
+    /// Entry of a list.
     Entry(List, String),
 }
 
 /// An entry to add.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suggestion {
-    /// The list.
+    /// Key of the list.
     pub key: &'static str,
-    /// The entry.
+    /// Text of the entry.
     pub entry: String,
 }
 
@@ -37,16 +37,16 @@ impl fmt::Display for Suggestion {
     }
 }
 
-/// What is looked for behind what was missing first, at most this often.
+/// Maximum number of rounds. Each round looks for entries that are missing after those of the round before.
 const ROUNDS: usize = 4;
 
-/// Subcommands after which a program does what its folder says and nothing else is chosen by the caller.
+/// Subcommands after which a program does what its folder says, without further choice of the caller.
 const PLAIN_SUBCOMMANDS: [&str; 9] =
     ["bench", "build", "check", "clippy", "doc", "fmt", "lint", "test", "vet"];
 
 impl Policy {
-    /// The entries with which the call would pass, under this profile: tried out, not guessed. None where it passes already, and
-    /// where no entry of a list would change the answer.
+    /// Returns the entries with which the call would pass under this profile: tried, not guessed.
+    /// Returns `None` if the call passes already, or if no entry of a list would change the answer.
     pub fn would_pass_with(&self, request: &Request<'_>) -> Option<Vec<Suggestion>> {
         let mut trial = self.clone();
         let mut suggestions: Vec<Suggestion> = Vec::new();
@@ -65,7 +65,8 @@ impl Policy {
             for missing in missing {
                 let stands_for_the_workspace =
                     matches!(missing, Missing::Path(Access::Read, _)) && self.reads.allowed.workspace;
-                // A list that is named stands for itself alone, and the workspace was on it.
+                // A list with entries stands for these alone, and the workspace was readable
+                // without a list.
                 let workspace = stands_for_the_workspace
                     .then(|| Suggestion { key: allow_key(Access::Read), entry: ".".to_owned() });
                 for suggestion in workspace.into_iter().chain([trial.add(&missing)?]) {
@@ -78,7 +79,7 @@ impl Policy {
         None
     }
 
-    /// Adds what is missing.
+    /// Adds the missing entry.
     fn add(&mut self, missing: &Missing) -> Option<Suggestion> {
         match missing {
             Missing::Path(access, path) => {
@@ -134,7 +135,8 @@ impl Policy {
     }
 }
 
-/// The path as an entry: relative to the workspace where it lies in it, with nothing in it that a pattern reads.
+/// Returns the path as an entry: relative to the workspace if it lies there, with all pattern
+/// characters escaped.
 pub(crate) fn path_entry(path: &Path, workspace: &Path) -> Option<String> {
     let (start, rest) = match path.strip_prefix(workspace) {
         Ok(rest) => ("./", rest),
@@ -147,8 +149,8 @@ pub(crate) fn path_entry(path: &Path, workspace: &Path) -> Option<String> {
     Some(format!("{start}{}", globset::escape(text).replace('$', "[$]")))
 }
 
-/// Beginnings of the command that could be listed, the best one first. A program that runs what it is told to is never
-/// suggested by its name alone.
+/// Returns prefixes of the command that could be listed, the best one first. A program that runs
+/// other code on request is never suggested by its name alone.
 fn candidates(words: &[String]) -> Vec<String> {
     let Some((program, arguments)) = words.split_first() else { return Vec::new() };
     let mut candidates = Vec::new();

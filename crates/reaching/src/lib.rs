@@ -1,6 +1,6 @@
-//! What tools have in common that act through roots: what a failure of these is to a caller.
+//! Shared error conversion of the tools that act through roots.
 //!
-//! It opens nothing, and knows no tool but the names of those that its hints speak of.
+//! This crate opens nothing. Of the tools it knows only the names that its hints mention.
 
 use roots::{EntryKind, RootsError};
 use tool::{Code, Context, EffectState, Retry, ToolError};
@@ -8,12 +8,13 @@ use tool::{Code, Context, EffectState, Retry, ToolError};
 const LISTED: &str = "file tools reach the workspace and the paths that the profile lists; \
                       `allowed_read_paths` and `allowed_write_paths` add to them";
 
-/// For `map_err`: the outward error, with paths as the workspace shows them.
+/// Returns a converter for `map_err`: roots errors become tool errors, with paths relative to the
+/// workspace.
 pub fn failure(context: &Context) -> impl Fn(RootsError) -> ToolError + Copy + '_ {
     move |error| outward(context, error.relative_to(&context.place.workspace))
 }
 
-// BOUNDED: by the wrapping of one error in another, once.
+// BOUNDED: an error wraps at most one other error.
 fn outward(context: &Context, error: RootsError) -> ToolError {
     let message = error.to_string();
     let made = |code| ToolError::new(code, message.clone());

@@ -1,4 +1,4 @@
-//! Who a written file belongs to, and what else is known about it besides its content.
+//! Owner, permission bits and attributes of a written file.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -15,15 +15,18 @@ use crate::root::Found;
 use crate::{Result, RootsError};
 
 const ACCESS_CONTROL_LIST: &str = "system.posix_acl_access";
-/// Attributes of programs and users.
+/// Prefix of the attributes that programs and users set.
 const USER_PREFIX: &str = "user.";
-/// Of a list of names and of one value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`, limits.h).
+/// Maximum size of a list of names and of one value, in bytes (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`,
+/// limits.h).
 const LARGEST: usize = 65_536;
 
-/// Gives the new file the owner, group, mode, access control list and user attributes of the file it replaces.
+/// Gives the new file the owner, group, mode, access control list and user attributes of the file it
+/// replaces.
 ///
-/// The bits that let a program run as its owner are not kept: the new content was not what somebody gave them to.
-/// Security labels and capabilities are not copied either; the kernel gives a new file those that its folder says.
+/// The set-user-ID, set-group-ID and sticky bits are dropped: nobody granted these rights to the new
+/// content. Security labels and capabilities are not copied either; the kernel sets those that the
+/// folder prescribes.
 pub(crate) fn keep(from: &Found, new: &File, path: &Path) -> Result<()> {
     let stat = fstat(new).map_err(RootsError::while_doing("write", path))?;
     if (stat.st_uid, stat.st_gid) != (from.stat.st_uid, from.stat.st_gid) {
@@ -35,13 +38,14 @@ pub(crate) fn keep(from: &Found, new: &File, path: &Path) -> Result<()> {
         .map_err(RootsError::while_doing("keep the mode of", path))
 }
 
-/// Where this process is root, what it makes belongs to the owner of the folder: a workspace stays its owner's.
+/// Gives a file that root creates to the owner of its folder, so that a workspace stays its owner's.
 pub(crate) fn belong_to_folder(new: impl AsFd, folder: &Stat) -> rustix::io::Result<()> {
     if !rustix::process::geteuid().is_root() || (folder.st_uid, folder.st_gid) == (0, 0) {
         return Ok(());
     }
     match change_owner(new, folder.st_uid, folder.st_gid) {
-        // The root of a user namespace cannot give files to an owner from outside of it: they stay its own.
+        // Root of a user namespace cannot give files to an owner outside of it: the files stay
+        // root's own.
         Err(Errno::PERM | Errno::INVAL) => Ok(()),
         done => done,
     }
@@ -52,7 +56,7 @@ fn change_owner(file: impl AsFd, user: u32, group: u32) -> rustix::io::Result<()
 }
 
 fn keep_extended(from: &Found, new: &File) -> rustix::io::Result<()> {
-    // Attributes are read by path, because the descriptor is a mere place.
+    // Attributes are read by path, because the descriptor is only an `O_PATH` one.
     let from = descriptor_path(from.descriptor.as_fd());
     let mut names = vec![0; LARGEST];
     let length = match listxattr(&from, &mut names[..]) {
@@ -71,13 +75,13 @@ fn keep_extended(from: &Found, new: &File) -> rustix::io::Result<()> {
         let mut value = vec![0; LARGEST];
         match getxattr(&from, name, &mut value[..]) {
             Ok(length) => fsetxattr(new, name, &value[..length], XattrFlags::empty())?,
-            // It was removed meanwhile.
+            // The attribute was removed meanwhile.
             Err(Errno::NODATA) => {}
             Err(errno) => return Err(errno),
         }
     }
     if !has_list {
-        // The folder may give one to every new file.
+        // The folder may give a default list to every new file.
         match fremovexattr(new, ACCESS_CONTROL_LIST) {
             Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
             Err(errno) => return Err(errno),

@@ -1,4 +1,4 @@
-//! The one place that resolves paths.
+//! Resolution of paths; no other module resolves them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,23 +12,26 @@ use rustix::io::Errno;
 
 use crate::metadata::same;
 
-/// How often a resolution is tried again that a rename elsewhere disturbed (EAGAIN, `openat2(2)`).
+/// Maximum number of attempts at a resolution that a rename elsewhere disturbs (EAGAIN,
+/// `openat2(2)`).
 ///
-/// A command that renames in a loop can disturb many in a row, but each takes it a rename.
+/// A command that renames in a loop can disturb several attempts in a row, but each one costs it a
+/// rename.
 const TRIES: usize = 128;
 
-/// Which links may stand on a path.
+/// Choice of the links that a path may contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Links {
-    /// Those that stay beneath the folder.
+    /// Links whose targets stay beneath the folder.
     Inside,
-    /// None.
+    /// Refusal of every link.
     None,
 }
 
-/// Opens what `path` leads to, all of it beneath `folder`. An empty path is the folder itself.
+/// Opens the entry that `path` leads to, all of it beneath `folder`. An empty path is the folder
+/// itself.
 ///
-/// EXDEV says that a link, or a `..`, leads out of the folder.
+/// EXDEV means that a link, or a `..`, leads out of the folder.
 pub(crate) fn open_beneath(
     folder: BorrowedFd<'_>,
     path: &Path,
@@ -52,7 +55,7 @@ pub(crate) fn open_child_on_same_file_system(
     retrying(folder, Path::new(name), flags, resolve)
 }
 
-/// Opens a place by its absolute path, wherever it lies: only ever with `O_PATH`, to learn its real name.
+/// Opens an absolute path anywhere, always with `O_PATH`, to find its real name.
 pub(crate) fn open_anywhere(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     retrying(CWD, path, flags | OFlags::PATH, ResolveFlags::NO_MAGICLINKS)
 }
@@ -73,24 +76,26 @@ fn retrying(
     Err(Errno::AGAIN)
 }
 
-/// Opens the very file or folder behind a place. The caller has looked at what it is.
+/// Opens the file or folder behind an `O_PATH` descriptor. The caller has checked its type.
 pub(crate) fn reopen(place: BorrowedFd<'_>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    // NOCTTY and NONBLOCK change nothing for files and folders; they are there in case a caller forgets to look.
+    // NOCTTY and NONBLOCK change nothing for files and folders; they protect against a caller that
+    // skips the check.
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     rustix::fs::open(descriptor_path(place), flags, Mode::empty())
 }
 
-/// The path through which the kernel reaches an open descriptor.
+/// Returns the path through which the kernel reaches an open descriptor.
 pub(crate) fn descriptor_path(descriptor: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
-/// Where what was opened lies now: absolute and without links.
+/// Returns the current path of an open entry, absolute and without links.
 ///
-/// ESTALE where it has no name any more.
+/// The error is ESTALE if the entry has no name any more.
 pub(crate) fn name_of(descriptor: BorrowedFd<'_>, stat: &Stat) -> rustix::io::Result<PathBuf> {
     let name = rustix::fs::readlink(descriptor_path(descriptor), Vec::new())?.into_bytes();
-    // The kernel adds this to the last name of what was unlinked, and a file may really be called so.
+    // The kernel appends this to the last name of an unlinked entry, but a file may really have this
+    // name.
     let perhaps_gone = name.ends_with(b" (deleted)");
     let path = PathBuf::from(OsString::from_vec(name));
     if !path.is_absolute() {
@@ -105,12 +110,12 @@ pub(crate) fn name_of(descriptor: BorrowedFd<'_>, stat: &Stat) -> rustix::io::Re
     Ok(path)
 }
 
-/// That this process could make and remove entries in a folder.
+/// Checks that this process could create and remove entries in a folder.
 pub(crate) fn may_change(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
     accessat(folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
 }
 
-/// Makes the entries of a folder outlive a loss of power.
+/// Flushes the entries of a folder to disk, so that they survive a power loss.
 pub(crate) fn flush_folder(folder: BorrowedFd<'_>) -> io::Result<()> {
     let opened = match rustix::fs::openat(
         folder,
@@ -118,12 +123,12 @@ pub(crate) fn flush_folder(folder: BorrowedFd<'_>) -> io::Result<()> {
         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     ) {
-        // A folder that may be written but not listed can be flushed by nobody but its owner.
+        // If a folder may be written but not listed, only its owner can flush it.
         Err(Errno::ACCESS) => return Ok(()),
         opened => opened?,
     };
     match File::from(opened).sync_all() {
-        // Some file systems have nothing to flush here, and say so in this way.
+        // Some file systems have nothing to flush here, and report it with this error.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         done => done,
     }

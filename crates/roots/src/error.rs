@@ -1,3 +1,5 @@
+//! Errors of the operations.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -5,71 +7,71 @@ use rustix::io::Errno;
 
 use crate::{EntryKind, Refusal};
 
-/// What an operation of this crate gives.
+/// Result of an operation of this crate.
 pub type Result<T, E = RootsError> = std::result::Result<T, E>;
 
-/// Why an operation was not done. Unless it is [`RootsError::Partly`], nothing changed.
+/// Reason why an operation failed. Nothing changed, except for [`RootsError::Partly`].
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
     /// The path lies in no root.
     #[error("{path} lies outside of the workspace and of every folder that the profile lists")]
     NotInRoots {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
     },
     /// A link on the path leads out of the roots.
     #[error("{path} leads to {target}, outside of the workspace and of every folder that the profile lists")]
     LeadsOutside {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
-        /// Where it leads.
+        /// Path that the link leads to.
         target: PathBuf,
     },
-    /// The root that holds the path is only for reading.
+    /// The root that contains the path is read-only.
     #[error("{path} can only be read")]
     ReadOnly {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
     },
-    /// The guard says no.
+    /// The guard denies the operation.
     #[error("{path} is denied: {refusal}")]
     Refused {
-        /// What it was asked about.
+        /// Path that the guard judged.
         path: PathBuf,
-        /// Its answer.
+        /// Answer of the guard.
         refusal: Refusal,
     },
-    /// There is nothing at the path.
+    /// The path leads to no entry.
     #[error("{path} does not exist")]
     NotFound {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
     },
-    /// The folder in which something should be made is missing.
+    /// The parent folder of a new entry is missing.
     #[error("the folder {folder} does not exist")]
     NoFolder {
         /// The missing folder.
         folder: PathBuf,
     },
-    /// There is something else at the path.
+    /// The entry at the path has another kind.
     #[error("{path} is {found}, not {wanted}")]
     WrongKind {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
-        /// What the operation needs.
+        /// Kind that the operation needs.
         wanted: EntryKind,
-        /// What is there.
+        /// Kind of the entry.
         found: EntryKind,
     },
-    /// Something is there already.
+    /// An entry already exists at the path.
     #[error("{path} exists already, as {found}")]
     Exists {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
-        /// What is there.
+        /// Kind of the entry.
         found: EntryKind,
     },
-    /// A folder that should be empty is not.
+    /// A folder that must be empty is not.
     #[error("the folder {path} is not empty")]
     NotEmpty {
         /// The folder.
@@ -78,7 +80,7 @@ pub enum RootsError {
     /// A root cannot be removed, moved or replaced.
     #[error("{path} is the workspace or holds it, or is another listed folder: it stays where it is")]
     IsRoot {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
     },
     /// A folder cannot be moved into itself.
@@ -87,16 +89,16 @@ pub enum RootsError {
         /// The destination.
         path: PathBuf,
     },
-    /// A move would have to copy.
+    /// A move would have to copy between file systems.
     #[error("{path} lies on another file system")]
     OtherFileSystem {
-        /// The destination of a move, or a mount point inside of what would be removed.
+        /// The destination of a move, or a mount point inside a tree to be removed.
         path: PathBuf,
     },
-    /// The links on the path never end.
+    /// The path contains too many links.
     #[error("{path} leads through too many links")]
     TooManyLinks {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
     },
     /// A tree is deeper than [`DEEPEST`](crate::DEEPEST).
@@ -104,49 +106,49 @@ pub enum RootsError {
     TooDeep {
         /// The folder that is too deep.
         path: PathBuf,
-        /// How deep an operation goes.
+        /// Maximum depth of an operation.
         limit: usize,
     },
-    /// Something else changed the path at the same time.
+    /// Another process changed the path at the same time.
     #[error("{path} was changed by something else at the same time")]
     Changed {
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
     },
-    /// The owner or the group of a replaced file cannot be kept.
+    /// The new version of a file cannot get the owner or the group of the old one.
     #[error("{path} belongs to another user or group, which a new version of it could not keep")]
     OwnerNotKept {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
     /// The kernel, or a filter around this process, has no `openat2`.
     #[error("this system has no openat2 (Linux 5.6), without which paths cannot be resolved safely")]
     NoOpenat2,
-    /// The caller's own reason to stop came true.
+    /// The caller's stop condition came true.
     #[error("stopped")]
     Stopped,
-    /// The operation failed after it had begun to change things.
+    /// The operation failed after its first change.
     #[error("not everything was done")]
     Partly {
-        /// What stopped it.
+        /// Error that stopped the operation.
         source: Box<RootsError>,
     },
-    /// The system says no.
+    /// A system call failed.
     #[error("cannot {doing} {path}")]
     Io {
-        /// What was tried: a verb, such as `open`.
+        /// Operation that failed: a verb, for example `open`.
         doing: &'static str,
-        /// The path that was asked for.
+        /// Path that the caller gave.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
 impl RootsError {
-    /// The error that the system's answer to `doing` something at `path` becomes.
+    /// Converts a system error of the operation `doing` at `path`.
     pub(crate) fn system(doing: &'static str, path: &Path, errno: Errno) -> Self {
         let path = path.to_owned();
         match errno {
@@ -158,12 +160,12 @@ impl RootsError {
         }
     }
 
-    /// For `map_err`.
+    /// Returns a closure for `map_err` that converts a system error.
     pub(crate) fn while_doing<'a>(doing: &'static str, path: &'a Path) -> impl Fn(Errno) -> Self + 'a {
         move |errno| Self::system(doing, path, errno)
     }
 
-    /// For `map_err` after a change.
+    /// Wraps an error that follows a change, for `map_err`.
     pub(crate) fn partly(self) -> Self {
         match self {
             Self::Partly { .. } => self,
@@ -171,7 +173,8 @@ impl RootsError {
         }
     }
 
-    /// Shortens the paths in it that lie in `folder`, for a message to whoever works there.
+    /// Shortens the paths of the error that lie in `folder`, for a message to somebody who works
+    /// there.
     #[must_use]
     pub fn relative_to(mut self, folder: &Path) -> Self {
         let shorten = |path: &mut PathBuf| {

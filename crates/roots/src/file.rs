@@ -1,3 +1,5 @@
+//! Opening of regular files.
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -12,13 +14,13 @@ use crate::{EntryKind, Guard, Identity, LastLink, Metadata, Result, Roots, Roots
 /// A regular file, open for reading at its start.
 #[derive(Debug)]
 pub struct OpenedFile {
-    /// The file.
+    /// The open file.
     pub file: File,
-    /// Where it really lies.
+    /// Real path of the file.
     pub real: PathBuf,
-    /// What was known about it when it was opened.
+    /// Metadata of the file when it was opened.
     pub metadata: Metadata,
-    /// Which state of it was opened.
+    /// Identity of the state that was opened.
     pub identity: Identity,
 }
 
@@ -26,17 +28,18 @@ impl Roots {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// [`RootsError::WrongKind`] for anything else, which is not touched: a FIFO has no reader afterwards, a device no call.
+    /// [`RootsError::WrongKind`] for any other kind. The entry is not touched: opening a FIFO or a
+    /// device has side effects.
     pub fn open_file(&self, path: &Path) -> Result<OpenedFile> {
         let found = self.find(path, LastLink::Follow)?;
         self.may_read(&found.real)?;
         OpenedFile::of(&found, path, self.guard().as_ref())
     }
 
-    /// What a link says, uninterpreted.
+    /// Reads the target of a link, without resolving it.
     ///
     /// # Errors
-    /// [`RootsError::WrongKind`] for anything else.
+    /// [`RootsError::WrongKind`] for any other kind.
     pub fn link_target(&self, path: &Path) -> Result<PathBuf> {
         let found = self.find(path, LastLink::Keep)?;
         self.may_read(&found.real)?;
@@ -48,7 +51,7 @@ impl Roots {
 }
 
 impl OpenedFile {
-    /// Opens what was found for reading. The caller has asked the guard about its name.
+    /// Opens a found entry for reading. The caller has asked the guard about its name.
     pub(crate) fn of(found: &Found, path: &Path, guard: &dyn Guard) -> Result<Self> {
         found.expect(EntryKind::File, path)?;
         if found.stat.st_nlink > 1 {

@@ -1,3 +1,5 @@
+//! Open folders.
+
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use crate::beneath::{Links, open_beneath, reopen};
 use crate::root::Found;
 use crate::{EntryKind, Guard, LastLink, Metadata, OpenedFile, ReadableNames, Result, Roots, RootsError};
 
-/// An open folder. What lies directly in it is reached without resolving a path again.
+/// An open folder. Its direct entries are reached without resolving a path again.
 pub struct Folder {
     pub(crate) descriptor: OwnedFd,
     pub(crate) real: PathBuf,
@@ -20,7 +22,7 @@ impl Roots {
     /// Opens a folder for listing.
     ///
     /// # Errors
-    /// [`RootsError::WrongKind`] for anything else.
+    /// [`RootsError::WrongKind`] for any other kind.
     pub fn open_folder(&self, path: &Path) -> Result<Folder> {
         let found = self.find(path, LastLink::Follow)?;
         self.may_read(&found.real)?;
@@ -28,7 +30,8 @@ impl Roots {
         self.folder(found.descriptor.as_fd(), found.real.clone(), path)
     }
 
-    /// The folder behind a place. The caller has asked the guard and knows that it is a folder.
+    /// Opens the folder behind an `O_PATH` descriptor for listing. The caller has asked the guard
+    /// and has checked that it is a folder.
     pub(crate) fn folder(
         &self,
         place: std::os::fd::BorrowedFd<'_>,
@@ -42,25 +45,25 @@ impl Roots {
 }
 
 impl Folder {
-    /// Where it really lies.
+    /// Returns the real path of the folder.
     pub fn real(&self) -> &Path {
         &self.real
     }
 
-    /// Whether the guard lets what is called `name` be read or shown.
+    /// Returns true if the guard allows the entry `name` to be read or shown.
     pub fn may_read(&self, name: &OsStr) -> bool {
         self.guard.may_read(&self.real.join(name)).is_ok()
     }
 
-    /// [`Folder::may_read`] for many names.
+    /// Returns [`Folder::may_read`] as a closure for many names.
     pub(crate) fn readable_names(&self) -> ReadableNames<'_> {
         self.guard.readable_names(&self.real)
     }
 
-    /// What is called `name`, without following it.
+    /// Reads the metadata of the entry `name`, without following a link.
     ///
     /// # Errors
-    /// Where it is not there. The guard is not asked.
+    /// [`RootsError::NotFound`] if the entry does not exist. The guard is not asked.
     pub fn metadata(&self, name: &OsStr) -> Result<Metadata> {
         match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Metadata::of(&stat)),
@@ -71,7 +74,7 @@ impl Folder {
     /// Opens the regular file called `name` for reading. A link is not followed.
     ///
     /// # Errors
-    /// As [`Roots::open_file`].
+    /// Same as [`Roots::open_file`].
     pub fn open_file(&self, name: &OsStr) -> Result<OpenedFile> {
         let found = self.child(name)?;
         OpenedFile::of(&found, &found.real, self.guard.as_ref())
@@ -80,7 +83,7 @@ impl Folder {
     /// Opens the folder called `name`. A link is not followed.
     ///
     /// # Errors
-    /// As [`Roots::open_folder`].
+    /// Same as [`Roots::open_folder`].
     pub fn open_folder(&self, name: &OsStr) -> Result<Folder> {
         let found = self.child(name)?;
         found.expect(EntryKind::Folder, &found.real)?;
@@ -100,7 +103,7 @@ impl Folder {
         )
         .map_err(RootsError::while_doing("open", &real))?;
         let stat = rustix::fs::fstat(&place).map_err(RootsError::while_doing("look at", &real))?;
-        // The name is the real one: nothing was followed on the way from this folder.
+        // The name is the real one: no link was followed on the way from this folder.
         Ok(Found { descriptor: place, stat, real })
     }
 }

@@ -1,6 +1,8 @@
+//! Kinds of entries.
+
 use rustix::fs::FileType;
 
-/// What a name in a folder stands for.
+/// Kind of an entry in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKind {
     /// A regular file.
@@ -15,7 +17,7 @@ pub enum EntryKind {
     Socket,
     /// A block or character device.
     Device,
-    /// Something that this program does not know.
+    /// A kind unknown to this program.
     Unknown,
 }
 

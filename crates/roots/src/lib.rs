@@ -1,16 +1,19 @@
-//! The part of the file system that file tools reach: a set of folders, acted on by descriptor.
+//! The part of the file system that file tools reach: a set of folders, accessed by descriptor.
 //!
-//! Every operation resolves its path beneath an open folder with `openat2`, looks at what it got, asks the [`Guard`] about
-//! the place where that really lies, and only then acts, always on the descriptor it looked at.
-//! So there is no moment between a check and its use in which a link, swapped in by a running command, could lead it astray.
+//! Every operation resolves its path beneath an open folder with `openat2`, and checks the entry
+//! that it opened. The operation then asks the [`Guard`] about the entry's real path, and acts only
+//! on the checked descriptor. A running command therefore has no moment between check and use in
+//! which a swapped link could redirect the operation.
 //!
-//! Opening never blocks on a FIFO and never touches a device: a path is first opened as a mere place (`O_PATH`), and opened
-//! for reading only once it is known to be a regular file or a folder.
+//! Opening never blocks on a FIFO and never touches a device. A path is first opened with `O_PATH`,
+//! and opened for reading only if it is a regular file or a folder.
 //!
-//! Links inside a root are followed, also in the parents of what is written: monorepos are full of them.
-//! What counts is where a link really leads: that place must lie in a root with the right to it, and the guard judges it.
+//! Links inside a root are followed, also in the parents of a written file, because monorepos
+//! contain many. The real target of a link counts: it must lie in a root with the required right,
+//! and the guard judges it.
 //!
-//! This crate knows no tools and no policy, decides nothing but reach, and reads no configuration and no environment.
+//! This crate knows no tools and no policy. It decides only about reach, and reads no configuration
+//! and no environment.
 
 mod attributes;
 mod beneath;

@@ -1,3 +1,5 @@
+//! Creation of parent folders.
+
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -9,29 +11,29 @@ use crate::beneath::{Links, flush_folder, may_change, open_beneath};
 use crate::root::Found;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError, attributes, real_path};
 
-/// Folders that were made on the way to one, so that they can be taken back.
+/// Folders that were created on the way to an entry, so that they can be removed again.
 #[derive(Default)]
 pub struct CreatedFolders {
-    /// The parent, the name in it and where that lies, outermost first.
+    /// Parent, name and real path of each folder, outermost first.
     made: Vec<(OwnedFd, OsString, PathBuf)>,
     are_planned: bool,
 }
 
 impl CreatedFolders {
-    /// Where the new folders lie, outermost first.
+    /// Iterates over the real paths of the new folders, outermost first.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(|(_, _, real)| real.as_path())
     }
 
-    /// Whether some would be made, in a dry run: nothing can lie in them yet.
+    /// Returns true if a dry run would create folders: no entry can exist in them yet.
     pub fn are_planned(&self) -> bool {
         self.are_planned
     }
 
-    /// Removes those that are still empty, because what they were made for failed.
+    /// Removes the folders that are still empty, after the operation that needed them failed.
     pub fn take_back(self) {
         for (parent, name, _) in self.made.iter().rev() {
-            // A folder that something else uses meanwhile stays, and so do those around it.
+            // A folder that another process uses meanwhile stays, and so do its parents.
             if unlinkat(parent, name, AtFlags::REMOVEDIR).is_err() {
                 return;
             }
@@ -40,10 +42,11 @@ impl CreatedFolders {
 }
 
 impl Roots {
-    /// Makes the folders in which `path` lies, as far as they are missing. Links on the way are followed.
+    /// Creates the missing parent folders of `path`. Links on the way are followed.
     ///
     /// # Errors
-    /// [`RootsError::WrongKind`] where something on the way is no folder; what was made until an error is taken back.
+    /// [`RootsError::WrongKind`] if a parent is not a folder. After any error, the folders created
+    /// so far are removed.
     pub fn create_parents(&self, path: &Path) -> Result<CreatedFolders> {
         let mut created = CreatedFolders::default();
         match self.slot(path, LastLink::Follow) {
@@ -87,7 +90,8 @@ impl Roots {
         Ok(())
     }
 
-    /// That these folders could be made, each in the one before, and something in the last of them.
+    /// Checks that these folders could be created, each in the previous one, and an entry in the
+    /// last.
     fn could_create<'a>(
         &self,
         folder: &OwnedFd,
@@ -104,7 +108,8 @@ impl Roots {
     }
 
     fn may_make(&self, path: &Path, real: &Path) -> Result<()> {
-        // The folders around a single listed path may be made for it, although nothing else in them is in reach.
+        // The parents of a single listed path may be created for it, although their other entries
+        // are out of reach.
         if !self.lies_around_a_writable_root(real) {
             self.reach(path, real, Right::Write)?;
         }
@@ -124,7 +129,7 @@ impl Roots {
         self.may_make(path, &real)?;
         match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => {}
-            // Somebody else was quicker.
+            // Another process created the folder first.
             Err(Errno::EXIST) => return open_child(folder, name, path),
             Err(errno) => return Err(doing()(errno)),
         }

@@ -1,17 +1,19 @@
+//! Metadata and identities of entries.
+
 use rustix::fs::{FileType, Stat};
 
 use crate::EntryKind;
 
-/// What is known about an entry without opening it.
+/// Metadata of an entry, read without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metadata {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// Its size in bytes; of a link, the length of its target.
+    /// Size in bytes; for a link, the length of its target.
     pub size_bytes: u64,
-    /// When its content last changed: whole seconds since the Unix epoch.
+    /// Time of the last change of the content, in whole seconds since the Unix epoch.
     pub modified_seconds: i64,
-    /// The rest of that time, in nanoseconds below one second.
+    /// Nanoseconds of that time, below one second.
     pub modified_nanoseconds: u32,
 }
 
@@ -26,20 +28,21 @@ impl Metadata {
     }
 }
 
-/// Tells one state of a file from another: any change of its content, attributes or name makes it another one.
+/// Identity of one state of a file: any change of its content, attributes or names results in
+/// another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The file system that it lies on.
+    /// Device of the file system.
     pub device: u64,
-    /// Its number there.
+    /// Inode number on the device.
     pub inode: u64,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// When its content last changed: seconds since the Unix epoch, and nanoseconds.
+    /// Time of the last change of the content, as seconds since the Unix epoch and nanoseconds.
     pub modified: (i64, u64),
-    /// When anything about it last changed. No program can set this.
+    /// Time of the last change of the content or the metadata. Programs cannot set it.
     pub changed: (i64, u64),
-    /// How many names it has.
+    /// Number of names (hard links).
     pub names: u64,
 }
 
@@ -55,7 +58,8 @@ impl Identity {
         }
     }
 
-    /// Whether both have the same content, as far as this shows. A rename sets the time of change, so that is left out.
+    /// Returns true if both have the same content, as far as the identities show. A rename sets the
+    /// time of the last metadata change, so `changed` is ignored.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         let content =
             |identity: &Self| (identity.device, identity.inode, identity.size_bytes, identity.modified);
@@ -67,7 +71,7 @@ pub(crate) fn kind_of(stat: &Stat) -> EntryKind {
     EntryKind::of(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Whether both are the same inode of the same file system.
+/// Returns true if both are the same inode of the same file system.
 pub(crate) fn same(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }

@@ -1,3 +1,5 @@
+//! Listing of folders.
+
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -12,56 +14,60 @@ use crate::{EntryKind, Folder, Result, RootsError, is_temporary_name};
 pub struct Entry<'a> {
     /// The name, any bytes but `/` and NUL.
     pub name: &'a OsStr,
-    /// What it stood for when the folder was read.
+    /// Kind of the entry when the folder was read.
     pub kind: EntryKind,
 }
 
-/// Many entries of one folder. Their names lie in one piece of memory: one of its own for each would cost more than reading it.
+/// Many entries of one folder. Their names share one buffer: an allocation per name would cost more
+/// than reading the folder.
 #[derive(Debug, Default)]
 pub struct Entries {
     names: Vec<u8>,
     spans: Vec<Span>,
 }
 
-/// Where one name lies.
+/// Position of one name in the buffer.
 #[derive(Debug, Clone, Copy)]
 struct Span {
-    /// The first bytes in which the names differ, for sorting: most pairs are told apart without looking at the names.
+    /// First bytes in which the names differ, for sorting. The key alone orders most pairs.
     key: u64,
     start: u32,
     length: u16,
     kind: EntryKind,
 }
 
-/// Bytes of names that one system call reads. Longer ones cost as many calls as they spare in the file systems that were measured.
+/// Bytes of names that one system call reads. In the measured file systems, larger buffers cost as
+/// many calls as they save.
 const READ_AT_ONCE: usize = 32 * 1024;
 
 impl Entries {
-    /// How many there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The entries in their order.
+    /// Iterates over the entries in their order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'_>> + ExactSizeIterator {
         self.spans.iter().map(|span| Entry { name: OsStr::from_bytes(span.of(&self.names)), kind: span.kind })
     }
 
     fn push(&mut self, entry: Entry<'_>) {
         let name = entry.name.as_bytes();
-        // A folder is read in pages of a bounded number of names, each at most 255 bytes long, so neither conversion is cut.
+        // A folder is read in pages of a bounded number of names, each at most 255 bytes long, so
+        // neither conversion is cut.
         let start = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
         self.names.extend_from_slice(name);
         self.spans.push(Span { key: 0, start, length, kind: entry.kind });
     }
 
-    /// Keeps the first ones by the bytes of their names, and gives the memory of the others back.
+    /// Keeps the first `count` entries by the bytes of their names, and frees the memory of the
+    /// others.
     fn keep_first(&mut self, count: usize) {
         if count >= self.spans.len() {
             return;
@@ -83,7 +89,7 @@ impl Entries {
         self.spans.sort_unstable_by(|one, other| one.order(other, names));
     }
 
-    /// Finds what all names begin with, and takes the eight bytes behind it as the key of each.
+    /// Finds the common prefix of all names, and takes the eight bytes after it as each name's key.
     fn find_keys(&mut self) {
         let Some(first) = self.spans.first().map(|span| span.of(&self.names)) else { return };
         let mut common = first.len();
@@ -95,7 +101,7 @@ impl Entries {
             let mut key = [0; 8];
             let rest = span.of(&self.names).get(common..).unwrap_or_default();
             let length = rest.len().min(key.len());
-            // No name holds a NUL, so one that ends early comes first, as it must.
+            // Names contain no NUL, so a name that ends early sorts first, as required.
             key[..length].copy_from_slice(&rest[..length]);
             span.key = u64::from_be_bytes(key);
         }
@@ -114,14 +120,16 @@ impl Span {
 }
 
 impl Folder {
-    /// Hands every entry to `each`, also those that are being written or were left by a killed writer.
+    /// Passes every entry to `each`, including files that are being written or that a killed writer
+    /// left.
     ///
     /// The order is that of the file system, and the guard is not asked.
     ///
     /// # Errors
-    /// Where the folder cannot be read, and what `each` says.
+    /// Returns an error if the folder cannot be read, and passes on the errors of `each`.
     pub(crate) fn for_each(&self, mut each: impl FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
-        // A description of its own, so that a folder can be read again from its beginning, also while it is being read.
+        // A separate open file description allows the folder to be read again from its start, even
+        // during another read.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let again: OwnedFd = openat(&self.descriptor, ".", flags, Mode::empty())
             .map_err(RootsError::while_doing("list", &self.real))?;
@@ -131,7 +139,7 @@ impl Folder {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(Errno::INTR) => continue,
-                // It was removed since it was opened.
+                // The folder was removed after it was opened.
                 Err(Errno::NOENT) => break,
                 Err(errno) => return Err(RootsError::system("list", &self.real, errno)),
             };
@@ -140,7 +148,8 @@ impl Folder {
                 continue;
             }
             let kind = match EntryKind::of(entry.file_type()) {
-                // Some file systems do not say it in the listing; what vanished meanwhile stays unknown.
+                // Some file systems do not report the kind in the listing; an entry that vanished
+                // meanwhile stays unknown.
                 EntryKind::Unknown => self.metadata(name).map_or(EntryKind::Unknown, |found| found.kind),
                 kind => kind,
             };
@@ -149,13 +158,14 @@ impl Folder {
         Ok(())
     }
 
-    /// The `at_most` first entries by the bytes of their names, of those that come after `after`, and whether there are more.
+    /// Returns the first `at_most` entries after the name `after`, by the bytes of their names, and
+    /// whether more follow.
     ///
-    /// Leaves out what is being written. Holds no more than twice that many in memory, however many there are.
-    /// The guard is not asked: [`Folder::may_read`] does.
+    /// Files that are being written are left out. At most `2 * at_most` entries are in memory,
+    /// however large the folder is. The guard is not asked: callers use [`Folder::may_read`].
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// Returns an error if the folder cannot be read.
     pub fn first_entries(&self, after: Option<&OsStr>, at_most: usize) -> Result<(Entries, bool)> {
         let mut kept = Entries::default();
         let mut more = false;

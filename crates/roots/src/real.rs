@@ -1,3 +1,5 @@
+//! Real paths of entries that may not exist.
+
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -8,27 +10,30 @@ use rustix::io::Errno;
 use crate::beneath::{name_of, open_anywhere};
 use crate::{Result, RootsError};
 
-/// What to do with a link at the end of a path. Links before the end are always followed.
+/// Treatment of a link at the end of a path. Links before the end are always followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink {
-    /// Its target is meant.
+    /// The path means the link's target.
     Follow,
-    /// The link itself is meant.
+    /// The path means the link itself.
     Keep,
 }
 
-/// Links in a row whose targets do not exist, as many as Linux follows of those that do (`MAXSYMLINKS`).
+/// Maximum number of links in a row whose targets do not exist: as many existing ones as Linux
+/// follows (`MAXSYMLINKS`).
 const LONGEST_CHAIN: usize = 40;
 
-/// Where a path really leads: absolute, without links, also where its end does not exist (yet).
+/// Returns the real target of a path: absolute, without links, even if its end does not exist yet.
 ///
-/// What is missing, or may not be looked at, is taken as it is spelled.
-/// Nothing is opened for reading, and nothing about reach is decided: this is for judging a plan beforehand.
-/// The operations judge again what they really opened.
+/// Components that are missing, or may not be examined, are taken as spelled. No entry is opened for
+/// reading, and reach is not judged: this function serves to judge a plan beforehand. The operations
+/// judge the entry again that they really opened.
 ///
 /// # Errors
-/// [`RootsError::TooManyLinks`], [`RootsError::NoOpenat2`], or [`RootsError::Io`] where a name is longer than Linux takes.
-// BOUNDED: by the length of a path that Linux takes: the longer ones fail otherwise than by a missing entry.
+/// [`RootsError::TooManyLinks`], [`RootsError::NoOpenat2`], or [`RootsError::Io`] if a name is
+/// longer than Linux takes.
+// BOUNDED: by the maximum path length of Linux: longer paths fail with an error other than a missing
+// entry.
 pub fn real_path(path: &Path, last: LastLink) -> Result<PathBuf> {
     let mut current = path.to_owned();
     for _ in 0..LONGEST_CHAIN {
@@ -41,7 +46,7 @@ pub fn real_path(path: &Path, last: LastLink) -> Result<PathBuf> {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {}
             Err(errno) => return Err(RootsError::system("find", path, errno)),
         }
-        // `..` behind something that does not exist leads nowhere.
+        // A `..` after a missing entry leads nowhere.
         let (Some(parent), Some(name)) = (current.parent(), current.file_name()) else {
             return Err(RootsError::NotFound { path: path.to_owned() });
         };

@@ -1,3 +1,5 @@
+//! Removal of entries and trees.
+
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -10,38 +12,38 @@ use crate::slot::Slot;
 use crate::tree::Judge;
 use crate::{EntryKind, Folder, LastLink, Result, Roots, RootsError};
 
-/// How much may be removed.
+/// Extent of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     /// A file, a link, or an empty folder.
     Entry,
-    /// Also a folder with all that is in it.
+    /// Additionally, a folder with all its contents.
     Tree,
 }
 
-/// What was removed.
+/// Result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// Where it was.
+    /// Real path of the removed entry.
     pub real: PathBuf,
-    /// How many entries, the folders among them.
+    /// Number of removed entries, including folders.
     pub entries: u64,
 }
 
-/// How often a folder is read again in which something new appears while it is emptied.
+/// Maximum number of times that a folder is read while new entries appear during its removal.
 const ROUNDS: usize = 8;
 
 impl Roots {
-    /// Removes what is at `path`: a link itself, never its target.
+    /// Removes the entry at `path`: a link itself, never its target.
     ///
-    /// A tree is judged as a whole first: where the guard denies one entry in it, for reading or for writing, nothing is
-    /// removed.
-    /// `stop` is asked at every entry.
+    /// A tree is judged as a whole first: if the guard denies reading or writing one entry in it,
+    /// nothing is removed. `stop` is called at every entry.
     ///
     /// # Errors
-    /// [`RootsError::NotFound`], [`RootsError::NotEmpty`], [`RootsError::IsRoot`], [`RootsError::Refused`],
-    /// [`RootsError::TooDeep`]; [`RootsError::OtherFileSystem`] where something is mounted in the tree;
-    /// [`RootsError::Partly`] around any error after which a part is gone.
+    /// [`RootsError::NotFound`], [`RootsError::NotEmpty`], [`RootsError::IsRoot`],
+    /// [`RootsError::Refused`], [`RootsError::TooDeep`]; [`RootsError::OtherFileSystem`] if the tree
+    /// contains a mount point; [`RootsError::Partly`] around any error that follows the removal of a
+    /// part.
     pub fn remove(&self, path: &Path, removal: Removal, stop: &dyn Fn() -> bool) -> Result<Removed> {
         let slot = self.slot(path, LastLink::Keep)?;
         let kind = slot.kind().ok_or_else(|| RootsError::NotFound { path: path.to_owned() })?;
@@ -60,7 +62,7 @@ impl Roots {
         let flags = if folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(&slot.folder, &slot.name, flags).map_err(|errno| {
             let error = match errno {
-                // It was emptied, and filled again by something else.
+                // The folder was emptied, and another process filled it again.
                 Errno::NOTEMPTY | Errno::EXIST if removal == Removal::Tree => {
                     RootsError::Changed { path: path.to_owned() }
                 }
@@ -73,7 +75,7 @@ impl Roots {
         Ok(Removed { real: slot.real, entries: gone + 1 })
     }
 
-    /// That all of it could be removed.
+    /// Checks that everything could be removed.
     fn could_remove(
         &self,
         slot: Slot,
@@ -106,15 +108,16 @@ impl Roots {
         emptied.map_err(|error| if *gone == 0 { error } else { error.partly() })
     }
 
-    /// The folder in a slot, open for listing.
+    /// Opens the folder in a slot for listing.
     pub(crate) fn slot_folder(&self, slot: &Slot) -> Result<Folder> {
         let around = slot.real.parent().unwrap_or(Path::new("/"));
         self.child_folder(slot.folder.as_fd(), around, &slot.name)
     }
 }
 
-/// Removes all that is in a folder. What appeared since it was judged is judged now.
-// BOUNDED: by `DEEPEST`, to which the tree was judged; what is deeper since fails for want of descriptors.
+/// Removes all entries of a folder. Entries that appeared since the first judgement are judged now.
+// BOUNDED: by `DEEPEST`, to which the tree was judged; deeper folders that appear later fail for
+// lack of descriptors.
 fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
     for _ in 0..ROUNDS {
         let before = *gone;
@@ -127,7 +130,7 @@ fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
             let flags = if entry.kind == EntryKind::Folder {
                 let child = judge.roots.child_folder(folder.descriptor.as_fd(), &folder.real, entry.name);
                 match child.and_then(|child| empty(judge, &child, gone)) {
-                    // Something else removed it since its name was read.
+                    // Another process removed the folder after its name was read.
                     Err(RootsError::NotFound { .. }) => return Ok(()),
                     emptied => emptied?,
                 }

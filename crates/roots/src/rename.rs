@@ -1,3 +1,5 @@
+//! Moves of entries.
+
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -9,17 +11,19 @@ use crate::tree::Judge;
 use crate::{EntryKind, LastLink, Result, Roots, RootsError, real_path};
 
 impl Roots {
-    /// Moves what is at `from` to `to`, in one step and never over anything. A link is moved itself.
+    /// Moves the entry at `from` to `to`, in one step and never over another entry. A link itself is
+    /// moved.
     ///
-    /// Whoever moves a file can read it under its new name, so the guard must allow reading and writing what is moved, and
-    /// writing where it goes; of a folder, for every entry in it, before and after.
+    /// A file can be read under its new name after a move. The guard must therefore allow reading
+    /// and writing of the source, and writing of the destination. For a folder, the guard must allow
+    /// both for every entry in it.
     ///
-    /// Gives where it lies now.
+    /// Returns the real path of the moved entry.
     ///
     /// # Errors
-    /// [`RootsError::NotFound`], [`RootsError::NoFolder`], [`RootsError::Exists`], [`RootsError::IsRoot`],
-    /// [`RootsError::IntoItself`], [`RootsError::Refused`]; [`RootsError::OtherFileSystem`], because a copy could not be made in
-    /// one step.
+    /// [`RootsError::NotFound`], [`RootsError::NoFolder`], [`RootsError::Exists`],
+    /// [`RootsError::IsRoot`], [`RootsError::IntoItself`], [`RootsError::Refused`];
+    /// [`RootsError::OtherFileSystem`], because a copy cannot be made in one step.
     pub fn rename(&self, from: &Path, to: &Path, stop: &dyn Fn() -> bool) -> Result<PathBuf> {
         let source = self.slot(from, LastLink::Keep)?;
         let kind = source.kind().ok_or_else(|| RootsError::NotFound { path: from.to_owned() })?;
@@ -27,7 +31,7 @@ impl Roots {
             return Err(RootsError::IsRoot { path: from.to_owned() });
         }
         let target = match self.slot(to, LastLink::Keep) {
-            // Of a dry run: its folder would be made first, and that it could be has been looked at.
+            // A dry run: the folder would be created first, and that check has already passed.
             Err(RootsError::NoFolder { .. }) if self.dry_run => None,
             found => Some(found?),
         };

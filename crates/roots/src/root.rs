@@ -1,3 +1,5 @@
+//! Roots, and the resolution of paths within them.
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use crate::beneath::{Links, name_of, open_anywhere, open_beneath};
 use crate::metadata::kind_of;
 use crate::{EntryKind, Guard, LastLink, Metadata, Result, RootsError, real_path};
 
-/// Everything that file tools reach, and the guard that judges what they do there.
+/// The folders and paths that file tools reach, with the guard that judges operations in them.
 #[derive(Clone)]
 pub struct Roots {
     all: Vec<Root>,
@@ -17,34 +19,35 @@ pub struct Roots {
     pub(crate) dry_run: bool,
 }
 
-/// One part of the file system: a folder and all beneath it, or a single path that may be a file or not exist yet.
+/// A reachable part of the file system: a folder with everything below it, or a single path that may
+/// be a file or not exist yet.
 #[derive(Clone)]
 pub struct Root {
-    /// As it was listed.
+    /// Path as the profile lists it.
     named: PathBuf,
-    /// Where that really lies.
+    /// Real path of the root.
     pub(crate) real: PathBuf,
-    /// The folder itself, or the deepest folder above the single path.
+    /// Descriptor of the folder, or of the deepest existing folder above the single path.
     pub(crate) descriptor: Arc<OwnedFd>,
-    /// From the descriptor to the single path; empty for a folder.
+    /// Path from the descriptor to the single path; empty for a folder.
     inside: PathBuf,
     right: Right,
 }
 
-/// What may be done in a root.
+/// Access right to a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// Reading.
+    /// Read access.
     Read,
-    /// Reading and writing.
+    /// Read and write access.
     Write,
 }
 
 impl Root {
-    /// Opens a root. Whoever lists a path lists what it leads to now: links in it are followed once, here.
+    /// Opens a root. Links in `path` are followed once, here, so the root is their current target.
     ///
     /// # Errors
-    /// [`RootsError::Io`] where not even a folder above the path can be opened.
+    /// [`RootsError::Io`] if no folder above the path can be opened.
     pub fn open(path: &Path, right: Right) -> Result<Self> {
         let real = real_path(path, LastLink::Follow)?;
         for folder in real.ancestors() {
@@ -61,64 +64,67 @@ impl Root {
         Err(RootsError::NotFound { path: path.to_owned() })
     }
 
-    /// The path as it was listed.
+    /// Returns the path as the profile lists it.
     pub fn path(&self) -> &Path {
         &self.named
     }
 
-    /// What may be done in it.
+    /// Returns the access right to the root.
     pub fn right(&self) -> Right {
         self.right
     }
 
-    /// The part of `path` below this root, by either name of it.
+    /// Returns the part of `path` below this root, by its listed or its real path.
     fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.strip_prefix(&self.named).or_else(|_| path.strip_prefix(&self.real)).ok()
     }
 }
 
-/// A path, as a root and the way from its descriptor.
+/// A path, as a root and the path from its descriptor.
 pub(crate) struct Spot<'a> {
     pub(crate) root: &'a Root,
     pub(crate) relative: PathBuf,
 }
 
-/// Something that was opened as a mere place, and looked at.
+/// An entry that was opened with `O_PATH`, with its metadata.
 pub(crate) struct Found {
     pub(crate) descriptor: OwnedFd,
     pub(crate) stat: Stat,
     pub(crate) real: PathBuf,
 }
 
-/// How often a path that leads from one root into another is begun anew.
+/// Maximum number of times that a resolution restarts when a path crosses from one root into
+/// another.
 const CROSSINGS: usize = 8;
 
 impl Roots {
-    /// The roots of one call.
+    /// Creates the set of roots of one call.
     pub fn new(roots: Vec<Root>, guard: Arc<dyn Guard>) -> Self {
         Self { all: roots, guard, dry_run: false }
     }
 
-    /// The same for a dry run: every operation looks at what it would meet, and says what it would say, but changes nothing.
+    /// Switches to a dry run: every operation makes its checks and returns its result, but changes
+    /// nothing.
     ///
-    /// What only doing it can show (a full disk, what others do at the same time) is not foreseen.
+    /// Failures that only the real operation can show (a full disk, concurrent changes) are not
+    /// foreseen.
     #[must_use]
     pub fn for_dry_run(mut self) -> Self {
         self.dry_run = true;
         self
     }
 
-    /// What is at `path`.
+    /// Reads the metadata of the entry at `path`.
     ///
     /// # Errors
-    /// Where it is not there, out of reach, or the guard does not let it be read.
+    /// Returns an error if the entry is missing or out of reach, or if the guard denies reading it.
     pub fn metadata(&self, path: &Path, last: LastLink) -> Result<Metadata> {
         let found = self.find(path, last)?;
         self.may_read(&found.real)?;
         Ok(Metadata::of(&found.stat))
     }
 
-    /// Asks the guard about a place.
+    /// Asks the guard whether `real` may be read.
     ///
     /// # Errors
     /// [`RootsError::Refused`].
@@ -126,7 +132,7 @@ impl Roots {
         self.guard.may_read(real).map_err(|refusal| RootsError::Refused { path: real.to_owned(), refusal })
     }
 
-    /// Asks the guard about a place.
+    /// Asks the guard whether `real` may be written.
     ///
     /// # Errors
     /// [`RootsError::Refused`].
@@ -138,18 +144,20 @@ impl Roots {
         self.guard.clone()
     }
 
-    /// The root that holds `path`, by its spelling: the longest one.
+    /// Finds the root that contains `path` by its spelling: the longest match.
     pub(crate) fn locate(&self, path: &Path) -> Result<Spot<'_>> {
         let holding = self.all.iter().filter_map(|root| Some((root, root.rest(path)?)));
         let (root, rest) = holding
             .min_by_key(|(_, rest)| rest.as_os_str().len())
             .ok_or_else(|| RootsError::NotInRoots { path: path.to_owned() })?;
-        // Joining an empty rest would add a slash, and a file with a slash behind it is not found.
+        // Joining an empty rest would add a slash, and the kernel does not find a file with a
+        // trailing slash.
         let relative = if rest.as_os_str().is_empty() { root.inside.clone() } else { root.inside.join(rest) };
         Ok(Spot { root, relative })
     }
 
-    /// That what really lies at `real` is in a root with the right to it. `path` is how it was asked for.
+    /// Checks that the real path lies in a root with the required right. `path` is the caller's
+    /// spelling.
     pub(crate) fn reach(&self, path: &Path, real: &Path, right: Right) -> Result<()> {
         let holding = self.all.iter().filter(|root| real.starts_with(&root.real));
         match holding.max_by_key(|root| root.real.as_os_str().len()) {
@@ -159,17 +167,17 @@ impl Roots {
         }
     }
 
-    /// Whether taking `real` away would take a root along.
+    /// Returns true if removing `real` would remove a root.
     pub(crate) fn holds_a_root(&self, real: &Path) -> bool {
         self.all.iter().any(|root| root.inside.as_os_str().is_empty() && root.real.starts_with(real))
     }
 
-    /// Whether `real` is a folder on the way from an open folder to a single listed path that may be written.
+    /// Returns true if `real` is a folder on the way to a writable listed path.
     pub(crate) fn lies_around_a_writable_root(&self, real: &Path) -> bool {
         self.all.iter().any(|root| root.right == Right::Write && root.real.starts_with(real))
     }
 
-    /// Opens what is at `path` as a mere place. The caller asks the guard.
+    /// Opens the entry at `path` with `O_PATH`. The caller asks the guard.
     pub(crate) fn find(&self, path: &Path, last: LastLink) -> Result<Found> {
         let flags = if last == LastLink::Keep { OFlags::PATH | OFlags::NOFOLLOW } else { OFlags::PATH };
         let opened = self.resolve(path, last, |spot, links| {
@@ -180,7 +188,8 @@ impl Roots {
         Ok(found)
     }
 
-    /// Runs `open` on the spot of `path`, and where a link leads out of the root, on the spot it leads to.
+    /// Runs `open` on the spot of `path`. If a link leads out of the root, runs `open` on the spot
+    /// of the link's target.
     pub(crate) fn resolve<T>(
         &self,
         path: &Path,
@@ -196,7 +205,7 @@ impl Roots {
             let Ok(spot) = self.locate(&target) else {
                 return Err(RootsError::LeadsOutside { path: path.to_owned(), target });
             };
-            // `target` has no links, unless something puts one there just now.
+            // `target` contains no links, unless another process creates one at this moment.
             match open(&spot, Links::None) {
                 Err(Errno::XDEV | Errno::LOOP) => {}
                 done => return done.map_err(RootsError::while_doing("open", path)),
@@ -207,7 +216,7 @@ impl Roots {
 }
 
 impl Found {
-    /// Looks at what was opened. `path` is how it was asked for.
+    /// Reads the metadata of an opened entry. `path` is the caller's spelling.
     pub(crate) fn look(descriptor: OwnedFd, path: &Path) -> Result<Self> {
         let stat = fstat(&descriptor).map_err(RootsError::while_doing("look at", path))?;
         match name_of(descriptor.as_fd(), &stat) {
@@ -217,7 +226,7 @@ impl Found {
         }
     }
 
-    /// That it is what the operation needs.
+    /// Checks that the entry has the kind that the operation needs.
     pub(crate) fn expect(&self, wanted: EntryKind, path: &Path) -> Result<()> {
         let found = kind_of(&self.stat);
         if found == wanted {

@@ -1,3 +1,5 @@
+//! Slots: names in folders, for operations that change an entry.
+
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,25 +12,25 @@ use crate::metadata::kind_of;
 use crate::root::Found;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError};
 
-/// A name in an open folder: where something is made, replaced, moved or removed.
+/// A name in an open folder, at which an entry is created, replaced, moved or removed.
 pub(crate) struct Slot {
-    /// The folder, as a mere place.
+    /// `O_PATH` descriptor of the folder.
     pub(crate) folder: OwnedFd,
-    /// What is known about the folder.
+    /// Metadata of the folder.
     pub(crate) folder_stat: Stat,
-    /// The name in it.
+    /// Name in the folder.
     pub(crate) name: OsString,
-    /// Where that really lies.
+    /// Real path of the slot.
     pub(crate) real: PathBuf,
-    /// What is there, if anything is. Links are not followed.
+    /// Metadata of the entry, if one exists. Links are not followed.
     pub(crate) found: Option<Stat>,
 }
 
-/// Links to links that a write follows, each of which may cross into another root.
+/// Maximum number of chained links that a write follows, each of which may cross into another root.
 const LONGEST_CHAIN: usize = 8;
 
 impl Roots {
-    /// The slot that `path` names, in a root that may be written. The caller asks the guard.
+    /// Finds the slot that `path` names, in a writable root. The caller asks the guard.
     pub(crate) fn slot(&self, path: &Path, last: LastLink) -> Result<Slot> {
         let mut target = path.to_owned();
         for _ in 0..LONGEST_CHAIN {
@@ -41,7 +43,8 @@ impl Roots {
         Err(RootsError::TooManyLinks { path: path.to_owned() })
     }
 
-    /// `path` is how it was asked for, `target` what it led to so far.
+    /// Finds the slot of `target`, the current target of the links behind `path`. `path` is the
+    /// caller's spelling.
     fn slot_without_following(&self, path: &Path, target: &Path) -> Result<Slot> {
         let located = self.locate(target).map_err(|error| match error {
             RootsError::NotInRoots { .. } if target != path => {

@@ -1,3 +1,5 @@
+//! Temporary files that become visible when they are complete.
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,13 +19,14 @@ use crate::{EntryKind, Result, RootsError};
 
 /// A new file that gets its name only when it is complete.
 ///
-/// It has no name at all where the file system can do that (`O_TMPFILE`), so that whatever kills this process, nothing is left.
-/// To replace a file it needs a name for the moment between two system calls, and elsewhere for as long as it is written.
-/// Names are slots `.handfast-N.tmp`, held by a lock (`flock`) on the file.
+/// If the file system supports it, the file has no name at all (`O_TMPFILE`), so a killed process
+/// leaves nothing behind. To replace a file, the new one needs a name between two system calls. On
+/// other file systems the new file needs a name for the whole write. Names are slots
+/// `.handfast-N.tmp`, protected by a lock (`flock`) on the file.
 ///
-/// INVARIANT: a file under such a name whose lock is free was left by a process that was killed.
-/// The next writer in the folder that finds it on its way to a free slot removes it, so leftovers never pile up; whoever knows
-/// in which folder a killed process wrote has [`remove_abandoned_in`] do it.
+/// INVARIANT: a file with a slot name and a free lock was left by a killed process. The next writer
+/// in the folder that meets it on the way to a free slot removes it, so leftovers never pile up.
+/// Callers that know the folder of a killed process use [`remove_abandoned_in`].
 pub(crate) struct Temporary {
     pub(crate) file: File,
     folder: OwnedFd,
@@ -32,15 +35,15 @@ pub(crate) struct Temporary {
 
 const PREFIX: &str = ".handfast-";
 const SUFFIX: &str = ".tmp";
-/// The longest wait for another who replaces the same file, many times what that takes. A program of the user's may have locked the file
-/// for as long as it runs.
+/// Maximum wait for another process that replaces the same file, many times the usual time. A
+/// program of the user may lock the file for as long as it runs.
 const REPLACING: Duration = Duration::from_secs(1);
-/// More than writers that can be in one folder at once.
+/// Maximum number of slots, more than the writers that can work in one folder at once.
 const SLOTS: u32 = 4096;
 
-/// Whether this is the name of a file that is being written, or whose writer was killed.
+/// Returns true if this is the name of a file that is being written, or whose writer was killed.
 ///
-/// Listings leave such names out.
+/// Listings leave these names out.
 pub fn is_temporary_name(name: &OsStr) -> bool {
     let middle = name.as_bytes().strip_prefix(PREFIX.as_bytes());
     let middle = middle.and_then(|name| name.strip_suffix(SUFFIX.as_bytes()));
@@ -48,13 +51,13 @@ pub fn is_temporary_name(name: &OsStr) -> bool {
 }
 
 impl Temporary {
-    /// Begins a file in `folder`, with the rights that any new file gets there.
+    /// Creates a file in `folder`, with the permission bits that any new file gets there.
     pub(crate) fn begin(folder: BorrowedFd<'_>) -> rustix::io::Result<Self> {
         let kept = folder
             .try_clone_to_owned()
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
         let Some(file) = unnamed(folder)? else { return Self::begin_with_name(folder, kept) };
-        // The lock of a file without a name is free.
+        // No other process can lock a file without a name.
         lock(&file)?;
         Ok(Self { file, folder: kept, name: None })
     }
@@ -63,7 +66,7 @@ impl Temporary {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let (name, file) = claim(folder, |name| {
             let file = openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
-            // Until it is locked, another writer may take it for abandoned and remove it.
+            // Until the file is locked, another writer may take it for abandoned and remove it.
             lock(&file)?;
             let there = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::EXIST)?;
             if same(&there, &fstat(&file)?) { Ok(file) } else { Err(Errno::EXIST) }
@@ -71,7 +74,7 @@ impl Temporary {
         Ok(Self { file: File::from(file), folder: kept, name: Some(name) })
     }
 
-    /// Gives the complete file its name, which nothing has yet: EEXIST where something took it.
+    /// Gives the complete file its name, which must be free: EEXIST if another entry took it.
     pub(crate) fn place_new(mut self, name: &OsStr) -> rustix::io::Result<()> {
         match &self.name {
             None => self.link(name),
@@ -83,7 +86,7 @@ impl Temporary {
         }
     }
 
-    /// Gives the complete file its name, in place of what has it now.
+    /// Gives the complete file its name, and replaces the entry that has the name now.
     pub(crate) fn place_over(mut self, name: &OsStr) -> rustix::io::Result<()> {
         if self.name.is_none() {
             let (temporary, ()) = claim(self.folder.as_fd(), |temporary| self.link(temporary))?;
@@ -96,11 +99,13 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives the complete file its name, in place of `old`, which has it now and is `known`: ESTALE where something else has
-    /// it, which then stays.
+    /// Gives the complete file its name in place of `old`, whose identity is `known`. The error is
+    /// ESTALE if another file has the name, and that file then stays.
     ///
-    /// Who replaces a file like this holds a lock on it, so that two never do, and whoever comes second finds another file there. Of others, who know no lock, nothing is lost
-    /// either: the two are exchanged, and what comes out is looked at.
+    /// Every writer that replaces a file this way locks the old file. Two writers therefore never
+    /// replace it at once, and the second one finds another file there. Changes by programs without
+    /// the lock are not lost either: the two files are exchanged, and the file that comes out is
+    /// checked.
     pub(crate) fn place_instead(
         mut self,
         name: &OsStr,
@@ -119,17 +124,17 @@ impl Temporary {
         let exchange = || renameat_with(&self.folder, &temporary, &self.folder, name, RenameFlags::EXCHANGE);
         match exchange() {
             Ok(()) => {}
-            // The file system cannot exchange: what remains is the look right before.
+            // The file system cannot exchange files: only the check immediately before remains.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.place_over(name),
             Err(errno) => return Err(errno),
         }
         if Identity::of(&look(&self.folder, &temporary)?).has_same_content(known) {
-            // Dropped, the old one goes.
+            // Dropping `self` removes the old file.
             return Ok(());
         }
         exchange()?;
         if !same(&look(&self.folder, &temporary)?, &fstat(&self.file)?) {
-            // Somebody wrote once more meanwhile, and the last one who wrote counts.
+            // Another process wrote once more meanwhile, and the last write counts.
             exchange()?;
         }
         Err(Errno::STALE)
@@ -144,25 +149,28 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Where this fails, the next writer removes it: its lock ends here.
+            // If this fails, the next writer removes the file, because its lock ends here.
             let _ = unlinkat(&self.folder, name, AtFlags::empty());
         }
-        // INVARIANT: unlocked, and not only closed. A cell that is being forked meanwhile has a copy of the descriptor, which would
-        // keep the file that is in place by now locked, and the next change of it would be taken for a conflict.
+        // INVARIANT: the file is unlocked, not merely closed. A sandbox that is being forked has a
+        // copy of the descriptor, which would keep the file at its final path locked. The next
+        // change of the file would then be reported as a conflict.
         locks::release(&self.file);
     }
 }
 
-/// The lock on a file that is about to be replaced, given back when dropped, whatever shares its descriptor.
+/// The lock on a file that is about to be replaced. Dropping releases the lock, even if other
+/// processes share the descriptor.
 struct Locked<'a>(&'a File);
 
 impl<'a> Locked<'a> {
-    /// Waits until whoever replaces the file now is done. What came of that, the file's identity says.
+    /// Waits until another writer that replaces the file is done. The file's identity then shows the
+    /// outcome.
     fn wait(file: &'a File) -> rustix::io::Result<Self> {
         match locks::acquire_within(file, locks::Kind::Exclusive, &"a file of the workspace", REPLACING) {
             Ok(()) => Ok(Self(file)),
             Err(locks::LockError::Held { .. }) => Err(Errno::STALE),
-            // Where the file system has no locks, there is nobody to wait for.
+            // A file system without locks has no writers to wait for.
             Err(locks::LockError::System(error)) => match Errno::from_io_error(&error) {
                 Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::BADF) => Ok(Self(file)),
                 other => Err(other.unwrap_or(Errno::IO)),
@@ -177,12 +185,13 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// A file without a name, which is gone when it is closed; none where the file system has no such files.
+/// Creates a file without a name, which is removed on close. Returns `None` if the file system has
+/// no support for it.
 pub(crate) fn unnamed(folder: BorrowedFd<'_>) -> rustix::io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match openat(folder, ".", flags, Mode::from_raw_mode(0o666)) {
         Ok(file) => Ok(Some(File::from(file))),
-        // Older kernels say it in several ways.
+        // Older kernels report it with several errors.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => Ok(None),
         Err(errno) => Err(errno),
     }
@@ -192,17 +201,18 @@ fn look(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<Stat> {
     statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Marks a file as being written; EEXIST where another writer has just taken it for abandoned, and will remove it.
+/// Locks a file as being written. The error is EEXIST if another writer has just taken it for
+/// abandoned, and will remove it.
 fn lock(file: impl AsFd) -> rustix::io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(Errno::EXIST),
-        // Where the file system has no locks, nothing can be taken for abandoned either.
+        // A file system without locks has no abandoned files either.
         Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::BADF) => Ok(()),
         done => done,
     }
 }
 
-/// Takes the first slot of the folder that `take` does not find taken.
+/// Takes the first free slot of the folder, as decided by `take`.
 fn claim<T>(
     folder: BorrowedFd<'_>,
     take: impl Fn(&OsStr) -> rustix::io::Result<T>,
@@ -222,11 +232,11 @@ fn claim<T>(
     Err(Errno::BUSY)
 }
 
-/// Removes what killed writers left in a folder that lies below another one, on a way without links. What a writer still
-/// holds stays.
+/// Removes the files that killed writers left in a folder below `above`, reached without links.
+/// Files that are still locked stay.
 ///
 /// # Errors
-/// Where the folder is there and cannot be listed.
+/// Returns an error if the folder exists but cannot be listed.
 pub fn remove_abandoned_in(above: &Path, folder: &Path) -> Result<()> {
     let failed = RootsError::while_doing("list", folder);
     let above = open_anywhere(above, OFlags::DIRECTORY).map_err(&failed)?;
@@ -245,7 +255,7 @@ pub fn remove_abandoned_in(above: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the file of a slot whose writer was killed; says whether it did.
+/// Removes the file of a slot whose writer was killed. Returns true if the file was removed.
 fn remove_abandoned(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
     let remove = || -> rustix::io::Result<bool> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -256,7 +266,8 @@ fn remove_abandoned(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         }
         let file = reopen(place.as_fd(), OFlags::RDONLY)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        // The writer may have finished between the two calls, and another one taken the name.
+        // The writer may have finished between the two calls, and another writer may have taken the
+        // name.
         let there = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if !same(&there, &stat) {
             return Ok(false);
@@ -264,7 +275,7 @@ fn remove_abandoned(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
         unlinkat(folder, name, AtFlags::empty())?;
         Ok(true)
     };
-    // Whatever is in the way, the next slot is as good.
+    // After any failure, the next slot is as good.
     remove().unwrap_or(false)
 }
 
@@ -346,7 +357,7 @@ mod tests {
         let (folder, opened) = folder();
         let name = OsStr::new("x");
         fs::write(folder.path().join(name), "0").unwrap();
-        // What a fork that has not closed its descriptors yet holds.
+        // Copies that a fork holds before it closes its descriptors.
         let mut copies = Vec::new();
         for number in 1..4 {
             let old = File::open(folder.path().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! Judging a whole tree before anything in it is moved or removed.
+//! Judgement of a whole tree before anything in it is moved or removed.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,19 +10,20 @@ use rustix::io::Errno;
 use crate::beneath::{may_change, open_child_on_same_file_system};
 use crate::{DEEPEST, EntryKind, Folder, Result, Roots, RootsError};
 
-/// What is asked of every entry of a tree.
+/// The checks that every entry of a tree must pass.
 pub(crate) struct Judge<'a> {
     pub(crate) roots: &'a Roots,
-    /// Says no to a place.
+    /// Returns an error for a denied path.
     pub(crate) allows: &'a dyn Fn(&Path) -> Result<()>,
-    /// Whether folders are to be emptied. In a dry run this process must be able to.
+    /// True if folders will be emptied. A dry run then checks that this process has the permission.
     pub(crate) empties: bool,
-    /// The caller's own reason to stop.
+    /// The caller's stop condition.
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
 impl Judge<'_> {
-    /// That every entry below the folder is allowed, lies on its file system and is not too deep.
+    /// Checks that every entry below the folder is allowed, lies on the folder's file system, and is
+    /// not too deep.
     // BOUNDED: by `DEEPEST`.
     pub(crate) fn tree(&self, folder: &Folder, depth: usize) -> Result<()> {
         if depth >= DEEPEST {
@@ -42,7 +43,7 @@ impl Judge<'_> {
             if entry.kind == EntryKind::Folder {
                 let child = self.roots.child_folder(folder.descriptor.as_fd(), &folder.real, entry.name);
                 match child.and_then(|child| self.tree(&child, depth + 1)) {
-                    // It vanished since its name was read.
+                    // The entry vanished after its name was read.
                     Err(RootsError::NotFound { .. }) => {}
                     judged => judged?,
                 }
@@ -53,13 +54,14 @@ impl Judge<'_> {
 }
 
 impl Roots {
-    /// The folder called `name` in the open folder at `around`, neither a link nor a mount point. The guard is not asked.
+    /// Opens the folder `name` in the open folder at `around`, unless it is a link or a mount point.
+    /// The guard is not asked.
     pub(crate) fn child_folder(&self, folder: BorrowedFd<'_>, around: &Path, name: &OsStr) -> Result<Folder> {
         let real = around.join(name);
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let place = match open_child_on_same_file_system(folder, name, flags) {
             Err(Errno::XDEV) => return Err(RootsError::OtherFileSystem { path: real }),
-            // It became something else since its name was read.
+            // The entry changed its kind after its name was read.
             Err(Errno::LOOP | Errno::NOTDIR) => return Err(RootsError::Changed { path: real }),
             opened => opened.map_err(RootsError::while_doing("open", &real))?,
         };

@@ -1,3 +1,5 @@
+//! Walks over the entries below a folder.
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -5,77 +7,80 @@ use std::path::{Path, PathBuf};
 
 use crate::{Entry, EntryKind, Folder, ReadableNames, Result, RootsError};
 
-/// How many folders deep a walk or a removal goes.
+/// Maximum depth of a walk or a removal, in folders.
 ///
-/// Each level holds a descriptor, of which a process usually has 1,024; trees that people make stay below 50.
+/// Each level uses a descriptor, of which a process usually has 1,024. Trees that people make stay
+/// below 50.
 pub const DEEPEST: usize = 100;
 
 /// A walk over a folder in a fixed order: depth first, the names of each folder by their bytes.
 ///
-/// Links are shown and never followed. Memory is bounded, however many entries a folder has.
-/// The order is that of [`Path`]'s comparison, so a walk can be taken up again behind any path.
+/// Links are shown and never followed. Memory is bounded, however many entries a folder has. The
+/// order is that of [`Path`]'s comparison, so a walk can resume after any path.
 #[derive(Debug, Clone, Default)]
 pub struct Walk {
-    /// Whether to go into folders.
+    /// True if the walk enters subfolders.
     pub recursive: bool,
-    /// Where an earlier walk ended: the last path it visited, relative to the folder.
+    /// Last path that an earlier walk visited, relative to the folder.
     pub after: Option<PathBuf>,
 }
 
-/// What a walk does with what it meets.
+/// The callbacks of a walk.
 pub trait Visit {
-    /// A folder was opened, the first one included.
+    /// Handles an opened folder, including the first one.
     ///
     /// # Errors
-    /// Ends the walk.
+    /// An error ends the walk.
     fn enter(&mut self, _folder: &Folder, _relative: &Path) -> Result<()> {
         Ok(())
     }
 
-    /// The folder entered last is done.
+    /// Handles the end of the folder entered last.
     fn leave(&mut self) {}
 
-    /// Whether an entry is of any interest. If not, the guard is not asked about it, and a folder is not gone into.
+    /// Returns true if an entry is of interest. The guard is not asked about other entries, and the
+    /// walk does not enter other folders.
     fn wants(&mut self, entry: Entry<'_>, relative: &Path) -> bool;
 
-    /// An entry that is wanted and that the guard lets be seen, in the open folder that holds it.
+    /// Handles an entry that is of interest and that the guard allows, in its open parent folder.
     ///
     /// # Errors
-    /// Ends the walk.
+    /// An error ends the walk.
     fn visit(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> Result<Step>;
 }
 
-/// Whether a walk goes on.
+/// Choice between continuing and ending a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// To the next entry.
+    /// Continue with the next entry.
     Next,
-    /// No further.
+    /// End the walk.
     End,
 }
 
-/// How a walk went.
+/// Summary of a walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// Whether a visit ended it.
+    /// True if a visit ended the walk.
     pub ended: bool,
-    /// Entries that the guard hides.
+    /// Number of entries that the guard hides.
     pub refused: u64,
-    /// Folders that the system does not let be read.
+    /// Number of folders that the system does not allow to be read.
     pub unreadable: u64,
-    /// Folders more than [`DEEPEST`] levels down.
+    /// Number of folders more than [`DEEPEST`] levels down.
     pub too_deep: u64,
 }
 
-/// Names of one folder in memory at once: in the first folder a whole page of any listing, below it less.
+/// Maximum number of names of one folder in memory: the top folder gets a whole page of any listing,
+/// subfolders get less.
 const NAMES_AT_THE_TOP: usize = 25_000;
 const NAMES_BELOW: usize = 4_000;
 
 impl Walk {
-    /// Walks over what lies in `folder`.
+    /// Walks over the entries of `folder`.
     ///
     /// # Errors
-    /// What the visitor says, or where the system fails in another way than by forbidding a folder.
+    /// Passes on the errors of the visitor, and the system errors other than a denied folder.
     pub fn over(&self, folder: &Folder, visitor: &mut dyn Visit) -> Result<Walked> {
         let mut walker = Walker { recursive: self.recursive, visitor, walked: Walked::default(), depth: 0 };
         let after = self.after.as_deref().unwrap_or(Path::new(""));
@@ -92,7 +97,8 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// One folder, lying at `relative`. `after` is relative to it, and empty from its beginning on.
+    /// Walks over one folder at `relative`. `after` is relative to the folder, and empty for a walk
+    /// from its beginning.
     fn level(&mut self, folder: &Folder, relative: &Path, after: &Path) -> Result<()> {
         self.visitor.enter(folder, relative)?;
         let mut last = after.components().next().map(|part| part.as_os_str().to_owned());
@@ -103,7 +109,8 @@ impl Walker<'_> {
         let at_once = if self.depth == 0 { NAMES_AT_THE_TOP } else { NAMES_BELOW };
         while !self.walked.ended {
             let (entries, more) = match folder.first_entries(last.as_deref(), at_once) {
-                // Its names may be read and not what they name (mode r--), or it went since it was opened.
+                // The names may be readable without the entries (mode r--), or the folder was
+                // removed after it was opened.
                 Err(error) if self.depth > 0 && is_forbidden(&error) => {
                     self.walked.unreadable += 1;
                     break;
@@ -111,7 +118,8 @@ impl Walker<'_> {
                 Err(RootsError::NotFound { .. }) if self.depth > 0 => break,
                 listed => listed?,
             };
-            // One piece of memory for all paths of this folder: a name is put behind `around`, and taken off again.
+            // All paths of this folder share one buffer: each name is appended after `around`, and
+            // removed again.
             let mut path = relative.as_os_str().as_bytes().to_vec();
             if !path.is_empty() {
                 path.push(b'/');
@@ -134,7 +142,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The entry in which, or behind which, an earlier walk ended.
+    /// Continues in the entry at which an earlier walk ended, or after it.
     fn resume(&mut self, folder: &Folder, relative: &Path, begun: &OsStr, after: &Path) -> Result<()> {
         let Ok(metadata) = folder.metadata(begun) else { return Ok(()) };
         let entry = Entry { name: begun, kind: metadata.kind };
@@ -176,7 +184,7 @@ impl Walker<'_> {
         }
         let child = match folder.open_folder(entry.name) {
             Ok(child) => child,
-            // It vanished, or became something else, since its name was read.
+            // The entry vanished, or changed its kind, after its name was read.
             Err(
                 RootsError::NotFound { .. } | RootsError::WrongKind { .. } | RootsError::TooManyLinks { .. },
             ) => return Ok(()),

@@ -1,3 +1,5 @@
+//! Writing of files.
+
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -12,30 +14,30 @@ use crate::slot::Slot;
 use crate::temporary::{self, Temporary};
 use crate::{EntryKind, Identity, LastLink, Metadata, OpenedFile, Result, Roots, RootsError, attributes};
 
-/// A complete file on the disk that does not have its name yet.
+/// A complete file on disk that does not have its name yet.
 ///
-/// Dropped, it leaves nothing behind.
+/// Dropping it leaves nothing behind.
 #[must_use = "a staged file has no name until it is committed"]
 pub struct Staged {
     path: PathBuf,
     slot: Slot,
-    /// None in a dry run.
+    /// The unnamed file, `None` in a dry run.
     temporary: Option<Temporary>,
 }
 
 /// A file that is still being written and does not have its name yet.
 ///
-/// Dropped, it leaves nothing behind.
+/// Dropping it leaves nothing behind.
 #[must_use = "what is written is no file until it is finished and committed"]
 pub struct Staging(Staged);
 
 impl Staging {
-    /// The file, to be written to; none in a dry run.
+    /// Returns the file to write to, or `None` in a dry run.
     pub fn file(&mut self) -> Option<&mut File> {
         self.0.temporary.as_mut().map(|temporary| &mut temporary.file)
     }
 
-    /// Puts what was written on the disk.
+    /// Flushes the written content to disk.
     ///
     /// # Errors
     /// [`RootsError::Io`].
@@ -48,27 +50,30 @@ impl Staging {
     }
 }
 
-/// What a commit did.
+/// Result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where the file really lies.
+    /// Real path of the file.
     pub real: PathBuf,
-    /// Whether there was nothing before.
+    /// True if no entry existed there before.
     pub created: bool,
 }
 
-/// How much of a file is copied between two looks at whether to stop.
+/// Number of bytes copied between two calls of `stop`.
 const COPY_BYTES: u64 = 16 << 20;
 
 impl Roots {
-    /// Writes all of `content` to the disk, to become the file at `path` when it is committed.
+    /// Writes all of `content` to disk, as a file that becomes visible at `path` when it is
+    /// committed.
     ///
-    /// A link at `path` is followed: it stays, and what it points to is replaced or made.
-    /// A file with several names (hard links) gets its new content under this one alone; the others keep the old.
+    /// A link at `path` is followed: the link stays, and its target is replaced or created. A file
+    /// with several names (hard links) gets its new content only under this one; the others keep the
+    /// old content.
     ///
     /// # Errors
-    /// [`RootsError::WrongKind`] where something is there that is no regular file, [`RootsError::NoFolder`],
-    /// [`RootsError::OwnerNotKept`], or [`RootsError::Io`] such as for want of space. Nothing changed in any case.
+    /// [`RootsError::WrongKind`] if the entry is not a regular file, [`RootsError::NoFolder`],
+    /// [`RootsError::OwnerNotKept`], or [`RootsError::Io`], for example on a full disk. No error
+    /// leaves a change behind.
     pub fn stage(&self, path: &Path, content: &[u8]) -> Result<Staged> {
         let slot = self.slot(path, LastLink::Follow)?;
         self.may_write(&slot.real)?;
@@ -76,10 +81,10 @@ impl Roots {
         self.stage_in(slot, path, replaced.as_ref(), |file| file.write_all(content))
     }
 
-    /// Begins what [`Roots::stage`] does at once, for content that comes piece by piece.
+    /// Begins a write like [`Roots::stage`], for content that arrives in pieces.
     ///
     /// # Errors
-    /// As [`Roots::stage`].
+    /// Same as [`Roots::stage`].
     pub fn begin_staging(&self, path: &Path) -> Result<Staging> {
         let slot = self.slot(path, LastLink::Follow)?;
         self.may_write(&slot.real)?;
@@ -87,12 +92,13 @@ impl Roots {
         self.stage_in(slot, path, replaced.as_ref(), |_| Ok(())).map(Staging)
     }
 
-    /// Makes the file at `copy` a copy of the one at `original`, with its attributes, in place of what is there.
+    /// Copies the file at `original`, with its attributes, to `copy`, and replaces the file that is
+    /// there.
     ///
-    /// Holes stay holes. `stop` is asked every now and then.
+    /// Holes stay holes. `stop` is called now and then.
     ///
     /// # Errors
-    /// As [`Roots::stage`], and where the guard does not let the original be read.
+    /// Same as [`Roots::stage`], and an error if the guard denies reading the original.
     pub fn copy_file(&self, original: &Path, copy: &Path, stop: &dyn Fn() -> bool) -> Result<Written> {
         let from = self.find(original, LastLink::Follow)?;
         self.may_read(&from.real)?;
@@ -120,7 +126,7 @@ impl Roots {
         } else {
             let mut made =
                 Temporary::begin(slot.folder.as_fd()).map_err(RootsError::while_doing("write", path))?;
-            // First who may read it, then what there is to read.
+            // Restrict the readers of the file before it has content.
             belong(&made.file, &slot, path, like)?;
             fill(&mut made.file).and_then(|()| made.file.sync_all()).map_err(|source| RootsError::Io {
                 doing: "write",
@@ -134,20 +140,22 @@ impl Roots {
 }
 
 impl Staged {
-    /// Where the file will really lie.
+    /// Returns the real path of the file after the commit.
     pub fn real(&self) -> &Path {
         &self.slot.real
     }
 
-    /// What it would replace, as it was when it was staged.
+    /// Returns the metadata of the file to be replaced, as of the staging.
     pub fn replaces(&self) -> Option<Metadata> {
         self.slot.found.as_ref().map(Metadata::of)
     }
 
-    /// Gives the file its name in place of the file that was opened, in one step, and only if that has changed in no way since.
+    /// Gives the file its name in place of the opened file, in one step, and only if that file has
+    /// not changed since.
     ///
     /// # Errors
-    /// [`RootsError::Changed`] where something else is there by now: it stays. As [`Staged::commit`] otherwise.
+    /// [`RootsError::Changed`] if another file is there by now, which stays. Otherwise the same as
+    /// [`Staged::commit`].
     pub fn commit_over(self, opened: &OpenedFile) -> Result<Written> {
         let Self { path, slot, temporary } = self;
         if slot.found.as_ref().map(Identity::of) != Some(opened.identity) {
@@ -164,11 +172,13 @@ impl Staged {
         Ok(Written { real: slot.real, created: false })
     }
 
-    /// Gives the file its name, in one step: whatever happens, the path has its old content or all of the new.
+    /// Gives the file its name in one step: after any crash, the path has its old content or all of
+    /// the new.
     ///
     /// # Errors
-    /// [`RootsError::Changed`] where something took a name that was free; [`RootsError::Partly`] where the file is in place
-    /// but its folder could not be flushed, so that a loss of power might bring the old content back.
+    /// [`RootsError::Changed`] if another entry took a free name. [`RootsError::Partly`] if the file
+    /// is in place but its folder could not be flushed, so that a power loss might bring the old
+    /// content back.
     pub fn commit(self) -> Result<Written> {
         let Self { path, slot, temporary } = self;
         let created = slot.found.is_none();
@@ -185,7 +195,7 @@ impl Staged {
     }
 }
 
-/// The regular file in the slot, if there is anything.
+/// Opens the regular file in the slot, if an entry exists.
 fn replaced(slot: &Slot, path: &Path) -> Result<Option<Found>> {
     if slot.found.is_none() {
         return Ok(None);
@@ -198,7 +208,7 @@ fn replaced(slot: &Slot, path: &Path) -> Result<Option<Found>> {
     Ok(Some(found))
 }
 
-/// Gives a new file the owner and the attributes of the one that it is like, or what any new file gets in its folder.
+/// Gives a new file the owner and attributes of the file `like`, or the defaults of its folder.
 fn belong(file: &File, slot: &Slot, path: &Path, like: Option<&Found>) -> Result<()> {
     match like {
         Some(found) => attributes::keep(found, file, path),
@@ -207,7 +217,8 @@ fn belong(file: &File, slot: &Slot, path: &Path, like: Option<&Found>) -> Result
     }
 }
 
-/// That a file could be made in the slot, and would keep what it has to: tried on one that never gets a name.
+/// Checks that a file could be created in the slot with its attributes, by means of a file that
+/// never gets a name.
 fn could_be_made(slot: &Slot, path: &Path, like: Option<&Found>) -> Result<()> {
     let failed = RootsError::while_doing("write", path);
     may_change(slot.folder.as_fd()).map_err(&failed)?;
@@ -224,7 +235,7 @@ fn copy_content(from: &mut File, to: &mut File, stop: &dyn Fn() -> bool) -> io::
     loop {
         position = match rustix::fs::seek(&*from, rustix::fs::SeekFrom::Data(position)) {
             Ok(start) => start,
-            // Only a hole is left.
+            // The rest of the file is a hole.
             Err(Errno::NXIO) => return Ok(()),
             Err(errno) => return Err(errno.into()),
         };
@@ -238,7 +249,7 @@ fn copy_content(from: &mut File, to: &mut File, stop: &dyn Fn() -> bool) -> io::
             let part = COPY_BYTES.min(end - position);
             let copied = io::copy(&mut io::Read::take(&mut *from, part), to)?;
             if copied == 0 {
-                // It was shortened meanwhile.
+                // The source was shortened meanwhile.
                 to.set_len(position)?;
                 return Ok(());
             }

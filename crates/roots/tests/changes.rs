@@ -1,4 +1,4 @@
-//! Writing, making, moving and removing.
+//! Tests of writing, creating, moving and removing.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
@@ -34,7 +34,7 @@ fn a_write_replaces_the_content_and_keeps_the_rest() {
     assert!(!write(&roots, &path, "new").unwrap().created);
     let after = fs::metadata(&path).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
-    // All but the bit that would let new content run as the owner.
+    // All bits but the one that would let new content run as the owner.
     assert_eq!(after.mode() & 0o7777, 0o750);
     assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
     if kept.is_ok() {
@@ -62,7 +62,7 @@ fn what_root_writes_belongs_to_the_owner_of_the_folder() {
         let metadata = fs::metadata(fixture.inside(path)).unwrap();
         assert_eq!((metadata.uid(), metadata.gid()), (4321, 4322), "{path}");
     }
-    // What is replaced keeps its own owner, whoever has the folder.
+    // A replaced file keeps its own owner, regardless of the folder's owner.
     std::os::unix::fs::chown(fixture.inside("a/b/new"), Some(5), Some(6)).unwrap();
     write(&roots, &fixture.inside("a/b/new"), "y").unwrap();
     let metadata = fs::metadata(fixture.inside("a/b/new")).unwrap();
@@ -97,7 +97,7 @@ fn folders_are_made_where_a_link_leads_and_never_outside() {
     assert_eq!(names(&fixture.outside("")), Vec::<String>::new());
     assert!(roots.create_parents(&fixture.inside("file/a/b")).is_err());
     assert!(roots.create_parents(&fixture.inside("x/unwritten/b")).is_err());
-    // What was made before the denial is taken back.
+    // Folders created before the denial are removed again.
     assert_eq!(names(&fixture.inside("")), ["dangling", "file", "out", "real"]);
 }
 
@@ -250,7 +250,7 @@ fn a_stop_before_the_first_removal_removes_nothing() {
 
 #[test]
 fn what_something_else_removes_meanwhile_does_not_fail_a_removal() {
-    // At each entry that is judged, and then at each that is removed.
+    // Test the removal at each entry that is judged, and then at each entry that is removed.
     for moment in 1..=4 {
         let fixture = Fixture::new();
         fs::create_dir_all(fixture.inside("tree/going")).unwrap();
@@ -259,7 +259,7 @@ fn what_something_else_removes_meanwhile_does_not_fail_a_removal() {
         let stop = || {
             asked.set(asked.get() + 1);
             if asked.get() == moment {
-                // At the last moments it may be gone already, by the removal itself.
+                // At the last moments the removal itself may have taken the folder already.
                 let _ = fs::remove_dir(fixture.inside("tree/going"));
             }
             false

@@ -1,4 +1,4 @@
-//! A link swapped in at any moment of an operation.
+//! Tests of a link that is swapped in at any moment of an operation.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
@@ -12,11 +12,12 @@ use fixture::{Fixture, never};
 use roots::Removal;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// Enough for both states to be met many times over; the test ends as soon as they were.
+/// Enough attempts to meet both states many times; the test ends as soon as it has.
 const MOST_TRIES: usize = 200_000;
 const ENOUGH_OF_EACH: usize = 300;
 
-/// Swaps `inside/spot` (a folder) and `inside/link` (a link that leads out) as fast as it can while `work` runs.
+/// Swaps `inside/spot` (a folder) and `inside/link` (a link that leads out) as fast as it can while
+/// `work` runs.
 fn while_swapping(fixture: &Fixture, work: impl FnOnce()) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -32,7 +33,7 @@ fn while_swapping(fixture: &Fixture, work: impl FnOnce()) {
                 .unwrap();
             }
         });
-        // The swapping ends also when an assertion in `work` fails.
+        // The swapping also ends when an assertion in `work` fails.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         done.store(true, Ordering::Relaxed);
         if let Err(panic) = result {

@@ -1,4 +1,5 @@
-//! What can be reached: links in every position, other roots, single paths, and what is not a file.
+//! Tests of reach: links in every position, other roots, single paths, and entries that are not
+//! files.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
@@ -57,7 +58,7 @@ fn links_that_lead_out_are_refused_in_every_position() {
         through("slash"),
         through("magic"),
     ] {
-        // The control: the system itself follows it to the secret.
+        // The control: the system itself follows the link to the secret.
         assert_eq!(fs::read_to_string(&path).unwrap(), "secret");
         let error = roots.open_file(&path).unwrap_err();
         assert!(
@@ -109,7 +110,7 @@ fn a_single_listed_path_gives_no_reach_to_its_neighbours() {
     symlink("neighbour", fixture.outside("listed")).unwrap();
     let error = roots.open_file(&fixture.outside("listed")).unwrap_err();
     assert!(matches!(error, RootsError::LeadsOutside { .. }), "{error}");
-    // One that does not exist yet can be made, with the folders around it.
+    // A listed file that does not exist yet can be created, together with its parent folders.
     roots.create_parents(&fixture.outside("new/folder/file")).unwrap();
     roots.stage(&fixture.outside("new/folder/file"), b"made").unwrap().commit().unwrap();
     assert_eq!(fs::read_to_string(fixture.outside("new/folder/file")).unwrap(), "made");
@@ -133,7 +134,7 @@ fn what_is_no_file_is_named_and_not_opened() {
     let roots = fixture.roots();
     let kinds = [("folder", EntryKind::Folder), ("socket", EntryKind::Socket), ("fifo", EntryKind::Fifo)];
     for (path, kind) in kinds {
-        // Opening the FIFO would block: nobody writes to it.
+        // Opening the FIFO would block, because it has no writer.
         let error = roots.open_file(&fixture.inside(path)).unwrap_err();
         assert!(matches!(error, RootsError::WrongKind { found, .. } if found == kind), "{error}");
         let error = roots.stage(&fixture.inside(path), b"x").map(|_| ()).unwrap_err();

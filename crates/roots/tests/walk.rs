@@ -1,4 +1,4 @@
-//! Walking in pages.
+//! Tests of walks in pages.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
@@ -71,7 +71,7 @@ fn pages_of_any_size_make_up_the_whole() {
         }
         assert_eq!(pages, whole, "page size {size}");
     }
-    // A cursor whose entry is gone goes on behind where it was.
+    // A cursor whose entry is gone continues after its position.
     assert_eq!(walk(&fixture, Some("a/b/1x".into()), 1).0, [PathBuf::from("a/b/c")]);
 }
 

@@ -1,4 +1,4 @@
-//! Makes one attempt of a probe: what the tests of `probe` run in cells, as `handfast` runs itself.
+//! Runs one attempt of a probe: the tests of `probe` run this in cells, as `handfast` runs itself.
 
 use std::ffi::OsString;
 

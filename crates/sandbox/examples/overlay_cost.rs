@@ -1,8 +1,10 @@
-//! What an overlay adds to a command: `overlay_cost FOLDER [RUNS]`, 200 runs each unless told.
+//! Measures the cost that an overlay adds to a command: `overlay_cost FOLDER [RUNS]`, by default
+//! 200 runs each.
 //!
-//! The folder is the workspace, for example one of 100,000 files; `d000/f0` to `d009/f0` in it are changed. Direct
-//! cells and cells with an overlay take turns, all from a spawner, so that whatever else the machine does hits both.
-//! What is not measured is making and removing the folders of the overlay, which the caller does before and after.
+//! The folder is the workspace, for example one of 100,000 files; `d000/f0` to `d009/f0` in it are
+//! changed. Direct cells and cells with an overlay take turns, all from a spawner, so that other
+//! load on the machine affects both. Making and removing the folders of the overlay is not
+//! measured, because the caller does that before and after.
 
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 
@@ -59,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The whole, and how much of it came after the command's end.
+/// Returns the whole duration, and the part of it after the command's end.
 fn time(
     spec: &CellSpec,
     command: &Command,

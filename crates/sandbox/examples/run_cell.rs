@@ -1,8 +1,10 @@
 //! Runs a shell line in a cell that shows one folder:
-//! `run_cell [--spawner] [--memory BYTES] [--disk BYTES] [--overlay PRIVATE_FOLDER] FOLDER LINE [READ_ONLY_FOLDER...]`.
+//! `run_cell [--spawner] [--memory BYTES] [--disk BYTES] [--overlay PRIVATE_FOLDER] FOLDER LINE
+//! [READ_ONLY_FOLDER...]`.
 //!
-//! Prints what the command prints, then how it ended and what was in force. With `-` for the line it does so for each
-//! line of standard input. To look around in a cell by hand; tests kill it to see its cells die.
+//! Prints the command's output, then its exit status and the restrictions in force. With `-` for
+//! the line, does so for each line of standard input. Useful to explore a cell by hand; tests kill
+//! it to see its cells die.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it found")]
 

@@ -1,7 +1,10 @@
-//! What a cell adds to running `/bin/true`: `spawn_cost [RUNS] [RESIDENT_MIB]`, 300 runs each unless told.
+//! Measures the cost that a cell adds to running `/bin/true`: `spawn_cost [RUNS] [RESIDENT_MIB]`,
+//! by default 300 runs each.
 //!
-//! Bare spawns, cells made for the command, cells that waited, and such whose home keeps its caches take turns, so that whatever else the machine does hits both. With the second argument the
-//! program first touches that much memory, because the cost of a clone grows with it. Says also what a waiting cell holds.
+//! Four kinds take turns, so that other load on the machine affects all: bare spawns, cells made
+//! for the command, cells that waited, and cells whose home keeps its caches. With the second
+//! argument the program first touches that much memory, because the cost of a clone grows with it.
+//! Also prints the memory of a waiting cell.
 
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 #![expect(clippy::disallowed_methods, reason = "the bare spawn is what the cell is compared with")]
@@ -48,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             (&pooled, &mut waiting, Origin::Spawner),
             (&keeping, &mut kept, Origin::Spawner),
         ];
-        // What a cell leaves to be taken down slows the next one, so each comes after each.
+        // The teardown of a cell slows the next one down, so each kind follows each other kind.
         kinds.rotate_left(round % 3);
         if round % 2 == 1 {
             kinds.reverse();
@@ -62,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    // Used once more, so that it is not optimised away.
+    // Use the ballast once more, so that it is not optimised away.
     let ballast = std::hint::black_box(ballast).len() >> 20;
     println!("{runs} runs each, {ballast} MiB resident");
     for (name, percent) in [("min", 0), ("p10", 10), ("p50", 50)] {
@@ -82,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What each waiting cell, a child of the spawner, holds of memory, in KiB.
+/// Returns the memory of each waiting cell, a child of the spawner, in KiB.
 fn waiting_cells() -> Result<Vec<String>, Box<dyn Error>> {
     let nursery = fs::read_to_string("/proc/thread-self/children")?;
     let nursery = nursery.trim();
@@ -91,7 +94,7 @@ fn waiting_cells() -> Result<Vec<String>, Box<dyn Error>> {
     let cells = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children"))?;
     let mut found = Vec::new();
     for pid in cells.split_whitespace() {
-        // A waiting cell is not dumpable, so its memory is shown to root alone.
+        // A waiting cell is not dumpable, so its memory is visible to root alone.
         let Ok(rollup) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { continue };
         let fields =
             rollup.lines().filter(|line| line.starts_with("Private_Dirty:") || line.starts_with("Rss:"));

@@ -1,7 +1,7 @@
-//! Whether the program in the foreground of a terminal waits for somebody to type, seen from outside through `/proc`.
+//! Detection of a terminal program that waits for keyboard input, from outside through `/proc`.
 //!
-//! A fact about this moment, found by looking at the system call in which each process sleeps and at what it waits for
-//! there. Where the kernel does not show that, the answer is no.
+//! The answer describes one moment: the system call in which each thread sleeps, and the
+//! descriptors that the call waits for. If the kernel does not show the call, the answer is no.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -9,16 +9,17 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use rustix::termios::tcgetpgrp;
 
-/// Processes of a cell that are looked at, at most.
+/// Maximum number of processes of a cell that are examined.
 const MOST_PROCESSES: usize = 512;
-/// Entries of one process's set of descriptors that are looked at, at most.
+/// Maximum number of entries of one set of descriptors that are examined.
 const MOST_WAITED_FOR: u64 = 64;
-/// The device numbers of terminals, admin-guide/devices.txt: `/dev/tty`, and the majors of `/dev/pts`.
+/// Device number of `/dev/tty`; the majors of `/dev/pts` follow (admin-guide/devices.txt).
 const OWN_TERMINAL: (u32, u32) = (5, 0);
 const TERMINAL_MAJORS: std::ops::RangeInclusive<u32> = 136..=143;
 
-/// Whether a process of the terminal's foreground group waits for its input, and none of them does anything else.
-/// `terminal` is the side of the terminal's maker, `first` the first process of its cell.
+/// Returns true if a process of the terminal's foreground group waits for input, and every other
+/// process of the group sleeps. `terminal` is the master side of the terminal, `first` the first
+/// process of its cell.
 pub(crate) fn waits_for_input(terminal: BorrowedFd<'_>, first: i32) -> bool {
     let Ok(group) = tcgetpgrp(terminal) else { return false };
     let group = group.as_raw_nonzero().get();
@@ -37,11 +38,11 @@ pub(crate) fn waits_for_input(terminal: BorrowedFd<'_>, first: i32) -> bool {
 }
 
 enum Attention {
-    /// A thread sleeps until there is input on a terminal.
+    /// A thread sleeps until a terminal has input.
     Input,
-    /// All threads sleep, for something else.
+    /// All threads sleep for another reason.
     Elsewhere,
-    /// A thread runs, or cannot be looked at.
+    /// A thread runs, or cannot be examined.
     Busy,
 }
 
@@ -58,19 +59,19 @@ fn attention(pid: i32) -> Attention {
     found
 }
 
-/// A system call in which a thread sleeps: its number and its arguments.
+/// A system call in which a thread sleeps.
 struct Call {
     number: i64,
     arguments: [u64; 6],
 }
 
 impl Call {
-    /// `/proc/PID/syscall`, `proc_pid_syscall(5)`. None for a thread that runs.
+    /// Parses `/proc/PID/syscall` (`proc_pid_syscall(5)`). Returns `None` for a running thread.
     fn read(shown: &str) -> Option<Self> {
         let mut words = shown.split_whitespace();
         let number = words.next()?.parse().ok()?;
         let mut arguments = [0; 6];
-        // A thread that sleeps outside of a call has no arguments, and the number -1.
+        // A thread that sleeps outside of a call has the number -1 and no arguments.
         for (argument, word) in arguments.iter_mut().zip(words) {
             *argument = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
         }
@@ -103,7 +104,7 @@ fn is_terminal(pid: i32, descriptor: u64) -> bool {
         && (TERMINAL_MAJORS.contains(&major) || (major, minor) == OWN_TERMINAL)
 }
 
-/// `struct pollfd` of poll.h: a descriptor, what is waited for, what is there.
+/// Reads `struct pollfd` of poll.h: a descriptor, the requested events, the returned events.
 fn polls_terminal(pid: i32, address: u64, count: u64) -> bool {
     let mut set = vec![0; memory_size(count.min(MOST_WAITED_FOR) * 8)];
     read_memory(pid, address, &mut set)
@@ -115,7 +116,7 @@ fn polls_terminal(pid: i32, address: u64, count: u64) -> bool {
         })
 }
 
-/// An `fd_set`: a bit for each descriptor.
+/// Reads an `fd_set`: one bit for each descriptor.
 fn selects_terminal(pid: i32, count: u64, address: u64) -> bool {
     let count = count.min(MOST_WAITED_FOR);
     let mut set = vec![0; memory_size(count.div_ceil(8))];
@@ -127,7 +128,7 @@ fn selects_terminal(pid: i32, count: u64, address: u64) -> bool {
         })
 }
 
-/// The descriptors that an epoll instance watches are in its information, one a line.
+/// Reads the descriptors that an epoll instance watches from its `fdinfo`, one a line.
 fn watches_terminal(pid: i32, descriptor: u64) -> bool {
     let information = fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}")).unwrap_or_default();
     let watched = information.lines().filter_map(|line| line.strip_prefix("tfd:"));
@@ -135,7 +136,7 @@ fn watches_terminal(pid: i32, descriptor: u64) -> bool {
     watched.any(|watched| is_terminal(pid, watched))
 }
 
-/// A size that is bounded far below what any machine can address.
+/// Converts a size that is bounded far below the address space of any machine.
 fn memory_size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or_default()
 }
@@ -144,7 +145,7 @@ fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> bool {
     fs::File::open(format!("/proc/{pid}/mem")).is_ok_and(|memory| memory.read_exact_at(into, address).is_ok())
 }
 
-/// The process and all that it and those have started, as far as they are still its descendants.
+/// Returns the process and its current descendants.
 fn descendants(first: i32) -> Vec<i32> {
     let mut found = vec![first];
     let mut next = 0;
@@ -159,7 +160,8 @@ fn descendants(first: i32) -> Vec<i32> {
     found
 }
 
-/// The process group, the fifth field of `/proc/PID/stat`; the second one, in parentheses, may hold anything.
+/// Returns the process group, the fifth field of `/proc/PID/stat`. The second field, in
+/// parentheses, may contain any character.
 fn group_of(pid: i32) -> Option<i32> {
     let shown = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = shown.rsplit_once(')')?;

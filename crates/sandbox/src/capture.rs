@@ -1,5 +1,5 @@
-//! Keeps what a stream carries, in bounded memory: the first and the last bytes, and all of it in a file when that
-//! is not all.
+//! Capture of a stream in bounded memory: the first and the last bytes, and a file with the whole
+//! stream when memory is not enough.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use crate::outcome::Captured;
 
-/// How many bytes of the beginning stay in memory.
+/// Bytes of the beginning that stay in memory.
 const HEAD: usize = 32 * 1024;
-/// How many bytes of the end stay in memory.
+/// Bytes of the end that stay in memory.
 const TAIL: usize = 96 * 1024;
 
 /// One stream being captured.
@@ -26,12 +26,12 @@ pub(crate) struct Capture {
     spool: Spool,
 }
 
-/// The file that holds everything.
+/// The file that receives the whole stream.
 enum Spool {
-    /// Not needed so far.
+    /// The file is not needed so far.
     Unopened,
     Open(File, u64),
-    /// Given up; the file, if it was made, holds what came before.
+    /// Writing failed; the file, if it was made, contains the bytes before the failure.
     Failed(Option<(File, u64)>, io::Error),
 }
 
@@ -49,12 +49,13 @@ impl Capture {
         }
     }
 
-    /// The same with a file that gets everything as it comes.
+    /// Captures into a file that receives every byte as it comes.
     pub(crate) fn recorded(file: File, limit: u64) -> Self {
         Self { spool: Spool::Open(file, 0), ..Self::new(PathBuf::new(), limit) }
     }
 
-    /// Takes the next bytes of the stream. Never fails: what cannot be kept is counted.
+    /// Takes the next bytes of the stream. Never fails: bytes that cannot be stored are still
+    /// counted.
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         let Some(&last) = chunk.last() else { return };
         self.newlines += memchr::memchr_iter(b'\n', chunk).count() as u64;
@@ -74,7 +75,7 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    /// Makes the file and writes what came so far, all of which is still in memory.
+    /// Makes the file and writes the stream so far, all of which is still in memory.
     fn open_spool(&mut self) {
         match tempfile::tempfile_in(&self.spool_directory) {
             Ok(file) => {
@@ -111,18 +112,18 @@ impl Capture {
         self.spool = Spool::Failed(kept, error);
     }
 
-    /// How many bytes came so far.
+    /// Returns the number of bytes so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many lines came so far; one without a newline at the end counts.
+    /// Returns the number of lines so far, including a last line without a newline.
     pub(crate) fn lines(&self) -> u64 {
         self.newlines + u64::from(self.ends_in_line)
     }
 
-    /// At most `limit` bytes from `offset` on, and where they begin: later than at `offset` where that is not kept any
-    /// more. Nothing at the end.
+    /// Returns at most `limit` bytes from `offset`, with the offset at which they begin; that
+    /// offset is later if the bytes at `offset` are gone. Returns no bytes at the end.
     pub(crate) fn read_at(&self, offset: u64, limit: usize) -> io::Result<(u64, Vec<u8>)> {
         let tail_at = self.bytes - self.tail.len() as u64;
         if let Ok(from) = usize::try_from(offset)
@@ -144,7 +145,7 @@ impl Capture {
         Ok((from, self.tail.iter().skip(skipped).take(limit).copied().collect()))
     }
 
-    /// What was captured.
+    /// Ends the capture and returns its result.
     pub(crate) fn finish(self) -> Captured {
         let lines = self.lines();
         let (file, mut spool_error) = match self.spool {

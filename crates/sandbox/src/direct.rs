@@ -1,4 +1,4 @@
-//! What a command of a cell writes to at once, and not through an overlay.
+//! Paths that a command of a cell writes to directly instead of through an overlay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::overlay::Layers;
 use crate::roots::Roots;
 
-/// Where the changes of one cell go.
+/// The destinations of one cell's changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Direct {
     roots: Roots,
-    /// The workspace that is seen through an overlay, and what is mounted below it, which is not.
+    /// The workspace behind an overlay, and the mounts below it, which are outside of the overlay.
     overlaid: Option<(PathBuf, Vec<PathBuf>)>,
-    /// All that lies in it is seen through the overlay.
+    /// True if the overlay covers the entire workspace.
     wholly: bool,
 }
 
@@ -26,7 +26,7 @@ impl Direct {
         Self { roots: roots.clone(), overlaid, wholly }
     }
 
-    /// Whether the command can write to anything of the host.
+    /// Returns true if the command can write to any file of the host.
     pub(crate) fn is_anything(&self) -> bool {
         match &self.overlaid {
             Some((workspace, submounts)) => {
@@ -40,7 +40,7 @@ impl Direct {
         &self.roots
     }
 
-    /// Whether the command can write to this path of the host, which need not exist.
+    /// Returns true if the command can write to this path of the host, which need not exist.
     pub(crate) fn writes(&self, path: &Path) -> bool {
         let through_the_overlay = |(workspace, _): &(PathBuf, _)| self.wholly && path.starts_with(workspace);
         if self.overlaid.as_ref().is_some_and(through_the_overlay) {
@@ -58,7 +58,7 @@ impl Direct {
     }
 }
 
-/// Where a path leads; where only its folder does, its name in that.
+/// Resolves a path; if the last component does not exist, resolves its folder.
 fn resolved(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path)
         .ok()

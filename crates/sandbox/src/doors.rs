@@ -1,10 +1,11 @@
-//! The ways out of a network of cells: sockets that listen in it and belong to this program.
+//! Exits from a network of cells: sockets in that network that belong to this program.
 //!
-//! A socket stays in the network in which it was made, so who holds these takes the cells' connections, with nothing in between
-//! and no right over the network for any cell. The ports are below 1024, which no command may listen on.
-//! Every address leads to them, whatever it is, so that a program which knows of no proxy connects to one too.
+//! A socket stays in the network in which it was made. So the owner of these sockets accepts the
+//! cells' connections directly, and no cell needs a right over the network. The ports are below
+//! 1024, on which no command may listen. Routes lead every address to these sockets, so that a
+//! program without proxy support connects to one too.
 //!
-//! What is done with a connection is for the holder to say. This module makes none.
+//! The owner of the sockets decides about each connection. This module makes no connection.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -26,42 +27,43 @@ use crate::network::{Network, SessionNetwork};
 use crate::process;
 use crate::spawner::Spawner;
 
-/// Where the proxy listens on the loopback device of the cells: a port that no command may listen on, and that no list of ports
-/// which browsers refuse has on it.
+/// Port of the proxy on the loopback device of the cells. No command may listen on it, and it is on
+/// no browser's list of refused ports.
 pub const PROXY_PORT: u16 = 880;
 
-/// Where names are asked for (RFC 1035, section 4.2).
+/// Port of the name server (RFC 1035, section 4.2).
 const NAMES_PORT: u16 = 53;
 
-/// Connections that wait to be taken.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Sockets of a network of cells.
+/// Sockets in a network of cells.
 #[derive(Debug)]
 pub struct Doors {
-    /// For programs that know of a proxy: `127.0.0.1` at [`PROXY_PORT`].
+    /// Listener for programs with proxy support: `127.0.0.1` at [`PROXY_PORT`].
     pub proxy: TcpListener,
-    /// For programs that do not: every address at one port. The local address of a connection is the one that was meant.
+    /// Listeners for other programs: every address, one port each. The local address of a
+    /// connection is the intended destination.
     pub everywhere: Vec<TcpListener>,
-    /// For questions about names, at every address, IPv4 and IPv6 alike where the machine has both.
+    /// Socket for name queries at every address, over IPv4 and, if the machine has it, IPv6.
     pub names: UdpSocket,
 }
 
 impl SessionNetwork {
-    /// Opens ways out of it, at these ports. Once for each network.
+    /// Opens the exits of this network at these ports. Call it once for each network.
     ///
     /// # Errors
-    /// Where a port is taken, or this machine refuses.
+    /// Returns an error if a port is taken or this machine refuses.
     pub fn open_doors(&self, ports: &[u16]) -> Result<Doors, SandboxError> {
         open(self.network(), ports)
     }
 }
 
 impl Spawner {
-    /// The same for the network of its cells; none where they share none.
+    /// Opens the exits of the network that its cells share; returns `None` if they share none.
     ///
     /// # Errors
-    /// As [`SessionNetwork::open_doors`].
+    /// Returns the errors of [`SessionNetwork::open_doors`].
     pub fn open_doors(&self, ports: &[u16]) -> Result<Option<Doors>, SandboxError> {
         self.network().map(|network| open(network, ports)).transpose()
     }
@@ -70,7 +72,8 @@ impl Spawner {
 fn open(network: &Network, ports: &[u16]) -> Result<Doors, SandboxError> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(SandboxError::io("making a socket pair"))?;
-    // A process for it, because one with threads cannot change its network and come back.
+    // Needs a separate process, because a process with threads cannot change its network namespace
+    // and come back.
     let process = process::start(0, || inside(network, ports, &there))
         .map_err(|errno| unavailable("a process of its own", errno))?;
     drop(there);
@@ -110,7 +113,7 @@ fn receive(socket: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
     Ok(received)
 }
 
-/// What the process does: it makes the sockets and hands them out.
+/// Makes the sockets in the new process and hands them out.
 ///
 /// INVARIANT: as in [`child`], nothing here allocates, locks or panics.
 fn inside(network: &Network, ports: &[u16], socket: &OwnedFd) {
@@ -123,7 +126,7 @@ fn make(network: &Network, ports: &[u16], socket: &OwnedFd) -> Result<(), Errno>
     network.enter()?;
     child::keep_only(&[socket.as_raw_fd()])?;
     lead_everywhere_here(AddressFamily::INET)?;
-    // A machine may have no IPv6; nothing is reached over it then either.
+    // A machine may lack IPv6; then no connection uses it either.
     let both = lead_everywhere_here(AddressFamily::INET6).is_ok();
     for port in ports {
         hand_out(socket, &listener(both, *port)?)?;
@@ -166,9 +169,11 @@ fn hand_out(socket: &OwnedFd, descriptor: &OwnedFd) -> Result<(), Errno> {
     sendmsg(socket, &[IoSlice::new(&[0; 4])], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Has every address of a family be one of the loopback device: `ip route add local default dev lo`.
+/// Makes every address of a family local to the loopback device: `ip route add local default dev
+/// lo`.
 fn lead_everywhere_here(family: AddressFamily) -> Result<(), Errno> {
-    // Numbers of linux/netlink.h and linux/rtnetlink.h. The loopback device is the first of every network.
+    // Numbers of linux/netlink.h and linux/rtnetlink.h. The loopback device is the first of every
+    // network.
     const NEW_ROUTE: u16 = 24;
     const REQUEST_CREATE_AND_ANSWER: u16 = 0x001 | 0x004 | 0x400;
     const LOCAL_TABLE: u8 = 255;
@@ -196,13 +201,13 @@ fn lead_everywhere_here(family: AddressFamily) -> Result<(), Errno> {
     // Protocol zero is routing.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, &request, SendFlags::empty())?;
-    // nlmsghdr, then the number of the error, negative, or zero.
+    // Response: nlmsghdr, then the error number, negative, or zero.
     let mut answer = [0_u8; 64];
     let (received, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
     match answer.get(16..20).and_then(|bytes| bytes.first_chunk::<4>()) {
         Some(bytes) if received >= 20 => match i32::from_ne_bytes(*bytes) {
             0 => Ok(()),
-            // Doors were opened here before, and are closed.
+            // Doors were opened in this network before, and closed again.
             error if error == -Errno::EXIST.raw_os_error() => Ok(()),
             error => Err(Errno::from_raw_os_error(-error)),
         },

@@ -1,4 +1,4 @@
-//! What was really in force around a command, as facts for its result.
+//! The restrictions that were in force around a command, as facts for its result.
 
 use std::path::PathBuf;
 
@@ -6,93 +6,98 @@ use serde::Serialize;
 
 use crate::limits::{Limit, LimitInForce};
 
-/// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
+/// The restrictions that were in force. Setting up a cell fails as a whole if a part fails, so
+/// everything named here was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Enforcement {
-    /// What the cell had to do with, where this program could make it none.
+    /// Weaker confinement that was used because no ordinary cell was available.
     pub degraded: Option<Degraded>,
-    /// The kinds of namespaces that the cell had of its own.
+    /// Kinds of namespaces that belonged to the cell.
     pub namespaces: &'static [&'static str],
-    /// The version of Landlock that the kernel offered; `None` where it was not used.
+    /// Version of Landlock that the kernel offered; `None` if Landlock was not used.
     pub landlock_abi: Option<i32>,
-    /// Whether system calls were filtered.
+    /// True if system calls were filtered.
     pub seccomp: bool,
-    /// Whose rights the command had on the host.
+    /// The user whose rights the command had on the host.
     pub user: UserMapping,
-    /// What became of denied files that came while the command ran.
+    /// Treatment of denied files that appeared while the command ran.
     pub denied_files: DeniedFiles,
-    /// What could be reached over the network.
+    /// Reach of the command over the network.
     pub network: NetworkReach,
-    /// Where changes of the workspace went.
+    /// Destination of the command's changes to the workspace.
     pub workspace: WorkspaceChanges,
-    /// With an overlay: what the command could write to and yet was no part of it, such as further roots and what is
-    /// mounted below the workspace.
+    /// Writable paths outside of the overlay, if there is one: further roots, and mounts below the
+    /// workspace.
     pub direct: Vec<PathBuf>,
-    /// What became of the home.
+    /// Lifetime of the home's content.
     pub home: Home,
-    /// The limits, and what held each.
+    /// The limits, with the layer that enforced each.
     pub limits: Vec<LimitInForce>,
-    /// What the kernel did not offer, and so was not in force.
+    /// Names of features that the kernel did not offer and that were not in force.
     pub missing: Vec<String>,
 }
 
-/// What becomes of denied files that come while a command runs. Those that are there when it starts are covered.
+/// Treatment of denied files that appear while a command runs. Files that exist at its start are
+/// covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedFiles {
-    /// They can be read.
+    /// Files that appear later can be read.
     AtStart,
-    /// They are covered within milliseconds. What the command has opened until then, it can go on reading.
+    /// Files that appear later are covered within milliseconds. A file that the command opened
+    /// before that stays readable.
     Watched,
 }
 
-/// What becomes of what a command writes into its home.
+/// Lifetime of the files that a command writes into its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
-    /// It is gone with the command.
+    /// All files disappear with the command.
     Fresh,
-    /// Caches stay for the next command of the workspace; the rest is gone.
+    /// Caches stay for the next command of the workspace; all other files disappear.
     CachesKept,
 }
 
-/// What a command can reach over the network: never the host, and no other machine but through who holds the doors.
+/// Reach of a command over the network. It never reaches the host, and reaches other machines only
+/// through the owner of the doors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkReach {
-    /// Its own loopback device.
+    /// A private loopback device of the cell.
     Own,
-    /// A loopback device, and with it the servers, of the cells that came from the same spawner.
+    /// A loopback device shared with the cells of one spawner, including their servers.
     Session,
-    /// That, and what the holder of its [`Doors`](crate::Doors) lets through.
+    /// The session's loopback device, and the connections that the owner of its
+    /// [`Doors`](crate::Doors) allows.
     Doors,
 }
 
-/// Where changes go that a command makes in the workspace.
+/// Destination of the changes that a command makes in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkspaceChanges {
-    /// Into the workspace, at once.
+    /// The workspace itself, immediately.
     Direct,
-    /// Into the upper folder of an overlay. The workspace is not touched.
+    /// The upper folder of an overlay. The workspace stays unchanged.
     Overlay,
-    /// Nowhere: the workspace is read-only.
+    /// Refused, because the workspace is read-only.
     ReadOnly,
 }
 
-/// What confines a command on a host that refuses namespaces to this program.
+/// Confinement of a command on a host that refuses namespaces to this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Degraded {
-    /// Namespaces that the system's bwrap has made, without what only this program's own have: an overlay, a network for
-    /// the session, and covers for what comes later.
+    /// Namespaces that the system's bwrap has made. They lack an overlay, a session network and
+    /// covers for later files, which need this program's own namespaces.
     Bubblewrap,
-    /// Landlock and the filter of system calls alone.
+    /// Landlock and the system call filter alone.
     Landlock,
 }
 
 impl Degraded {
-    /// As a word.
+    /// Returns the name as one word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bubblewrap => "bwrap",
@@ -101,24 +106,25 @@ impl Degraded {
     }
 }
 
-/// Whose rights a command has on the host.
+/// The user whose rights a command has on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserMapping {
-    /// Those of the user who started Handfast.
+    /// The user who started Handfast.
     Own,
-    /// Those of the owner of the workspace: Handfast runs as root, on a host without namespaces.
+    /// The owner of the workspace: Handfast runs as root, on a host without namespaces.
     WorkspaceOwner,
-    /// Those of no user at all: Handfast runs as root, the command under an id that owns nothing, and id-mapped
-    /// mounts show it the roots as its own.
+    /// An id that owns no file on the host: Handfast runs as root, and the command under that id.
+    /// Id-mapped mounts show it the roots as its own.
     IdMapped,
 }
 
 impl Enforcement {
-    /// What is less than all that a cell can be: what is missing, and the limits that are not held exactly. Empty
-    /// where nothing is.
+    /// Lists the differences from a full cell: missing features, and limits that are not enforced
+    /// exactly. The list is empty for a full cell.
     pub fn shortcomings(&self) -> Vec<String> {
-        // Nothing holds the space on disks, or the number of processes without their threads, exactly on any machine.
+        // No machine exactly enforces the limit on disk space, or on processes without their
+        // threads.
         let watched = [Limit::DiskSpace, Limit::ProcessCount];
         let asked = self.limits.iter().filter(|it| !watched.contains(&it.limit));
         let inexact = asked.filter(|it| !it.layer.is_exact());
@@ -127,7 +133,7 @@ impl Enforcement {
         self.missing.iter().map(|what| format!("{what} is missing")).chain(limits).collect()
     }
 
-    /// The facts as short words, for the `sandbox` field of a result's metadata.
+    /// Returns the facts as short words, for the `sandbox` field of a result's metadata.
     pub fn summary(&self) -> Vec<String> {
         let mut words = vec![match self.degraded {
             Some(degraded) => format!("degraded:{}", degraded.as_str()),

@@ -1,108 +1,108 @@
-//! What can keep a cell from being built or a command from starting in it.
+//! Errors of building a cell and of starting a command in it.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a command could not be run. In every case nothing ran, unless the variant says otherwise.
+/// A failure to run a command. The command did not run, unless the variant documents otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The sandbox is not available on this machine: {what}.
+    /// The sandbox is not available on this machine.
     #[error("the sandbox is not available on this machine: {what}")]
     Unavailable {
-        /// What is missing.
+        /// Description of the missing feature.
         what: String,
-        /// What the user can do about it.
+        /// Advice for the user.
         hint: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// `{}` cannot be shown in the cell: {reason}.
+    /// A root cannot be shown in the cell.
     #[error("`{}` cannot be shown in the cell: {reason}", path.display())]
     Root {
-        /// The workspace or other root.
+        /// The workspace or another root.
         path: PathBuf,
-        /// Why it cannot.
+        /// Reason for the failure.
         reason: String,
     },
-    /// Changes of `{}` cannot be kept apart from it: {reason}.
+    /// The overlay of the workspace cannot be made.
     ///
     /// Without the overlay the same command can run, and writes to the workspace directly.
     #[error("changes of `{}` cannot be kept apart from it: {reason}", workspace.display())]
     Overlay {
         /// The workspace.
         workspace: PathBuf,
-        /// Why not.
+        /// Reason for the failure.
         reason: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// The cell's {field} is not valid: {reason}.
+    /// A part of the specification or the command is invalid.
     #[error("the cell's {field} is not valid: {reason}")]
     Invalid {
-        /// Which part of the specification or the command.
+        /// Name of the invalid part.
         field: &'static str,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
-    /// The working directory `{}` cannot be entered in the cell.
+    /// The working directory cannot be entered in the cell.
     #[error("the working directory `{}` cannot be entered in the cell", path.display())]
     WorkingDirectory {
-        /// The directory.
+        /// The working directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// There is no program `{program}` in the cell.
+    /// The program does not exist in the cell.
     #[error("there is no program `{program}` in the cell")]
     ProgramNotFound {
-        /// The program as it was asked for.
+        /// Name of the program, as given by the caller.
         program: String,
     },
-    /// `{program}` cannot be executed: {reason}.
+    /// The program cannot be executed.
     #[error("`{program}` cannot be executed: {reason}")]
     NotExecutable {
-        /// The program as it was asked for.
+        /// Name of the program, as given by the caller.
         program: String,
-        /// Why not.
+        /// Reason for the failure.
         reason: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// The spawner must be started before any thread, and this process has {threads}.
+    /// The spawner must be started before any thread, but this process already has several.
     #[error("the spawner must be started before any thread, and this process has {threads}")]
     TooLate {
-        /// How many threads there are.
+        /// Number of threads of this process.
         threads: usize,
     },
-    /// Setting up the cell failed while {doing}.
+    /// Setting up the cell failed.
     #[error("setting up the cell failed while {doing}")]
     Setup {
-        /// What was being done, and to which path.
+        /// The failed activity, with its path.
         doing: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// {doing} failed.
+    /// A system call failed.
     ///
-    /// If this comes after the command has started, the command was killed.
+    /// If the command had started before, it was killed.
     #[error("{doing} failed")]
     Io {
-        /// What was being done.
+        /// The failed activity.
         doing: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
 }
 
 impl SandboxError {
-    /// Makes an error of a failed system call of the caller's side.
+    /// Builds a closure that makes an error of a failed system call of the calling process.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Io { doing, source: errno.into() }
     }

@@ -1,4 +1,4 @@
-//! Says why a sandbox is not to be had, and what to do about it.
+//! Hints for a sandbox that is not available: the cause and the remedy.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use rustix::io::Errno;
 
 use crate::error::SandboxError;
 
-/// The error for `what` that the kernel refused with `errno`, with the most likely cause looked up.
+/// Makes the error for `what` that the kernel refused with `errno`, with a hint for the most likely
+/// cause.
 pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
     SandboxError::Unavailable {
         what: format!("{what} cannot be had"),
@@ -17,7 +18,7 @@ pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
     }
 }
 
-/// The error for a profile that is strict, where these things would be less than it wants.
+/// Makes the error for a strict profile, which does not accept these shortcomings.
 pub(crate) fn strict(shortcomings: &[String]) -> SandboxError {
     SandboxError::Unavailable {
         what: format!("the profile is strict, and {}", shortcomings.join(", ")),

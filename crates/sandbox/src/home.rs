@@ -1,11 +1,12 @@
-//! What a cell's home keeps from one command to the next: the caches of build tools, and nothing else.
+//! The caches of build tools, which a cell's home keeps from one command to the next; all other
+//! files are lost.
 //!
-//! A home is in memory and new with each cell, so that no start-up file, no configuration and no program that one command
-//! leaves there is anything to the next. The caches in it are links to one folder of the host, which the cells of one
-//! workspace share.
+//! A home is in memory and new for each cell. So a start-up file, a configuration or a program that
+//! one command leaves there has no effect on the next. The caches in it are links to one folder of
+//! the host, which the cells of one workspace share.
 //!
-//! This module does not bound what they take: whoever does so takes whole caches out while [`KeptHome::alone`] says that
-//! no cell uses them.
+//! This module does not bound the size of the caches: the caller that does removes whole caches
+//! while [`KeptHome::alone`] reports that no cell uses them.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -23,16 +24,18 @@ use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::identity::{Identity, UNPRIVILEGED};
 
-/// Where in the home what is kept is mounted.
+/// Mount point of the caches, relative to the home.
 pub(crate) const KEPT: &str = ".kept";
 
-/// The caches that are kept: where a tool looks for its own in the home, and under which name it is kept.
+/// The shared caches: the path at which a tool looks for its cache in the home, and the name of the
+/// cache.
 ///
-/// INVARIANT: no program that only says something of itself (`--version`) runs anything that lies in one of these, and no
-/// program that was not written for such a cache looks into it. Policies let such commands pass unasked, and the caches hold
-/// what any earlier command left there. So neither `.cache` as a whole is here, in which launchers keep the programs that
-/// they start (corepack, bazelisk, coursier), nor `.local`, from which every Python loads modules, nor `.cargo`, whose
-/// configuration names programs.
+/// INVARIANT: no program that only reports about itself (`--version`) runs a file from one of these
+/// folders. No program that was not written for these caches reads them. Policies allow `--version`
+/// commands without asking, and the caches contain files of any earlier command. So three folders
+/// are absent: `.cache` as a whole, in which launchers store the programs that they start
+/// (corepack, bazelisk, coursier); `.local`, from which every Python loads modules; and `.cargo`,
+/// whose configuration names programs.
 pub(crate) const CACHES: [(&str, &str); 22] = [
     (".bun/install/cache", "bun"),
     (".bundle/cache", "bundle"),
@@ -61,39 +64,40 @@ pub(crate) const CACHES: [(&str, &str); 22] = [
 const LOCK: &str = "lock";
 const FOLDER: &str = "kept";
 
-/// A folder of the host that keeps the caches of the homes of one workspace's cells.
+/// A folder of the host with the caches of the homes of one workspace's cells.
 ///
-/// Several processes may use the same at once. A process that is killed leaves nothing locked.
+/// Several processes may use the folder at once. A killed process leaves no lock behind.
 #[derive(Debug)]
 pub struct KeptHome {
     folder: PathBuf,
-    /// Whose the caches are on disk, where that is not this process's own user.
+    /// Owner of the caches on disk, if that is not this process's user.
     owner: Option<(Uid, Gid)>,
-    /// The change time with which the folder of the caches was last found complete.
+    /// Change time of the caches' folder when it was last found complete.
     complete: Mutex<Option<(i64, i64)>>,
 }
 
-/// While it is held, a cell may use the caches.
+/// A shared lock; while it exists, a cell may use the caches.
 #[derive(Debug)]
 pub(crate) struct InUse {
     kept: PathBuf,
     _lock: File,
 }
 
-/// While it is held, no cell uses the caches, and none begins to.
+/// An exclusive lock; while it exists, no cell uses the caches, and none starts to.
 #[derive(Debug)]
 pub struct Alone {
     _lock: File,
 }
 
 impl KeptHome {
-    /// The caches in `folder`, which need not exist, for the cells of `workspace`. The folder is for this alone, and
-    /// nobody else may enter it (mode 0700); another workspace must never be given the same.
+    /// Opens the caches in `folder`, which need not exist, for the cells of `workspace`. The folder
+    /// must serve this purpose alone, with no access for other users (mode 0700), and must never be
+    /// used for another workspace.
     ///
-    /// Where Handfast runs as root, they belong to the workspace's owner on disk; but never to root.
+    /// If Handfast runs as root, the workspace's owner owns the caches on disk; root never does.
     ///
     /// # Errors
-    /// Where it cannot be found out whose they are to be.
+    /// Returns an error if the owner of the workspace cannot be determined.
     pub fn new(folder: PathBuf, workspace: &Path) -> Result<Self, SandboxError> {
         let identity = Identity::of_this_process()?;
         let owner = if identity.mapping == UserMapping::IdMapped {
@@ -107,20 +111,21 @@ impl KeptHome {
         Ok(Self { folder, owner, complete: Mutex::default() })
     }
 
-    /// The same without a cell: to have what is in `folder` alone.
+    /// Opens the caches in `folder` without a cell, in order to lock them exclusively.
     pub fn at(folder: PathBuf) -> Self {
         Self { folder, owner: None, complete: Mutex::default() }
     }
 
-    /// The folder in which the caches are, each by its name. Commands write there what they like.
+    /// Returns the folder with the caches, each by its name. Commands write there without
+    /// restriction.
     pub fn caches(&self) -> PathBuf {
         self.folder.join(FOLDER)
     }
 
-    /// Keeps cells from using the caches; `None` while one does.
+    /// Locks the caches against use by cells; returns `None` while a cell uses them.
     ///
     /// # Errors
-    /// Where it cannot be known.
+    /// Returns an error if the lock file cannot be opened or locked.
     pub fn alone(&self) -> io::Result<Option<Alone>> {
         let lock = open_lock(&self.folder)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -130,7 +135,7 @@ impl KeptHome {
         }
     }
 
-    /// Begins to use the caches. Waits for whoever has them alone, which is never for long.
+    /// Starts to use the caches. Waits while they are locked exclusively, which is never for long.
     pub(crate) fn enter(&self) -> io::Result<InUse> {
         loop {
             let lock = match open_lock(&self.folder) {
@@ -141,7 +146,7 @@ impl KeptHome {
                 lock => lock?,
             };
             locks::acquire(&lock, locks::Kind::Shared, &self.folder.join(LOCK).display())?;
-            // Whoever had them alone may have taken the whole folder away.
+            // The previous owner of the exclusive lock may have removed the whole folder.
             let is_there = fs::metadata(self.folder.join(LOCK)).is_ok_and(|there| {
                 lock.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
             });
@@ -152,11 +157,12 @@ impl KeptHome {
         }
     }
 
-    /// Sees to it that each cache has its folder, which links lead to: a command may have removed one.
+    /// Ensures that the folder of each cache, to which a link leads, exists: a command may have
+    /// removed one.
     fn complete(&self) -> io::Result<()> {
         let kept = self.caches();
         let mut seen = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        // No program can set this time, and entering and leaving caches does not change it.
+        // No program can set the change time, and changes inside of the caches do not affect it.
         let now = |found: &fs::Metadata| (found.ctime(), found.ctime_nsec());
         if let Ok(found) = fs::metadata(&kept)
             && *seen == Some(now(&found))
@@ -167,7 +173,7 @@ impl KeptHome {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
         }
-        // Its name lies out of reach of commands, so it is no link.
+        // The folder's name is out of reach of commands, so it is no link.
         fs::set_permissions(&kept, fs::Permissions::from_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = open(&kept, flags, Mode::empty())?;
@@ -175,7 +181,8 @@ impl KeptHome {
         for (_, name) in CACHES {
             let made = match mkdirat(&opened, name, Mode::from_raw_mode(0o700)) {
                 Err(Errno::EXIST) => match openat(&opened, name, flags, Mode::empty()) {
-                    // Something else than a folder. A folder that is closed to its own owner does no harm.
+                    // Not a folder, so replace it. A folder that is closed to its owner does no
+                    // harm.
                     Err(Errno::NOTDIR | Errno::LOOP) => {
                         unlinkat(&opened, name, AtFlags::empty())?;
                         mkdirat(&opened, name, Mode::from_raw_mode(0o700))
@@ -198,13 +205,13 @@ impl KeptHome {
 }
 
 impl InUse {
-    /// The folder that the home's links lead to.
+    /// Returns the folder to which the home's links lead.
     pub(crate) fn kept(&self) -> &Path {
         &self.kept
     }
 }
 
-/// The text of the link at `path`, relative to the home, to what is kept as `name`.
+/// Returns the target of the link at `path`, relative to the home, to the cache `name`.
 pub(crate) fn link_text(path: &str, name: &str) -> String {
     let up = "../".repeat(path.matches('/').count());
     format!("{up}{KEPT}/{name}")
@@ -237,7 +244,7 @@ mod tests {
     #[test]
     fn nobody_is_alone_while_a_cell_uses_the_caches_and_everybody_afterwards() {
         let folder = tempfile::tempdir().unwrap();
-        // Two, as of two processes.
+        // Two objects, like those of two processes.
         let (one, other) = (home(folder.path()), home(folder.path()));
         let cells = [one.enter().unwrap(), other.enter().unwrap()];
         assert!(other.alone().unwrap().is_none());

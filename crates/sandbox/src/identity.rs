@@ -1,8 +1,10 @@
-//! Whose rights a command has on the host, and how the roots become its own.
+//! The user whose rights a command has on the host, and the mapping that makes the roots belong to
+//! it.
 //!
-//! An ordinary user's commands run with that user's rights. Root's commands run under an id that owns nothing: the
-//! roots are handed into the cell as id-mapped mounts, in which the owner of each root is seen as that id. What
-//! the command writes there belongs to the owner on disk, and everything else on the host is foreign to it.
+//! An ordinary user's commands run with that user's rights. Root's commands run under an id that
+//! owns no file: the roots are handed into the cell as id-mapped mounts, in which the owner of each
+//! root appears as that id. Files that the command writes there belong to the owner on disk, and
+//! all other files of the host are foreign to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,42 +27,42 @@ use crate::process::{self, write_map};
 use crate::streams::Receiver;
 use crate::{child, sys};
 
-/// The host's id for commands of a Handfast that runs as root.
+/// Id on the host for commands of a Handfast that runs as root.
 ///
-/// Next to the traditional 65534 of `nobody`, which services do use, and within the 65536 ids that rootless
-/// containers have.
+/// One below the traditional 65534 of `nobody`, which services do use, and within the 65536 ids of
+/// rootless containers.
 pub(crate) const UNPRIVILEGED: u32 = 65533;
 
-/// Where the owners of files that belong to somebody else begin to be seen in the roots of a root's cell: the owner 0
-/// as this one, 1 as the next, and so on.
+/// First id under which foreign owners appear in the roots of a root's cell: owner 0 as this id, 1
+/// as the next, and so on.
 ///
-/// The upper half of all ids, which nobody uses. The cell knows these ids, so that the kernel can note the owner
-/// when such a file is copied within an overlay; and as they are nobody's on the host, that gives no right over
-/// anything but the roots.
+/// The upper half of all ids is in practice unused. The cell's map contains these ids, so that the
+/// kernel can record the owner when it copies a foreign file within an overlay. No user of the host
+/// has these ids, so they give rights over the roots alone.
 const FOREIGN: u32 = 1 << 31;
-/// How many such ids there are: the last is the highest id that the kernel has.
+/// Number of these ids: the last one is the highest id of the kernel.
 const FOREIGN_COUNT: u32 = u32::MAX - FOREIGN;
 
-/// Who a command is on the host.
+/// The user and group of a command on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) mapping: UserMapping,
     pub(crate) user: u32,
     pub(crate) group: u32,
-    /// Whether the ids from [`FOREIGN`] on are there to be used.
+    /// True if the ids from [`FOREIGN`] on are available.
     foreign: bool,
 }
 
 impl Identity {
-    /// To whom on the host the ends of the command's pipes are given.
+    /// Returns the user on the host who gets the ends of the command's pipes.
     pub(crate) fn receiver(self) -> Receiver {
         (self.mapping == UserMapping::IdMapped).then_some((self.user, self.group))
     }
 
-    /// Decides by who this process is.
+    /// Chooses the identity for the user of this process.
     pub(crate) fn of_this_process() -> Result<Self, SandboxError> {
         let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-        // Root of a user namespace that has no id to spare is an ordinary user outside of it.
+        // Root of a user namespace without a spare id is an ordinary user outside of it.
         if user == 0 {
             let ids = ids_of_this_namespace()?;
             if ids.contains(UNPRIVILEGED) {
@@ -72,12 +74,14 @@ impl Identity {
         Ok(Self { mapping: UserMapping::Own, user, group, foreign: false })
     }
 
-    /// The lines of the map with which the cell knows `id`, its user or group on the host, as its own.
+    /// Returns the lines of the map in which the cell's own id stands for `id`, its user or group
+    /// on the host.
     pub(crate) fn map(self, id: u32) -> String {
         let mut lines = format!("{INNER_ID} {id} 1\n");
         if self.foreign {
-            // Everybody else is seen under the number on disk. The one whose number is taken gets that of the host's
-            // id for commands, who owns nothing. Five lines in all, which the kernel keeps in its smallest table.
+            // Every other owner appears under the number on disk. The owner whose number is taken
+            // gets that of the host's id for commands, who owns no file. Five lines in all, which
+            // the kernel stores in its smallest table.
             let after = UNPRIVILEGED + 1;
             let segments = [
                 (0, 0, INNER_ID),
@@ -93,7 +97,7 @@ impl Identity {
     }
 }
 
-/// The ids that exist in this process's user namespace, as first and count.
+/// The ids that exist in this process's user namespace, as pairs of first id and count.
 struct Ids(Vec<(u32, u32)>);
 
 impl Ids {
@@ -112,13 +116,14 @@ fn ids_of_this_namespace() -> Result<Ids, SandboxError> {
     Ok(Ids(ids.collect()))
 }
 
-/// A root as the cell's user is to see it, and whether what is mounted below it could not be taken along.
+/// A root as seen by the cell's user. `without_submounts` is true if the mounts below it could not
+/// be included.
 pub(crate) struct MappedTree {
     pub(crate) tree: OwnedFd,
     pub(crate) without_submounts: bool,
 }
 
-/// Takes the tree at `path` with its owner seen as `identity`.
+/// Clones the tree at `path` with its owner mapped to `identity`.
 pub(crate) fn mapped_tree(
     path: &Path,
     identity: Identity,
@@ -142,7 +147,7 @@ pub(crate) fn mapped_tree(
     };
     match take(true) {
         Ok(tree) => Ok(MappedTree { tree, without_submounts: false }),
-        // Something mounted below may be of a kind that cannot be mapped; then the root is shown without it.
+        // A mount below may be of a kind that cannot be id-mapped; then show the root without it.
         Err(Errno::INVAL) => Ok(MappedTree {
             tree: take(false).map_err(|errno| refused(path, errno))?,
             without_submounts: true,
@@ -151,7 +156,8 @@ pub(crate) fn mapped_tree(
     }
 }
 
-/// Takes the tree at `path` with its owners as they are, of whom a command of root is none.
+/// Clones the tree at `path` with its owners unchanged, which gives a command of root no owner's
+/// rights.
 pub(crate) fn foreign_tree(path: &Path, attributes: MountAttrFlags) -> Result<OwnedFd, SandboxError> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
@@ -163,7 +169,7 @@ pub(crate) fn foreign_tree(path: &Path, attributes: MountAttrFlags) -> Result<Ow
     take().map_err(|errno| refused(path, errno))
 }
 
-/// Whether every user of the host may read the file, or enter and list the folder.
+/// Returns true if every user of the host may read the file, or enter and list the folder.
 pub(crate) fn is_open_to_all(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| {
         let needed = if found.is_dir() { 0o005 } else { 0o004 };
@@ -182,7 +188,7 @@ fn refused(path: &Path, errno: Errno) -> SandboxError {
     }
 }
 
-/// Which owner on disk is seen as which id, as pairs of them.
+/// Map from owners on disk to ids in the cell, as pairs of the two.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Owners {
     user: (u32, u32),
@@ -190,9 +196,10 @@ struct Owners {
     foreign: bool,
 }
 
-/// A user namespace with the mapping, which is all that an id-mapped mount wants of it.
+/// Returns a user namespace with the mapping, which an id-mapped mount requires.
 ///
-/// Made once for each pair of owners: it takes a process to make one, and a namespace never changes.
+/// Made once for each pair of owners, because making one takes a process. A namespace never
+/// changes.
 fn owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
     static MADE: Mutex<BTreeMap<Owners, OwnedFd>> = Mutex::new(BTreeMap::new());
     let copy = |namespace: &OwnedFd| {
@@ -200,7 +207,7 @@ fn owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
             .try_clone()
             .map_err(|source| SandboxError::Io { doing: "copying a namespace descriptor", source })
     };
-    // The map is whole at any moment, so a panic of another thread did not hurt it.
+    // The map is consistent at any moment, so a panic of another thread did not damage it.
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(namespace) = made.get(&owners) {
         return copy(namespace);
@@ -227,8 +234,9 @@ fn make_owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
     Ok(namespace.into())
 }
 
-/// The lines of a map in which `owner` on disk is seen as `seen`, and with `foreign` all others as ids from
-/// [`FOREIGN`] on, so that what belongs to somebody else but is open to all stays usable.
+/// Returns the lines of a map in which `owner` on disk appears as `seen`. With `foreign`, all other
+/// owners appear as ids from [`FOREIGN`] on, so that foreign files that are open to all stay
+/// usable.
 fn extents((owner, seen): (u32, u32), foreign: bool) -> String {
     let mut lines = format!("{owner} {seen} 1\n");
     if foreign {

@@ -1,6 +1,6 @@
-//! The second wall around files: Landlock rules that say the same as the mounts do.
+//! The second barrier around files: Landlock rules that allow the same access as the mounts.
 //!
-//! They also keep signals and abstract Unix sockets inside, where the kernel knows these scopes.
+//! The rules also confine signals and abstract Unix sockets, if the kernel knows these scopes.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,38 +16,38 @@ use crate::child::blueprint::{Kind, c_string};
 use crate::error::SandboxError;
 use crate::sys;
 
-/// The first version that can allow moving a file from one folder to another. Version 1 always refuses, which no
-/// build system would survive.
+/// Oldest version that can allow moving a file from one folder to another. Version 1 always refuses
+/// that, which breaks every build system.
 const OLDEST: i32 = 2;
 
-/// The version that this kernel offers, when it is one that a cell uses.
+/// Returns the version that this kernel offers, if a cell can use it.
 pub(crate) fn version() -> Option<i32> {
     sys::landlock_version().ok().filter(|&version| version >= OLDEST)
 }
 
-/// What is allowed where.
+/// Access rights by path.
 pub(crate) struct Rules {
     abi: ABI,
     paths: Vec<(CString, u64)>,
 }
 
-/// What may be done below a path.
+/// Rights below a path.
 #[derive(Clone, Copy)]
 pub(crate) enum Rights {
     /// Read, list, execute.
     Read,
-    /// That, and every change that makes no device.
+    /// All of [`Self::Read`], and every change except making devices.
     Write,
-    /// Read and write what is there, and control devices.
+    /// Read and write existing files, and control devices.
     Devices,
-    /// Read and write what is there.
+    /// Read and write existing files.
     Processes,
     /// List folders.
     List,
 }
 
 impl Rights {
-    /// As `LANDLOCK_ACCESS_FS_*`, for this version and kind of object.
+    /// Returns the rights as `LANDLOCK_ACCESS_FS_*`, for this version and kind of object.
     pub(crate) fn bits(self, abi: ABI, kind: Kind) -> u64 {
         let read = AccessFs::from_read(abi);
         let all = AccessFs::from_all(abi);
@@ -69,7 +69,7 @@ impl Rights {
 }
 
 impl Rules {
-    /// None yet, for this version of Landlock.
+    /// Returns an empty list of rules for this version of Landlock.
     pub(crate) fn new(version: i32) -> Self {
         Self { abi: ABI::from(version), paths: Vec::new() }
     }
@@ -79,7 +79,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The paths and what is allowed there, as `LANDLOCK_ACCESS_FS_*`.
+    /// Returns the paths with their rights as `LANDLOCK_ACCESS_FS_*`.
     pub(crate) fn paths(&self) -> &[(CString, u64)] {
         &self.paths
     }
@@ -89,19 +89,19 @@ impl Rules {
     }
 }
 
-/// Makes a ruleset of this version that allows nothing yet.
+/// Makes a ruleset of this version without rules, which allows no access.
 pub(crate) fn ruleset(version: i32) -> Result<OwnedFd, SandboxError> {
     made(create(ABI::from(version), false))
 }
 
-/// The same for a cell without a network namespace: it forbids TCP too.
+/// Makes a ruleset without rules for a cell without a network namespace, which refuses TCP too.
 pub(crate) fn ruleset_alone(version: i32) -> Result<OwnedFd, SandboxError> {
     made(create(ABI::from(version), true))
 }
 
-/// Makes a ruleset that takes nothing away but signals to processes outside of what is restricted by it.
+/// Makes a ruleset that forbids only signals to processes outside of the restricted ones.
 pub(crate) fn ruleset_for_signals() -> Result<OwnedFd, SandboxError> {
-    // Every ruleset forbids moving a file to another folder unless it says otherwise.
+    // Every ruleset forbids moving a file to another folder unless a rule allows it.
     let moving = AccessFs::Refer;
     let create = || exactly().handle_access(moving)?.scope(Scope::Signal)?.create();
     let ruleset = made(create())?;
@@ -131,7 +131,7 @@ fn create(abi: ABI, network: bool) -> Result<::landlock::RulesetCreated, Ruleset
     ruleset.create()
 }
 
-/// A ruleset in the making, of which the kernel must have every part.
+/// Returns an empty ruleset that fails if the kernel lacks any part.
 fn exactly() -> Ruleset {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
 }

@@ -1,8 +1,9 @@
-//! Covers or freezes files in a cell whose command runs already: files that must be hidden, or not be changed, and that came,
-//! or came again, since the cell was built.
+//! Covering and freezing of files in a cell whose command already runs: files that must be hidden
+//! or unchanged, and that appeared after the cell was built.
 //!
-//! The cell's first process hands its namespaces over before the command starts, while it still may. A process of its own
-//! then enters them for each covering; it is no process of the cell, so nothing in there can stop or kill it.
+//! The cell's first process hands its namespaces over before the command starts, while it still
+//! may. For each covering, a new process enters them. That process does not belong to the cell, so
+//! no process of the cell can stop or kill it.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -25,20 +26,21 @@ use crate::roots::Roots;
 use crate::spec::CellSpec;
 use crate::streams::above_standard;
 
-/// Covers and freezes files in the one cell that was given this, from before it is built until it has ended.
+/// A handle that covers and freezes files in a single cell, from before the cell is built until it
+/// has ended.
 #[derive(Debug, Default)]
 pub struct LateMasks(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is to be done as soon as the cell is there.
+    /// Requests to execute as soon as the cell exists.
     waiting: BTreeMap<PathBuf, Cover>,
     cell: Option<Running>,
-    /// Where its command can write to at once, or could; none where it never began.
+    /// Paths that its command can write to directly, or could; `None` if the command never started.
     direct: Option<Direct>,
-    /// Something could not be covered.
+    /// True if a request failed.
     failed: bool,
-    /// What the caller of the command should know.
+    /// Notes for the caller of the command.
     notes: Vec<String>,
 }
 
@@ -53,47 +55,53 @@ struct Namespaces {
 #[derive(Debug)]
 struct Running {
     namespaces: Namespaces,
-    /// The cell's first process.
+    /// Descriptor of the cell's first process.
     process: OwnedFd,
     direct: Direct,
 }
 
 impl LateMasks {
-    /// Covers these paths of the host in the cell, now or as soon as its command runs. What does not exist, or is not
-    /// shown, is left out; what a program of the cell has open already, it can go on reading.
+    /// Covers these paths of the host in the cell, now or as soon as its command runs. Paths that
+    /// do not exist or are not visible are skipped. A file that a program of the cell has already
+    /// opened stays readable to it.
     ///
-    /// Blocks for about a millisecond, longer the more memory this program holds.
+    /// Blocks for about a millisecond, longer the more memory this program uses.
     ///
     /// # Errors
-    /// Where a path cannot be covered. The cell is killed then, so that nothing in it sees what it must not.
+    /// Returns an error if a path cannot be covered. The cell is then killed, so that no process in
+    /// it sees the hidden file.
     pub fn cover(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
         self.state().act(paths, Cover::Hide)
     }
 
-    /// Makes these paths read-only in the same way. What a program of the cell has open already, it can go on writing.
+    /// Makes these paths read-only in the same way. A file that a program of the cell has already
+    /// opened stays writable to it.
     ///
     /// # Errors
-    /// As those of [`LateMasks::cover`].
+    /// Returns the errors of [`LateMasks::cover`], with the same effect.
     pub fn freeze(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
         self.state().act(paths, Cover::Freeze)
     }
 
-    /// Whether the command can write to this path of the host at once, or could while it ran. Not before it has begun.
+    /// Returns true if the command can write to this path of the host directly, or could while it
+    /// ran; false before the command starts.
     pub fn write_directly(&self, path: &Path) -> bool {
         self.state().direct.as_ref().is_some_and(|direct| direct.writes(path))
     }
 
-    /// Whether the command can write to anything of the host at once, or could while it ran. Not before it has begun.
+    /// Returns true if the command can write to any file of the host directly, or could while it
+    /// ran; false before the command starts.
     pub fn write_anything_directly(&self) -> bool {
         self.state().direct.as_ref().is_some_and(Direct::is_anything)
     }
 
-    /// Whether it is known of the cell that its command begins. The command may be a moment ahead of that.
+    /// Returns true once this process knows that the cell's command starts. The command may be a
+    /// moment ahead.
     pub fn have_begun(&self) -> bool {
         self.state().direct.is_some()
     }
 
-    /// Whether the cell has begun and has ended.
+    /// Returns true if the cell has started and ended.
     pub fn have_ended(&self) -> bool {
         let state = self.state();
         state.direct.is_some() && state.cell.is_none()
@@ -104,12 +112,12 @@ impl LateMasks {
         self.state().notes.push(note);
     }
 
-    /// The notes that nobody has taken yet.
+    /// Returns the notes that no caller has taken yet.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.state().notes)
     }
 
-    /// Kills the cell, because it is no longer known what must be hidden from it.
+    /// Kills the cell, because the list of files to hide from it is no longer known.
     pub fn give_up(&self) {
         let mut state = self.state();
         state.failed = true;
@@ -118,30 +126,31 @@ impl LateMasks {
         }
     }
 
-    /// Whether something could not be covered, so that the cell was killed.
+    /// Returns true if a request failed, so that the cell was killed.
     pub fn have_failed(&self) -> bool {
         self.state().failed
     }
 
-    /// The command is about to run in these namespaces.
+    /// Records the namespaces of the command, which is about to run, and executes the waiting
+    /// requests.
     fn begin(&self, cell: Running) {
         let mut state = self.state();
         let waiting = std::mem::take(&mut state.waiting);
         if state.failed {
-            // It was given up before it was there.
+            // The cell was given up before it existed.
             cell.kill();
         }
         state.direct = Some(cell.direct.clone());
         state.cell = Some(cell);
         for cover in [Cover::Freeze, Cover::Hide] {
             let chosen = waiting.iter().filter(|(_, wanted)| **wanted == cover);
-            // The cell is killed where it fails, and that is remembered.
+            // A failure kills the cell, and `failed` records that.
             let _killed = state.act(&chosen.map(|(path, _)| path.clone()).collect::<Vec<_>>(), cover);
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change of it is a single step, so a panic elsewhere has left it whole.
+        // Every change of the state is a single step, so a panic elsewhere has left it consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,7 +161,7 @@ impl State {
             None => {
                 for path in paths {
                     let wanted = self.waiting.entry(path.clone()).or_insert(cover);
-                    // What must be hidden need not be frozen.
+                    // A hidden file need not be frozen.
                     if cover == Cover::Hide {
                         *wanted = cover;
                     }
@@ -168,24 +177,25 @@ impl State {
     }
 }
 
-/// The masks of one cell, as its supervisor holds them. When it is dropped, nothing is covered any more, and nothing of
-/// this process keeps the cell's file system.
+/// The masks of one cell, owned by its supervisor. Dropping it ends all covering and releases this
+/// process's references to the cell's file system.
 #[derive(Debug)]
 pub(crate) struct Late {
     masks: Arc<LateMasks>,
     direct: Direct,
-    /// What has been handed over so far.
+    /// User namespace of the cell, received before its mount namespace.
     user: Mutex<Option<OwnedFd>>,
 }
 
 impl Late {
-    /// What `spec` wants covered.
+    /// Returns the masks that `spec` asks for.
     pub(crate) fn of(spec: &CellSpec, roots: &Roots, layers: Option<&Layers>) -> Option<Self> {
         let masks = spec.late_masks.clone()?;
         Some(Self { masks, direct: Direct::new(roots, layers), user: Mutex::default() })
     }
 
-    /// The cell hands over one of its namespaces, the user namespace first. With the other one the masks are in force.
+    /// Takes one of the cell's namespaces, the user namespace first. The masks are in force when
+    /// the second one arrives.
     pub(crate) fn takes(&self, which: Report, namespace: OwnedFd, process: OwnedFd) {
         let mut first = self.user.lock().unwrap_or_else(PoisonError::into_inner);
         match (which, first.take()) {
@@ -199,10 +209,11 @@ impl Late {
 }
 
 impl Late {
-    /// Nothing is covered any more. What is left keeps the cell's file system until it is dropped; where nobody else does
-    /// that waits for the kernel to take the mounts down.
+    /// Ends all covering. The result keeps the cell's file system alive until it is dropped; if it
+    /// is the last reference, the drop waits while the kernel takes down the mounts.
     pub(crate) fn end(&self) -> Kept {
-        // Waits for a covering that is going on: its process is in the cell's namespaces.
+        // Taking the lock waits for a covering in progress, whose process is in the cell's
+        // namespaces.
         Kept { _cell: self.masks.state().cell.take() }
     }
 }
@@ -213,7 +224,7 @@ impl Drop for Late {
     }
 }
 
-/// What keeps the file system of a cell that is over.
+/// The references that keep alive the file system of an ended cell.
 #[derive(Debug)]
 pub(crate) struct Kept {
     _cell: Option<Running>,
@@ -229,7 +240,7 @@ impl Running {
     }
 
     fn kill(&self) {
-        // The one possible failure is that it has ended.
+        // The only possible failure is a cell that has ended.
         let _ended = pidfd_send_signal(&self.process, Signal::KILL);
     }
 

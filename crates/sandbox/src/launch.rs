@@ -1,4 +1,4 @@
-//! Starts the first process of a cell: prepares what it needs, clones it, maps its user, and lets it go.
+//! Start of a cell's first process: prepares its input, clones it, maps its user, and releases it.
 
 mod ahead;
 
@@ -40,7 +40,7 @@ use crate::{cgroup, landlock, process, program, seccomp, view};
 pub(crate) use ahead::Ahead;
 pub use ahead::make_ready;
 
-/// The namespaces of a cell: their flags, and their names for the record.
+/// Namespaces of a cell, as flags for `clone3`.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -48,48 +48,50 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
-/// What is added to the score by which the kernel chooses whom to kill, in thousandths of the memory there is.
+/// Added to the score by which the kernel's out-of-memory killer chooses a process, in thousandths
+/// of the available memory.
 pub(crate) const OUT_OF_MEMORY_SCORE: &str = "500";
 const NAMESPACE_NAMES: &[&str] = &["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
 const NAMESPACE_NAMES_WITHOUT_NETWORK: &[&str] = &["user", "mount", "pid", "ipc", "uts", "cgroup"];
 
-/// The flags of a cell's namespaces: without the network where that is shared.
+/// Returns the flags of a cell's namespaces, without the network if that is shared.
 pub(crate) fn namespaces(shares_network: bool) -> i32 {
     if shares_network { NAMESPACES & !libc::CLONE_NEWNET } else { NAMESPACES }
 }
 
-/// A cell that has been started, seen from outside.
+/// A started cell, seen from outside.
 pub(crate) struct Cell {
     pub(crate) process: Process,
     /// The caller's end of the control socket. Closing it ends the cell.
     pub(crate) control: OwnedFd,
-    /// The caller's ends of the command's standard descriptors, until somebody takes them.
+    /// The caller's ends of the command's standard descriptors, until they are taken.
     pub(crate) ends: Ends,
     pub(crate) enforcement: Enforcement,
     pub(crate) origin: Origin,
-    /// Changes of others have this change time or a later one.
+    /// Earliest change time of later changes by other programs.
     pub(crate) started_at: SystemTime,
-    /// The control group, which must outlive what is in it.
+    /// The control group, which must outlive its processes.
     pub(crate) group: Option<Group>,
-    /// The disks that it may not fill.
+    /// Limits on the disk space that the cell may use.
     pub(crate) space: Space,
-    /// The processes of all cells that count together with this one.
+    /// Counter that this cell's processes share with those of other cells.
     pub(crate) process_total: Option<Arc<ProcessTotal>>,
-    /// Covers files that come while the command runs.
+    /// Handle that covers files that appear while the command runs.
     pub(crate) late: Option<Late>,
     pub(crate) steps: Vec<Step>,
     layers: Option<Layers>,
-    /// Held so that nobody takes the caches of its home away meanwhile.
+    /// Lock that keeps the caches of the cell's home in place.
     pub(crate) home: Option<InUse>,
-    /// What a cell without namespaces has of its own on the host.
+    /// Private folder of a cell without namespaces on the host.
     pub(crate) private: Option<PrivateFolder>,
-    /// Another process that has made the cell, and ends with its first one.
+    /// The process that made the cell and ends with the cell's first process, for cells made by
+    /// another program.
     pub(crate) maker: Option<Process>,
 }
 
-/// Starts a cell. That setting up inside failed is learnt later, over the control socket.
+/// Starts a cell. A failure to set up the inside is reported later, over the control socket.
 ///
-/// A spawner that has no cell to give, for whatever reason, is no failure: the cell is then made here.
+/// A spawner without a ready cell is no failure, for any reason: the cell is then made here.
 pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
     let ready = waiting(spec).and_then(|spawner| spawner.take_ready(spec.overlay.as_ref()));
     let launched = ready.map(|ready| ready.launch(spec, command, streams)).transpose()?.flatten();
@@ -97,12 +99,13 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Re
     Ok(cell.with_watched_limits(spec))
 }
 
-/// Whose waiting cells may be used: none where the cell belongs into another network than theirs.
+/// Returns the spawner whose waiting cells may be used; `None` if the cell belongs to a different
+/// network.
 fn waiting(spec: &CellSpec) -> Option<&Arc<Spawner>> {
     spec.spawner.as_ref().filter(|_| spec.network.is_none())
 }
 
-/// The same without a cell that was made ready for this call.
+/// Starts a cell without using one that was made ready in advance.
 fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
     let identity = Identity::of_this_process()?;
     let landlock = landlock::version();
@@ -126,12 +129,13 @@ fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Ce
     call.make(spec)
 }
 
-/// Begins to use the caches of the home. A command can do without what is kept, and its result says so.
+/// Starts to use the caches of the home. A command can run without them, and its result reports
+/// that.
 fn enter(spec: &CellSpec) -> Option<InUse> {
     spec.shared_home()?.enter().ok()
 }
 
-/// What has been found out about a call.
+/// Facts collected for a call.
 struct Call {
     start: Start,
     streams: Streams,
@@ -145,7 +149,7 @@ struct Call {
     machine: &'static Machine,
 }
 
-/// Whether a waiting cell took a call.
+/// Result of handing a call to a waiting cell.
 enum Handed {
     Over(Cell),
     Back(Call),
@@ -155,7 +159,7 @@ impl Call {
     /// Makes a cell for the call.
     fn make(mut self, spec: &CellSpec) -> Result<Cell, SandboxError> {
         let view = view::decide(spec, self.shown())?;
-        // Where no group can be made, weaker layers hold the limits, and the result says so.
+        // If no group can be made, weaker layers enforce the limits, and the result reports that.
         let mut group = cgroup::hierarchy().zip(Owner::this()).and_then(|(hierarchy, owner)| {
             Group::make(hierarchy, &owner, &self.bounds).map(|(_, group)| group).ok()
         });
@@ -200,7 +204,7 @@ impl Call {
             Some(network) => process::start_in_network(network, into, flags, || child::enter(&mut blueprint)),
         };
         let process = match started {
-            // Perhaps it is the group that the kernel refuses.
+            // The kernel may have refused because of the group.
             Err(_) if door.is_some() => {
                 return Call { start: blueprint.start, ..self }.make_without_group(spec);
             }
@@ -234,7 +238,7 @@ impl Call {
         })
     }
 
-    /// Makes the cell after a group turned out to be of no use, and remembers that.
+    /// Makes the cell after a group turned out to be unusable, and records that.
     fn make_without_group(self, spec: &CellSpec) -> Result<Cell, SandboxError> {
         cgroup::give_up();
         self.make(spec)
@@ -256,7 +260,8 @@ impl Call {
             let enforcement = self.enforce(spec, (view.home, view.missing.clone()), group.as_ref())?;
             let part = Part::Call { start: &self.start, standard: theirs.standard };
             let request = request::encode(&view.steps, &rules, &part, &trees);
-            // A cell that was killed while it waited, or stopped, has not begun: another can.
+            // A cell that was killed or stopped while it waited has not started the command, so
+            // another cell may.
             if request::transmit(control.as_fd(), &request, &descriptors).is_ok() {
                 return Ok(Handed::Over(Cell {
                     process,
@@ -290,7 +295,8 @@ impl Call {
         }
     }
 
-    /// What will be in force, besides what the view could not show; and the same told to the command's process.
+    /// Returns the restrictions that will be in force, with the parts missing from the view, and
+    /// sets the limits of the command's process.
     fn enforce(
         &mut self,
         spec: &CellSpec,
@@ -301,7 +307,8 @@ impl Call {
             missing.push("landlock".to_owned());
         }
         if self.identity.mapping == UserMapping::Own && has_further_groups(self.identity.group)? {
-            // Only privilege could drop them, and they give rights to files of the roots and system folders alone.
+            // Dropping these groups needs privilege. The groups grant rights only to files of the
+            // roots and system folders.
             missing.push("dropping the user's further groups".to_owned());
         }
         let limits = self.bounds.in_force(group, self.machine);
@@ -336,7 +343,7 @@ impl Call {
 }
 
 impl Call {
-    /// What the command can write to although there is an overlay.
+    /// Returns the paths that the command can write to directly in spite of an overlay.
     fn direct(&self) -> Vec<PathBuf> {
         let Some(layers) = &self.layers else { return Vec::new() };
         let roots = self.roots.all().filter(|root| root.writable && root.real != layers.workspace);
@@ -346,7 +353,7 @@ impl Call {
 }
 
 impl Cell {
-    /// A cell that is less than a whole one.
+    /// Builds a cell with less than the full confinement.
     pub(crate) fn degraded(
         process: Process,
         control: OwnedFd,
@@ -373,8 +380,8 @@ impl Cell {
         }
     }
 
-    /// Adds what the watchdog needs beside the limits in force: the shared count of processes, and the built-in bound on disks
-    /// where the call names none.
+    /// Adds what the watchdog needs besides the limits in force: the shared counter of processes, and
+    /// the built-in limit on disk space, unless the call has a limit on disk writes.
     pub(crate) fn with_watched_limits(mut self, spec: &CellSpec) -> Self {
         self.process_total.clone_from(&spec.process_total);
         if spec.limits.disk.is_some() {
@@ -394,14 +401,15 @@ impl Cell {
         self
     }
 
-    /// The command is about to start; the cell hands over one of its namespaces.
+    /// Takes one of the cell's namespaces, which the cell hands over right before its command
+    /// starts.
     pub(crate) fn hands_over(&self, report: Report, namespace: OwnedFd) -> Result<(), SandboxError> {
         let Some(late) = &self.late else { return Ok(()) };
         late.takes(report, namespace, self.process.descriptor()?);
         Ok(())
     }
 
-    /// The error for a fault that the cell has reported.
+    /// Makes the error for a fault that the cell has reported.
     pub(crate) fn fault(&self, fault: Fault) -> SandboxError {
         let step = usize::try_from(fault.step).ok().and_then(|index| self.steps.get(index));
         let doing = match (fault.stage, step) {
@@ -416,7 +424,7 @@ impl Cell {
             return layers.refused(fault.errno);
         }
         let refused = matches!(fault.errno, Errno::PERM | Errno::ACCESS | Errno::NOSYS);
-        // These stages touch nothing of the user's, so a refusal is the machine's.
+        // These stages do not touch the user's files, so the machine is the cause of a refusal.
         let of_machine = matches!(
             fault.stage,
             Stage::Identity
@@ -442,20 +450,21 @@ pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError>
         None => SandboxError::Io { doing: "mapping the cell's user", source },
     };
     if identity.mapping == UserMapping::Own {
-        // Without this the kernel lets an ordinary user map no group.
+        // Without this write, the kernel refuses an ordinary user's group map.
         write_map(pid, "setgroups", "deny").map_err(failed)?;
     }
     write_map(pid, "uid_map", &identity.map(identity.user)).map_err(failed)?;
     write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
 }
 
-/// Where the machine as a whole runs out of memory, a command is a better choice than what it runs beside.
+/// Marks a process for the out-of-memory killer: a command should be killed before the processes
+/// that it runs with.
 pub(crate) fn prefer_at_out_of_memory(pid: i32) {
-    // The kernel may refuse, if this program was marked in that way itself.
+    // The kernel may refuse if this program itself was marked.
     let _as_before = write_map(pid, "oom_score_adj", OUT_OF_MEMORY_SCORE);
 }
 
-/// Whether this process has groups beside `own`.
+/// Returns true if this process has groups besides `own`.
 pub(crate) fn has_further_groups(own: u32) -> Result<bool, SandboxError> {
     let groups = getgroups().map_err(SandboxError::io("reading the own groups"))?;
     Ok(groups.iter().any(|group| group.as_raw() != own))

@@ -1,8 +1,9 @@
-//! Runs a command in a cell: namespaces of its own, a file system that shows only what it is given, no network but
-//! its own loopback, no privileges, and a filter on its system calls.
+//! Runs a command in a cell: separate namespaces, a file system that shows only the given paths, no
+//! network except a separate loopback device, no privileges, and a system call filter.
 //!
-//! [`run`] is the way in. A [`CellSpec`] says what the cell shows, a [`Command`] what runs in it, and the
-//! [`Outcome`] what came of it and what was in force. [`probe`] tries on this machine whether cells hold.
+//! [`run`] is the entry point. A [`CellSpec`] describes the cell, a [`Command`] the program that
+//! runs in it, and the [`Outcome`] the result and the restrictions in force. [`probe`] tests on
+//! this machine whether cells withstand attacks.
 //!
 //! ```
 //! use sandbox::{CellSpec, Command, Exit, Program, Stopper, run};
@@ -24,15 +25,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate knows no tools, no policy and no configuration: its callers decide what may run and what it may see.
-//! It never runs anything without a cell. Where the machine refuses namespaces, a weaker cell does without them, and the
-//! [`Enforcement`] of the outcome says so. Which layer held which limit it says too.
+//! This crate knows no tools, no policy and no configuration: its callers decide which commands run
+//! and which files they see. It never runs a command without a cell. If the machine refuses
+//! namespaces, a weaker cell works without them. The [`Enforcement`] of the outcome reports that,
+//! and the layer that enforced each limit.
 //!
-//! A cell is made when it is needed, which costs more the more memory this program holds. A program that serves starts
-//! a [`Spawner`] first thing in `main` and names it in each [`CellSpec`]: cells then wait ready-made. Who knows what
-//! the next command will want to see has one of them show it already ([`make_ready`]).
+//! A cell is made on demand, which costs more the more memory this program uses. A server program
+//! starts a [`Spawner`] at the beginning of `main` and names it in each [`CellSpec`]; cells then
+//! wait ready-made. A caller that can predict the next command prepares one of them for it
+//! ([`make_ready`]).
 //!
-//! Linux on `x86_64` and `aarch64` only; elsewhere it does not compile.
+//! The crate supports only Linux on `x86_64` and `aarch64`; elsewhere it does not compile.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");

@@ -1,4 +1,4 @@
-//! What is mounted where on the host, kept for as long as it stays so.
+//! Mount points of the host, cached for as long as they do not change.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,22 +12,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::SandboxError;
 
-/// The mount points of this process, and the file that says when they change.
+/// The mount points of this process, and the file that reports their changes.
 struct Known {
     mounts: File,
     points: Vec<PathBuf>,
 }
 
-/// The outermost mount points below `folder`, which is a resolved path, without itself.
+/// Returns the outermost mount points below `folder`, which must be a resolved path, without
+/// `folder` itself.
 pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>, SandboxError> {
     static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
-    // Whoever panicked with the lock left a list behind that was whole.
+    // A thread that panicked with the lock left a consistent list behind.
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let current = match known.take() {
         Some(known) if !changed(&known.mounts) => known,
         Some(Known { mounts, .. }) => Known { points: points(&mounts)?, mounts },
         None => {
-            // Opened before it is read, so that no change is missed.
+            // Open the file before reading it, so that no change is missed.
             let mounts = File::open("/proc/self/mountinfo").map_err(reading)?;
             Known { points: points(&mounts)?, mounts }
         }
@@ -67,7 +68,8 @@ fn parse(table: &[u8]) -> Vec<PathBuf> {
     points
 }
 
-/// Space, tab, newline and backslash are written as three octal digits after a backslash.
+/// Decodes a path in which a backslash and three octal digits stand for space, tab, newline and
+/// backslash.
 fn unescape(text: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

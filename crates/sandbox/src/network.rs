@@ -1,7 +1,8 @@
-//! A network that cells share: a namespace with nothing in it but the loopback device.
+//! A network that cells share: a namespace with only a loopback device.
 //!
-//! The commands of one session reach each other's servers in it, and nothing else reaches them or is reached.
-//! No cell has a right over it. It lives for as long as somebody holds it, whatever becomes of the cells.
+//! The commands of one session reach each other's servers in it, and no other connection enters or
+//! leaves it. No cell has a right over it. The network lives as long as a descriptor of it is open,
+//! even without cells.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,30 +20,32 @@ use crate::hint::unavailable;
 use crate::identity::Identity;
 use crate::process::{self, write_map};
 
-/// The namespace, held by descriptor.
+/// A network namespace, referenced by descriptors.
 #[derive(Debug)]
 pub(crate) struct Network {
-    /// The user namespace that the network belongs to, where that is not the one of this process: an ordinary user has
-    /// rights over a network in a user namespace of their own alone. Cells in this network are made from within it.
+    /// User namespace that owns the network, if that is not the one of this process: an ordinary
+    /// user has rights over a network only in a separate user namespace. Cells in this network are
+    /// made from within that namespace.
     owner: Option<OwnedFd>,
     network: OwnedFd,
 }
 
-/// A network for the cells of one session, where a program serves several: it has nothing but a loopback device, and no cell has a
-/// right over it. It is gone with the last of its copies and the last cell in it.
+/// A network for the cells of one session, in a program that serves several sessions. It has only a
+/// loopback device, and no cell has a right over it. It disappears with its last copy and the last
+/// cell in it.
 #[derive(Clone, Debug)]
 pub struct SessionNetwork(Arc<Network>);
 
 impl SessionNetwork {
-    /// Makes one.
+    /// Makes a network.
     ///
     /// # Errors
-    /// Where this machine refuses one.
+    /// Returns an error if this machine refuses network namespaces.
     pub fn make() -> Result<Self, SandboxError> {
         Ok(Self(Arc::new(Network::make(Identity::of_this_process()?)?)))
     }
 
-    /// Whether there are further copies of it.
+    /// Returns true if further copies of the network exist.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -53,7 +56,7 @@ impl SessionNetwork {
 }
 
 impl Network {
-    /// Makes one, with its loopback device up.
+    /// Makes a network, with its loopback device up.
     pub(crate) fn make(identity: Identity) -> Result<Self, SandboxError> {
         let own = identity.mapping == UserMapping::Own;
         let flags = libc::CLONE_NEWNET | if own { libc::CLONE_NEWUSER } else { 0 };
@@ -87,26 +90,27 @@ impl Network {
         Ok(Self { owner, network })
     }
 
-    /// Takes one over by the descriptors of its namespace, and of the user namespace that it belongs to where that is not the one of
-    /// this process.
+    /// Takes over a network by the descriptors of its namespace and of the owning user namespace,
+    /// if that is not the one of this process.
     pub(crate) fn held(owner: Option<OwnedFd>, network: OwnedFd) -> Self {
         Self { owner, network }
     }
 
-    /// Moves this process into it. The process must have one thread, and no way back.
+    /// Moves this process into the network. The process must have one thread, and cannot return.
     ///
-    /// INVARIANT: async-signal-safe, as a copy of a program with threads calls it.
+    /// INVARIANT: async-signal-safe, because a copy of a program with threads calls it.
     pub(crate) fn enter(&self) -> Result<(), Errno> {
         if let Some(owner) = &self.owner {
             move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User))?;
-            // The kernel takes this away with the change of rights, and without it nobody but the host's root could
-            // map the users of the namespaces that are made next.
+            // The kernel clears the dumpable flag with the change of rights. Without the flag, only
+            // the host's root could map the users of the namespaces that are made next.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         }
         move_into_link_name_space(self.network.as_fd(), Some(LinkNameSpaceType::Network))
     }
 
-    /// Whether a cell in it maps its users by itself: this process is no parent of its user namespace then.
+    /// Returns true if a cell in this network must map its users itself, because this process is
+    /// not a parent of its user namespace.
     pub(crate) fn owned_apart(&self) -> bool {
         self.owner.is_some()
     }

@@ -1,4 +1,4 @@
-//! What a command's run comes to.
+//! Result of a command's run.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -6,70 +6,71 @@ use std::time::{Duration, SystemTime};
 use crate::enforcement::Enforcement;
 use crate::limits::LimitInForce;
 
-/// What is left of a command that has run. When it is returned, no process that the command started is left.
+/// The result of a command that has run. When a caller receives it, no process that the command
+/// started is left.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How the command ended.
+    /// Exit status of the command.
     pub exit: Exit,
-    /// What ended it.
+    /// Reason for the end of the command.
     pub ended: Ended,
-    /// Whether the program in the foreground of its terminal was waiting for somebody to type when it was told to end.
-    /// Without a terminal there is nothing to wait for: standard input is at its end from the start.
+    /// True if the foreground program of the command's terminal was waiting for input when it was
+    /// ended. Without a terminal this is false: standard input is at its end from the start.
     pub waited_for_input: bool,
-    /// What it wrote to standard output.
+    /// Captured standard output.
     pub stdout: Captured,
-    /// What it wrote to standard error.
+    /// Captured standard error.
     pub stderr: Captured,
-    /// From the start of the cell to the end of the command.
+    /// Time from the start of the cell to the end of the command.
     pub duration: Duration,
-    /// A moment before the command could see the workspace, in the time with which its file system stamps changes:
-    /// what changes later has a change time at or after this.
+    /// Time before the command could see the workspace, on the clock with which its file system
+    /// stamps changes. Every later change has a change time at or after this.
     pub started_at: SystemTime,
-    /// The limit that the command was killed for, or a part of it: memory or what it wrote to disk. A command that was
-    /// refused more of something by the kernel was told by the kernel, and it is not noted here.
+    /// Limit for which the command or a part of it was killed: memory or disk writes. A refusal by
+    /// the kernel is not recorded here, because the kernel reports it to the command.
     pub exceeded: Option<LimitInForce>,
-    /// What was in force.
+    /// Restrictions that were in force.
     pub enforcement: Enforcement,
-    /// Where the cell came from.
+    /// Origin of the cell.
     pub origin: Origin,
 }
 
-/// Where a cell came from. It makes no difference to what the cell is.
+/// The origin of a cell, which makes no difference to the cell's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was made for this command.
+    /// The cell was made for this command.
     Made,
-    /// It had been waiting, or was made by the spawner in this moment.
+    /// The cell had been waiting, or the spawner made it at this moment.
     Spawner,
-    /// It had been waiting, and showed already what this call wants to see.
+    /// The cell had been waiting, and already showed the paths of this call.
     Ready,
 }
 
-/// How a command ended.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It exited with this code.
+    /// The command exited with this code.
     Code(i32),
-    /// This signal killed it.
+    /// The command was killed by this signal.
     Signal(i32),
 }
 
-/// What ended a command.
+/// The reason for the end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended by itself.
+    /// The command ended without intervention.
     Finished,
-    /// Its time was over.
+    /// The time limit of the command expired.
     Deadline,
-    /// The [`Stopper`](crate::Stopper) was used, or the session was closed.
+    /// The caller used the [`Stopper`](crate::Stopper), or closed the session.
     Stopped,
-    /// Nobody asked about the session for too long.
+    /// The session was idle for too long.
     Idle,
-    /// The whole cell was killed from outside, for want of memory or by an administrator.
+    /// The whole cell was killed from outside, by the out-of-memory killer or an administrator.
     Killed,
 }
 
-/// Which output a piece of text came from.
+/// The output stream of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -78,22 +79,24 @@ pub enum Stream {
     Stderr,
 }
 
-/// What a command wrote to one stream.
+/// The captured text of one stream.
 #[derive(Debug, Default)]
 pub struct Captured {
-    /// The first bytes, at most 32 KiB.
+    /// First bytes, at most 32 KiB.
     pub head: Vec<u8>,
-    /// The last bytes after the head, at most 96 KiB. Head and tail are all there is if `whole` is `None` and
-    /// `spool_error` too.
+    /// Last bytes after the head, at most 96 KiB. Head and tail are the whole text if both `whole`
+    /// and `spool_error` are `None`.
     pub tail: Vec<u8>,
-    /// How many bytes were written in all.
+    /// Number of bytes written in total.
     pub bytes: u64,
-    /// How many lines were written in all; one without a newline at the end counts.
+    /// Number of lines written in total, including a last line without a newline.
     pub lines: u64,
-    /// The output from its beginning, when it did not fit into head and tail; positioned at its start.
+    /// File with the output from its beginning, if it did not fit into head and tail; positioned at
+    /// its start.
     pub whole: Option<File>,
-    /// How many bytes `whole` holds: all, or as many as the output limit allows.
+    /// Number of bytes in `whole`: all, or as many as the output limit allows.
     pub whole_bytes: u64,
-    /// Why `whole` ends early or is missing, such as a full disk. The command was not disturbed.
+    /// Error because of which `whole` ends early or is missing, such as a full disk. The command
+    /// itself was not affected.
     pub spool_error: Option<std::io::Error>,
 }

@@ -1,6 +1,8 @@
-//! Prepares the two folders of an overlay, and finds out beforehand where one cannot be had.
+//! Preparation of the two folders of an overlay, and early detection of an overlay that cannot be
+//! mounted.
 //!
-//! The cell itself mounts the overlay, in its own namespaces: the kernel forgets it with the last of its processes.
+//! The cell itself mounts the overlay, in its own namespaces: the kernel removes the mount with the
+//! last process of the cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr};
@@ -28,29 +30,30 @@ use crate::mounts;
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Overlay};
 
-/// Where the folder around those for the changes is; nothing in the finished cell gets there.
+/// Path of the folder around those for the changes, which no process of the finished cell can
+/// reach.
 pub(crate) const LAYERS: &str = "/.cell/overlay/layers";
 
-/// The folders of one overlay, ready for it.
+/// The prepared folders of one overlay.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    /// The resolved path of the workspace.
+    /// Resolved path of the workspace.
     pub(crate) workspace: PathBuf,
-    /// The folder in which the others are.
+    /// Folder that contains the other folders.
     pub(crate) folder: PathBuf,
-    /// The paths in the cell, escaped as mount options are.
+    /// Path of the upper folder in the cell, escaped for the mount options, as is `work`.
     pub(crate) upper: CString,
     pub(crate) work: CString,
-    /// The path in the cell of the upper folder as it is.
+    /// Path of the upper folder in the cell, without escapes.
     pub(crate) upper_at: PathBuf,
-    /// What is mounted below the workspace; no overlay has any part of it.
+    /// Mounts below the workspace, which no overlay includes.
     pub(crate) submounts: Vec<PathBuf>,
     key: Key,
     upper_folder: OwnedFd,
     looks: Looks,
 }
 
-/// What the upper folder has of the workspace.
+/// Properties that the upper folder takes over from the workspace.
 #[derive(Debug, PartialEq, Eq)]
 struct Looks {
     mode: u32,
@@ -58,24 +61,26 @@ struct Looks {
     attributes: Vec<(CString, Vec<u8>)>,
 }
 
-/// What decides whether an overlay can be mounted: the workspace as device and number, and the device of the upper
-/// folder.
+/// Facts that decide whether an overlay can be mounted: the device and inode of the workspace, and
+/// the device of the upper folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     workspace: (u64, u64),
     upper: u64,
 }
 
-/// The overlays that the kernel has refused, and what it said.
+/// Overlays that the kernel has refused, with its error.
 static REFUSED: Mutex<BTreeMap<Key, Errno>> = Mutex::new(BTreeMap::new());
 
-/// The moment from which on a change has a later change time, for a command that writes directly.
+/// Returns the time from which a change has a later change time, for a command that writes
+/// directly.
 pub(crate) fn now() -> SystemTime {
-    // With this clock file systems stamp changes.
+    // File systems stamp changes with this clock.
     system_time(clock_gettime(ClockId::RealtimeCoarse))
 }
 
-/// Makes the folders ready and says since when changes count; `None` where the workspace is not writable.
+/// Prepares the folders and returns the time from which changes count; returns `None` if the
+/// workspace is not writable.
 pub(crate) fn prepare(
     spec: &CellSpec,
     roots: &Roots,
@@ -100,7 +105,8 @@ pub(crate) fn prepare(
             .map_err(|errno| failed("the folders for the changes cannot be opened", errno.into()))
     };
     let (upper, mut work) = (open(names.0)?, open(names.1)?);
-    // The kernel mounts none with a folder for its work that was in use: by a cell that was made ready, and not used.
+    // The kernel mounts no overlay with a work folder that was in use before, for example by a
+    // prepared cell that was not used.
     let mut name_of_work = names.1.to_owned();
     if !is_empty(&work).map_err(SandboxError::io("looking at the folders of an overlay"))? {
         name_of_work.push(".again");
@@ -155,8 +161,8 @@ pub(crate) fn prepare(
 const REASON: &str = "the kernel refuses an overlay of its file system";
 
 impl Layers {
-    /// Says since when changes count, for an overlay that was mounted earlier and has not been used. None where the
-    /// workspace does not look any more as it did then.
+    /// Returns the time from which changes count, for an overlay that was mounted earlier and has
+    /// not been used. Returns `None` if the workspace's properties have changed since then.
     pub(crate) fn begin_again(&self) -> Result<Option<SystemTime>, Errno> {
         let workspace = open_folder(CWD, &self.workspace)?;
         let below = fstat(&workspace)?;
@@ -167,7 +173,7 @@ impl Layers {
         stamp(&below, &self.upper_folder).map(Some)
     }
 
-    /// The error for an overlay that could not be mounted. What will not change is remembered.
+    /// Makes the error for an overlay that could not be mounted. Records permanent refusals.
     pub(crate) fn refused(&self, errno: Errno) -> SandboxError {
         if matches!(errno, Errno::INVAL | Errno::NODEV | Errno::PERM | Errno::OPNOTSUPP) {
             REFUSED.lock().unwrap_or_else(PoisonError::into_inner).insert(self.key, errno);
@@ -175,7 +181,7 @@ impl Layers {
         failed(&self.workspace, REASON, errno.into())
     }
 
-    /// The error for folders that cannot be shown to the cell's user.
+    /// Makes the error for folders that cannot be shown to the cell's user.
     pub(crate) fn unmappable(&self, error: SandboxError) -> SandboxError {
         match error {
             SandboxError::Unavailable { source, .. } => {
@@ -194,7 +200,7 @@ fn invalid(reason: &str) -> SandboxError {
     SandboxError::Invalid { field: "overlay", reason: reason.to_owned() }
 }
 
-/// The folder around both, and their names in it.
+/// Returns the folder that contains both, and their names in it.
 fn split(overlay: &Overlay) -> Result<(PathBuf, (&OsStr, &OsStr)), SandboxError> {
     let parts = |path: &'_ Path| path.parent().map(Path::to_owned).filter(|_| path.is_absolute());
     let folder = parts(&overlay.upper)
@@ -218,7 +224,8 @@ fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// The kernel takes a backslash before any character of the option's value away.
+/// Escapes backslashes, because the kernel removes a backslash before any character of the option's
+/// value.
 fn option(name: &OsStr) -> Result<CString, SandboxError> {
     let mut path = format!("{LAYERS}/").into_bytes();
     for &byte in name.as_bytes() {
@@ -228,25 +235,26 @@ fn option(name: &OsStr) -> Result<CString, SandboxError> {
     c_string("overlay", OsStr::from_bytes(&path))
 }
 
-/// Whether an ordinary user's overlay of this workspace would behave as the workspace does.
+/// Checks that an ordinary user's overlay of this workspace would behave like the workspace.
 fn suits_own_user(workspace: &Stat, identity: Identity, submounts: &[PathBuf]) -> Result<(), String> {
-    // The cell knows its own user and group alone, and the kernel copies no file of another owner into the upper
-    // folder (EOVERFLOW), although that user may be allowed to write it.
+    // The cell's map contains only its own user and group. The kernel copies no file of another
+    // owner into the upper folder (EOVERFLOW), even if that user may write the file.
     if workspace.st_uid != identity.user {
         return Err("it belongs to another user".to_owned());
     }
-    // With this bit what is made in it belongs to its group.
+    // The set-group-id bit: new files in the folder belong to the folder's group.
     if workspace.st_gid != identity.group && workspace.st_mode & 0o2000 != 0 {
         return Err("its files belong to another group than the user's first".to_owned());
     }
-    // A user namespace may not uncover what is mounted over, so the kernel gives it no overlay of what is below.
+    // A user namespace may not uncover files below a mount, so the kernel refuses it an overlay of
+    // these files.
     match submounts {
         [] => Ok(()),
         [first, ..] => Err(format!("something is mounted in it, at `{}`", first.display())),
     }
 }
 
-/// Gives a folder to the workspace's owner.
+/// Changes the owner of a folder to the workspace's owner.
 fn give(folder: &OwnedFd, workspace: &Stat) -> Result<(), Errno> {
     let own = fstat(folder)?;
     if (own.st_uid, own.st_gid) == (workspace.st_uid, workspace.st_gid) {
@@ -255,18 +263,19 @@ fn give(folder: &OwnedFd, workspace: &Stat) -> Result<(), Errno> {
     fchown(folder, Some(Uid::from_raw(workspace.st_uid)), Some(Gid::from_raw(workspace.st_gid)))
 }
 
-/// Tries once for each file system whether it holds what an overlay writes into its upper folder: the kernel would
-/// mount the overlay all the same, and changes would fail or get lost in it.
+/// Tests once for each file system whether it supports the objects that an overlay writes into its
+/// upper folder. Without this support the kernel would still mount the overlay, and changes would
+/// fail or get lost in it.
 fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result<(), Errno> {
     static KNOWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
     if KNOWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&device) {
         return Ok(());
     }
-    // An attribute, with which a folder is marked as new.
+    // An attribute marks a folder as new.
     let name = c"user.handfast.trial";
     fsetxattr(upper, name, b"y", XattrFlags::empty())?;
     fremovexattr(upper, name)?;
-    // The device that marks what is gone.
+    // A device marks a deleted file.
     let mark = c".trial";
     mknodat(folder, mark, FileType::CharacterDevice, Mode::empty(), makedev(0, 0))?;
     unlinkat(folder, mark, AtFlags::empty())?;
@@ -274,7 +283,8 @@ fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result
     Ok(())
 }
 
-/// The upper folder is what a command sees of the workspace itself, so it must look the same.
+/// Reading and copying of the properties: a command sees the upper folder as the workspace, so both
+/// must look alike.
 impl Looks {
     fn of(workspace: &OwnedFd, status: &Stat) -> Result<Self, Errno> {
         let mut names = vec![0_u8; 64 * 1024];
@@ -284,7 +294,7 @@ impl Looks {
         };
         let mut attributes = Vec::new();
         for name in names.get(..length).unwrap_or_default().split_inclusive(|&byte| byte == 0) {
-            // The other kinds are privileged, or what overlays note of themselves.
+            // The other attributes are privileged, or internal to overlays.
             let wanted = name.starts_with(b"system.posix_acl_")
                 || (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."));
             if wanted {
@@ -306,16 +316,17 @@ impl Looks {
     }
 }
 
-/// Sets the times of the upper folder, and gives the moment from which on changes have a change time.
+/// Sets the times of the upper folder, and returns the time from which changes have a later change
+/// time.
 fn stamp(workspace: &Stat, upper: &OwnedFd) -> Result<SystemTime, Errno> {
     let coarse = now();
     let times = Timestamps {
         last_access: timespec(workspace.st_atime, workspace.st_atime_nsec),
         last_modification: timespec(workspace.st_mtime, workspace.st_mtime_nsec),
     };
-    // Looked at and then changed, it gets a change time that is later than that of every change before, and no change
-    // after gets an earlier one (multigrain timestamps, Linux 6.13). The first time it may be one that others got before,
-    // where that is later than the one it had.
+    // A stat followed by a change results in a change time later than that of every earlier change.
+    // No later change gets an earlier time (multigrain timestamps, Linux 6.13). The first round may
+    // return a time that other files got before, if that is later than the folder's previous one.
     for _ in 0..2 {
         fstat(upper)?;
         futimens(upper, &times)?;
@@ -325,9 +336,10 @@ fn stamp(workspace: &Stat, upper: &OwnedFd) -> Result<SystemTime, Errno> {
     if stamped > coarse {
         return Ok(stamped);
     }
-    // Another kernel stamps with a clock that stands still between ticks of some milliseconds. What was changed right before
-    // must not look like a conflict, as it often would: somebody writes a file and then runs a command on it. So the rest of
-    // this tick, in which the command only starts, counts as before.
+    // Older kernels stamp with a clock that stands still between ticks of some milliseconds. A
+    // change right before the command must not look like a conflict, which would be frequent: a
+    // user writes a file and then runs a command on it. So the rest of this tick, in which the
+    // command only starts, counts as before.
     Ok(system_time(clock_gettime(ClockId::Realtime)))
 }
 

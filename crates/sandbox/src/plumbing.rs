@@ -1,4 +1,4 @@
-//! The caller's ends of a command's standard descriptors: what is read from them, and what waits to be written.
+//! The caller's ends of a command's standard descriptors, with the data in transit.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,20 +12,20 @@ use crate::outcome::Stream;
 use crate::streams::Ends;
 use crate::supervise::Owner;
 
-/// How much is read at once: the size of a pipe.
+/// Bytes per read: the size of a pipe.
 const CHUNK: usize = 64 * 1024;
 
-/// The ends, and what is on its way through them.
+/// The ends, with the data in transit.
 pub(crate) struct Plumbing {
     outputs: [(Stream, Option<OwnedFd>); 2],
     input: Option<OwnedFd>,
-    /// What has still to be written to the input.
+    /// Bytes still to be written to the input.
     pending: VecDeque<u8>,
-    /// The input is closed when nothing is pending any more.
+    /// True if the input is to be closed once all pending bytes are written.
     input_ends: bool,
     /// A terminal that is not connected yet.
     terminal: Option<OwnedFd>,
-    /// The output is a terminal.
+    /// True if the output is a terminal.
     is_terminal: bool,
     buffer: Vec<u8>,
 }
@@ -44,12 +44,13 @@ impl Plumbing {
         }
     }
 
-    /// The caller's side of a terminal that is there from the beginning, once, to be connected.
+    /// Returns the caller's side of a terminal that existed from the start, once, so that the
+    /// caller can connect it.
     pub(crate) fn given_terminal(&mut self) -> Option<OwnedFd> {
         self.terminal.take()
     }
 
-    /// Takes the caller's side of the command's terminal.
+    /// Connects the caller's side of the command's terminal.
     pub(crate) fn connect(&mut self, terminal: OwnedFd) -> Result<(), SandboxError> {
         let failed = SandboxError::io("preparing the terminal");
         fcntl_setfl(&terminal, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
@@ -62,33 +63,34 @@ impl Plumbing {
         Ok(())
     }
 
-    /// Whether all output has been read to its end.
+    /// Returns true if all output has been read to its end.
     pub(crate) fn is_read(&self) -> bool {
         self.outputs.iter().all(|(_, pipe)| pipe.is_none())
     }
 
-    /// What there is to wait for.
+    /// Returns the outputs to poll for reading.
     pub(crate) fn to_read(&self) -> [Option<BorrowedFd<'_>>; 2] {
         self.outputs.each_ref().map(|(_, pipe)| pipe.as_ref().map(AsFd::as_fd))
     }
 
-    /// The input, while something is pending.
+    /// Returns the input to poll for writing, while bytes are pending.
     pub(crate) fn to_write(&self) -> Option<BorrowedFd<'_>> {
         self.input.as_ref().filter(|_| !self.pending.is_empty()).map(AsFd::as_fd)
     }
 
-    /// Whether the program in the foreground of the terminal waits for input; `first` is the cell's first process.
+    /// Returns true if the foreground program of the terminal waits for input; `first` is the
+    /// cell's first process.
     pub(crate) fn waits_for_input(&self, first: i32) -> bool {
         let terminal = self.outputs[0].1.as_ref().filter(|_| self.is_terminal);
         terminal.is_some_and(|terminal| attention::waits_for_input(terminal.as_fd(), first))
     }
 
-    /// Reads once from the output of this number. Says whether there may be more.
+    /// Reads once from the output of this index. Returns true if there may be more.
     pub(crate) fn drain(&mut self, index: usize, owner: &mut impl Owner) -> Result<bool, SandboxError> {
         let Some((stream, end)) = self.outputs.get_mut(index) else { return Ok(false) };
         let Some(pipe) = end.as_ref() else { return Ok(false) };
         match read(pipe, &mut self.buffer[..]) {
-            // A terminal that no process has open any more gives an error where a pipe ends.
+            // Reading from a terminal that no process has open fails where a pipe would end.
             Ok(0) | Err(Errno::IO) => {
                 *end = None;
                 Ok(false)
@@ -103,10 +105,11 @@ impl Plumbing {
         }
     }
 
-    /// Reads what is left after everything in the cell is dead.
+    /// Reads the remaining output after every process of the cell is dead.
     pub(crate) fn finish(&mut self, owner: &mut impl Owner) -> Result<(), SandboxError> {
         for index in 0..self.outputs.len() {
-            // INVARIANT: nobody can write any more, so this ends: at the end of the pipe, or when it is empty.
+            // INVARIANT: no process can write any more, so this ends: at the end of the pipe, or
+            // when it is empty.
             while self.drain(index, owner)? {}
         }
         Ok(())
@@ -121,14 +124,14 @@ impl Plumbing {
         self.close_ended_input();
     }
 
-    /// Writes once. Gives how many bytes are not pending any more.
+    /// Writes once. Returns the number of bytes that are no longer pending.
     pub(crate) fn feed(&mut self) -> usize {
         let Some(input) = &self.input else { return 0 };
         let (first, _) = self.pending.as_slices();
         let taken = match write(input, first) {
             Ok(written) => written,
             Err(Errno::AGAIN | Errno::INTR) => 0,
-            // Nobody reads any more, so nobody misses the rest.
+            // No process reads any more, so the rest is dropped.
             Err(_) => {
                 self.input_ends = true;
                 self.pending.len()

@@ -1,4 +1,4 @@
-//! Processes in namespaces of their own, as their starter holds them: by descriptor.
+//! Processes in new namespaces, which their starter refers to by descriptor.
 
 use std::fs;
 use std::io;
@@ -16,15 +16,15 @@ use crate::error::SandboxError;
 use crate::network::Network;
 use crate::sys::{self, AtEnd, Side};
 
-/// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that runs `inside` with all signals blocked, and
-/// then ends.
+/// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that runs `inside` with all signals
+/// blocked, and then ends.
 ///
-/// INVARIANT: `inside` keeps to what `crate::child` says about such a process.
+/// INVARIANT: `inside` follows the rules of `crate::child` for a process of this kind.
 pub(crate) fn start(flags: i32, inside: impl FnOnce()) -> Result<Process, Errno> {
     start_in(None, flags, inside)
 }
 
-/// The same in a control group of version two.
+/// Starts a process as [`start`] does, in a control group of version two.
 pub(crate) fn start_in(
     group: Option<BorrowedFd<'_>>,
     flags: i32,
@@ -34,25 +34,27 @@ pub(crate) fn start_in(
     Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
 }
 
-/// Starts a process without namespaces of its own that runs `inside`, on kernels and in containers of all kinds.
+/// Starts a process without new namespaces that runs `inside`. Works on all kernels and in all
+/// containers.
 ///
-/// INVARIANT: as above.
+/// INVARIANT: as for [`start`].
 pub(crate) fn start_by_older_call(inside: impl FnOnce()) -> Result<Process, Errno> {
     let (pid, descriptor) = begin(sys::keeper::clone_by_older_call, inside)?;
     Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
 }
 
-/// Starts a process that ends what it has started when it is told to by SIGTERM, because no kernel does it.
+/// Starts a process that ends its descendants on SIGTERM, because no kernel does that without a pid
+/// namespace.
 pub(crate) fn start_keeper(inside: impl FnOnce()) -> Result<Process, Errno> {
     let mut keeper = start_by_older_call(inside)?;
     keeper.killed_by = Signal::TERM;
     Ok(keeper)
 }
 
-/// The same in a network that others share: `flags` do not ask for one.
+/// Starts a process as [`start_in`] does, in a shared network: `flags` must not ask for a new one.
 ///
-/// A process in between enters the network and makes the new one in this process's name, because this one has threads
-/// and no way back.
+/// An intermediate process enters the network and makes the new process as a child of this one.
+/// This process cannot do that, because it has threads and could not return.
 pub(crate) fn start_in_network(
     network: &Network,
     group: Option<BorrowedFd<'_>>,
@@ -81,7 +83,7 @@ pub(crate) fn start_in_network(
         _ if received != answer.len() => Err(Errno::PIPE),
         refused if refused < 0 => Err(Errno::from_raw_os_error(-refused)),
         pid => {
-            // A child of this process, which nobody has waited for, so the id is still its own.
+            // The child of this process has not been reaped, so the id still refers to it.
             let child = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
             let descriptor = pidfd_open(child, PidfdFlags::empty())?;
             Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
@@ -89,8 +91,8 @@ pub(crate) fn start_in_network(
     }
 }
 
-/// The same for a process that ends unnoticed by its starter, which ignores the ends of its children: gives its id
-/// and its descriptor.
+/// Starts a process as [`start_in`] does, for a starter that ignores the ends of its children.
+/// Returns the process's id and descriptor.
 pub(crate) fn start_unattended(
     group: Option<BorrowedFd<'_>>,
     flags: i32,
@@ -108,9 +110,10 @@ fn clone(
     begin(|| sys::clone_into_namespaces(flags, at_end, group), inside)
 }
 
-/// Makes a process in one way or another and lets it run `inside`.
+/// Makes a process with `make` and runs `inside` in it.
 fn begin(make: impl FnOnce() -> Result<Side, Errno>, inside: impl FnOnce()) -> Result<(i32, OwnedFd), Errno> {
-    // No handler of this program may run in the copy of it, so the copy starts with everything blocked.
+    // No signal handler of this program may run in the copy, so the copy starts with all signals
+    // blocked.
     let blocked = sys::block_signals();
     match make() {
         Ok(Side::Child) => {
@@ -128,24 +131,24 @@ fn begin(make: impl FnOnce() -> Result<Side, Errno>, inside: impl FnOnce()) -> R
     }
 }
 
-/// A process, killed and waited for when dropped, so that no error path leaves it behind.
+/// A process, killed and reaped when dropped, so that no error path leaves it behind.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: i32,
     descriptor: OwnedFd,
     waited_for: Waiting,
-    /// The signal that ends it with everything in its cell.
+    /// Signal that ends the process with all processes of its cell.
     killed_by: Signal,
 }
 
-/// How the end of a process is waited for.
+/// The way to wait for the end of a process.
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
-    /// As every parent does.
+    /// Reap the process as its parent.
     AsParent,
-    /// By its descriptor: its parent is another process.
+    /// Poll its descriptor, because another process is its parent.
     ByDescriptor,
-    /// Not any more.
+    /// The process was already waited for.
     Done,
 }
 
@@ -155,7 +158,7 @@ impl Process {
         Self { pid, descriptor, waited_for: Waiting::ByDescriptor, killed_by: Signal::KILL }
     }
 
-    /// A descriptor of the process for somebody else.
+    /// Returns a copy of the process's descriptor.
     pub(crate) fn descriptor(&self) -> Result<OwnedFd, SandboxError> {
         self.descriptor
             .try_clone()
@@ -166,28 +169,29 @@ impl Process {
         self.pid
     }
 
-    /// Kills the process, and with it, when it is the first of its pid namespace, everything in there.
+    /// Kills the process and, if it is the first one of its pid namespace, all processes in that.
     pub(crate) fn kill(&self) {
-        // The one possible failure is that it has ended.
+        // The only possible failure is a process that has ended.
         let _ended = pidfd_send_signal(&self.descriptor, self.killed_by);
     }
 
-    /// Waits for the end of the process, but no longer than this.
+    /// Waits for the end of the process, at most for `patience`.
     pub(crate) fn await_end(&self, patience: Duration) {
         let timeout = Timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: patience.subsec_nanos().into(),
         };
-        // Interrupted, it is waited for less long.
+        // A signal may shorten the wait.
         let _ended = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&timeout));
     }
 
-    /// Waits for the end of the process and, by what the kernel promises, of everything in its pid namespace.
+    /// Waits for the end of the process and, as the kernel guarantees, of all processes in its pid
+    /// namespace.
     pub(crate) fn end(mut self) -> Result<(), Errno> {
         self.reap()
     }
 
-    /// Whether it has ended, whoever waits for it.
+    /// Returns true if the process has ended, even if it has not been reaped.
     pub(crate) fn has_ended(&self) -> bool {
         poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Timespec::default())) == Ok(1)
     }
@@ -198,7 +202,8 @@ impl Process {
         loop {
             let ended = match waited_for {
                 Waiting::AsParent => waitid(WaitId::PidFd(self.descriptor.as_fd()), how).map(drop),
-                // Readable when the process has ended, whether it has been waited for or not.
+                // The descriptor is readable once the process has ended, whether or not it has been
+                // reaped.
                 Waiting::ByDescriptor => {
                     poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], None).map(drop)
                 }
@@ -215,7 +220,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if !matches!(self.waited_for, Waiting::Done) {
             self.kill();
-            // Nothing is left to do about a failure here; the process is killed in any case.
+            // A failure here has no remedy; the process is killed in any case.
             let _failed = self.reap();
         }
     }

@@ -1,4 +1,4 @@
-//! Turns a command into what `execve` takes.
+//! Conversion of a command into the arguments of `execve`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -12,8 +12,8 @@ use crate::sys::StringArray;
 use crate::system::{SEARCH_PATH, shell};
 use crate::view::HOME;
 
-/// The longest single argument that the kernel takes: `MAX_ARG_STRLEN` of linux/binfmts.h, with 4 KiB pages, less
-/// the NUL at its end.
+/// Maximum number of bytes of one argument: `MAX_ARG_STRLEN` of linux/binfmts.h, with 4 KiB pages,
+/// less the NUL at its end.
 const LONGEST_ARGUMENT: usize = 32 * 4096 - 1;
 
 /// Prepares the start of `command` in a cell of `spec`.
@@ -23,7 +23,7 @@ pub(crate) fn prepare(spec: &CellSpec, command: &Command, announced: bool) -> Re
     }
     let search_path = search_path(spec)?;
     let arguments = match &command.program {
-        // After `--` a line that begins with a dash is still a line.
+        // After `--`, a line that begins with a dash is not taken for an option.
         Program::Shell(line) => vec![shell().into(), "-c".into(), "--".into(), line.into()],
         Program::Argv(arguments) => arguments.clone(),
     };
@@ -52,7 +52,7 @@ pub(crate) fn prepare(spec: &CellSpec, command: &Command, announced: bool) -> Re
     })
 }
 
-/// The program of `command` as a user would name it.
+/// Returns the name of the program of `command` for messages.
 pub(crate) fn name(command: &Command) -> String {
     match &command.program {
         Program::Shell(_) => shell().to_owned(),
@@ -83,7 +83,7 @@ fn search_path(spec: &CellSpec) -> Result<OsString, SandboxError> {
         .map_err(|_| invalid("search path", "a folder of it has a colon in its name"))
 }
 
-/// The environment, built from nothing.
+/// Builds the environment from scratch.
 fn environment(
     spec: &CellSpec,
     search_path: &OsStr,
@@ -94,7 +94,7 @@ fn environment(
         ("LANG", "C.UTF-8"),
         ("LOGNAME", "agent"),
         ("SHELL", shell()),
-        // Without a terminal, programs that do not ask should not colour their output.
+        // Without a terminal, programs that do not check for one should not colour their output.
         ("TERM", if spec.terminal.is_some() { "xterm-256color" } else { "dumb" }),
         ("TMPDIR", "/tmp"),
         ("USER", "agent"),

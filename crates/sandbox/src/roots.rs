@@ -1,4 +1,4 @@
-//! The roots of a cell: which folders and files of the host it shows, where, and with which rights.
+//! The roots of a cell: the visible folders and files of the host, with their places and rights.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,14 @@ use crate::view::HOME;
 /// One root at one of its names.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
-    /// The path in the cell.
+    /// Path in the cell.
     pub(crate) at: PathBuf,
-    /// The resolved path on the host.
+    /// Resolved path on the host.
     pub(crate) real: PathBuf,
     pub(crate) kind: Kind,
     pub(crate) writable: bool,
-    /// Whether a command of root has the rights of the root's owner in it, and not those of everybody.
+    /// True if a command of root has the rights of the root's owner in it, instead of those of
+    /// every user.
     pub(crate) owned: bool,
 }
 
@@ -33,7 +34,7 @@ impl Roots {
     pub(crate) fn new(spec: &CellSpec) -> Result<Self, SandboxError> {
         let workspace = spec.workspace.components().collect();
         let mut roots = Self { all: BTreeMap::new(), workspace };
-        // With an overlay the workspace itself is not written to.
+        // An overlay protects the workspace itself from writes.
         roots.add(&spec.workspace, !spec.reads_only || spec.overlay.is_some(), true)?;
         if !fs::metadata(&spec.workspace).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(refused(&spec.workspace, "the workspace must be a folder"));
@@ -55,7 +56,7 @@ impl Roots {
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(refused(path, "a root must be an absolute path without `..`"));
         }
-        // Taken apart and put together again, which drops `//`, `/./` and a slash at the end.
+        // Rebuild the path from its components, which drops `//`, `/./` and a final slash.
         let given: PathBuf = path.components().collect();
         let real = fs::canonicalize(&given).map_err(|error| refused(path, &error.to_string()))?;
         let kind = match fs::metadata(&real) {
@@ -74,8 +75,9 @@ impl Roots {
         Ok(())
     }
 
-    /// A root that lies in another is reached under every name of that one too, and must be the same there: what is
-    /// named several times has the fewest rights under all its names.
+    /// Adds the names that nested roots get from outer ones. A root inside another one is reachable
+    /// under every name of the outer root, and must have the same rights there: the fewest of all
+    /// its entries.
     fn complete_names(&mut self) {
         let mut found = Vec::new();
         for (outer, inner) in
@@ -99,17 +101,18 @@ impl Roots {
         self.all.values()
     }
 
-    /// The workspace at its resolved path.
+    /// Returns the workspace at its resolved path.
     pub(crate) fn workspace(&self) -> Option<&Root> {
         self.all.get(&self.all.get(&self.workspace)?.real)
     }
 
-    /// Whether the root at this path of the cell is also shown at its resolved path.
+    /// Returns true if the root at this path of the cell is also shown at its resolved path.
     pub(crate) fn is_alias(&self, at: &Path) -> bool {
         self.all.get(at).is_some_and(|root| root.at != root.real)
     }
 
-    /// The resolved ones of `paths` that lie in no root. The cell may show them as part of a system folder.
+    /// Returns the resolved ones of `paths` that lie in no root. The cell may show them as part of
+    /// a system folder.
     pub(crate) fn outside(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SandboxError> {
         let mut found = Vec::new();
         for path in paths {
@@ -122,8 +125,8 @@ impl Roots {
         Ok(found)
     }
 
-    /// Where in the cell `paths` are to be found: each path, and every other name that a root gives it, with the
-    /// root that it lies in. Paths that do not exist are left out.
+    /// Maps `paths` into the cell: each path, and every other name that a root gives it, with its
+    /// root. Missing paths are skipped.
     pub(crate) fn inside(&self, paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, PathBuf>, SandboxError> {
         let mut found = BTreeMap::new();
         for path in paths {
@@ -131,7 +134,7 @@ impl Roots {
             for root in self.all() {
                 if let Ok(below) = real.strip_prefix(&root.real) {
                     let at = if below.as_os_str().is_empty() { root.at.clone() } else { root.at.join(below) };
-                    // Of several roots one inside the other the innermost counts.
+                    // The innermost of nested roots counts.
                     let innermost = found.entry(at).or_insert_with(|| root.at.clone());
                     if root.at.starts_with(&*innermost) {
                         innermost.clone_from(&root.at);
@@ -151,7 +154,7 @@ fn resolved(path: &Path) -> Result<Option<PathBuf>, SandboxError> {
     }
 }
 
-/// What the cell has of its own cannot be a root, nor can what contains it.
+/// Refuses a root at a path that belongs to the cell, or above one.
 fn refuse_reserved(path: &Path, at: &Path) -> Result<(), SandboxError> {
     if ["/proc", "/dev", "/sys", "/.cell"].iter().any(|own| at.starts_with(own)) {
         return Err(refused(path, "a cell has its own there"));

@@ -1,4 +1,4 @@
-//! Runs one command in one cell, and waits for it.
+//! Running one command in one cell until its end.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -17,23 +17,24 @@ use crate::supervise::{Owner, Wish, supervise};
 
 /// Runs `command` in a new cell and waits for its end.
 ///
-/// At the deadline, or when the stopper is used, the command's process group gets a SIGTERM, and everything in the
-/// cell is killed 200 ms later; what was written until then is in the outcome. When the command itself has ended,
-/// what it left running is killed: at once, or if it still holds the output open after at most 100 ms. So nothing
-/// that the command started is left when this returns, and nothing changes the roots or the upper folder any more;
-/// the first process of a cell that had waited, which is ours, may still be taking the cell's mounts down. The same
-/// happens when this program dies in between.
+/// At the deadline, or when the stopper is used, the command's process group gets SIGTERM. Every
+/// process in the cell is killed 200 ms later; the outcome contains the output until then. When the
+/// command has ended, its remaining descendants are killed: at once, or after at most 100 ms if
+/// they still have the output open. So no process that the command started is left when this
+/// returns, and no process changes the roots or the upper folder any more. The first process of a
+/// cell that had waited runs this program's code, and may still be taking the cell's mounts down.
+/// If this program dies in the meantime, the cell ends in the same way.
 ///
-/// `on_output` is called on this thread with every piece of output as it is read, at most 64 KiB at once.
-/// While it runs nothing else is read and no deadline is noticed, so it must not block for long.
+/// `on_output` is called on this thread with every piece of output as it is read, at most 64 KiB at
+/// once. It must not block for long: while it runs, no output is read and no deadline is noticed.
 ///
-/// This blocks, and may be called from any thread, and from several at once.
+/// This function blocks, and may be called from any thread, and from several at once.
 ///
-/// Where the machine refuses namespaces, the cell has none; see [`Enforcement::degraded`](crate::Enforcement).
+/// If the machine refuses namespaces, the cell has none; see
+/// [`Enforcement::degraded`](crate::Enforcement).
 ///
 /// # Errors
-///
-/// A [`SandboxError`]; there is no way to run without a cell.
+/// Returns a [`SandboxError`]; a command never runs without a cell.
 pub fn run(
     spec: &CellSpec,
     command: &Command,
@@ -42,7 +43,7 @@ pub fn run(
     on_output: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
     match run_in_namespaces(spec, command, deadline, stopper, on_output) {
-        // INVARIANT: this error says that the command has not begun.
+        // INVARIANT: with this error, the command has not started.
         Err(error) if degraded::may_follow(spec, &error) => {
             let started = Instant::now();
             let cell = degraded::launch(spec, command, Streams::Captured, error)?;
@@ -52,7 +53,7 @@ pub fn run(
     }
 }
 
-/// The same, with namespaces or not at all.
+/// Runs `command` as [`run`] does, but fails without namespaces.
 pub(crate) fn run_in_namespaces(
     spec: &CellSpec,
     command: &Command,
@@ -65,7 +66,7 @@ pub(crate) fn run_in_namespaces(
     run_in(cell, spec, command, (started, deadline), stopper, on_output)
 }
 
-/// Runs the command of a cell that was launched, which began at the moment given.
+/// Runs the command of a launched cell; `started` is the time of the call.
 fn run_in(
     mut cell: Cell,
     spec: &CellSpec,
@@ -74,7 +75,7 @@ fn run_in(
     stopper: &Stopper,
     on_output: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
-    // A deadline too far away to be told is none.
+    // A deadline beyond the range of the clock has no effect.
     let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
     let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
     let capture = || Capture::new(spec.spool_directory.clone(), spec.output_limit);
@@ -83,12 +84,13 @@ fn run_in(
     let space = std::mem::take(&mut cell.space);
     let end = supervise(&cell, space, command, &mut plumbing, &mut caller)?;
     let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
-    // From here on nothing is covered, and only what is handed on keeps the cell's file system.
+    // Covering ends here; `kept` is the only reference that keeps the cell's file system alive.
     let kept = cell.late.take().map(|late| late.end());
     match &spec.spawner {
-        // A first process that is alone is our own code on its way out, and takes the mounts of the cell down. Nobody
-        // need wait for that: an overlay keeps nothing back, so all that was written, through mappings too, is in the
-        // upper folder's own files when the writers are gone.
+        // A first process that is alone is our own code at its end, and takes the cell's mounts
+        // down. No caller need wait for that: an overlay does not buffer writes. Once the writers
+        // are gone, all their writes, including those through mappings, are in the upper folder's
+        // files.
         Some(spawner) if end.alone && cell.origin != Origin::Made => {
             spawner.see_off(cell.process, cell.group, kept);
         }
@@ -120,7 +122,7 @@ fn run_in(
     })
 }
 
-/// Who waits for the command: has a deadline, may stop it, and sees all output.
+/// The waiting caller of a command: has a deadline, may stop the command, and receives all output.
 struct Caller<'a> {
     stdout: Capture,
     stderr: Capture,

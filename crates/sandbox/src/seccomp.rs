@@ -1,9 +1,9 @@
 //! The system calls that a cell refuses.
 //!
-//! A list of refusals, because arbitrary tools run in a cell. It holds what reaches outside (other processes'
-//! memory, keys of the session, mounts, further namespaces, files with the rights of their owner) and what is large
-//! and seldom needed in the kernel.
-//! Compiled once.
+//! The filter is a list of refusals, because arbitrary tools run in a cell. It refuses calls that reach
+//! outside: to other processes' memory, keys of the session, mounts, further namespaces, and files with the
+//! rights of their owner. It also refuses large parts of the kernel that are seldom needed. Each filter is
+//! compiled once.
 
 mod alone;
 mod new_files;
@@ -19,12 +19,14 @@ use seccompiler::{
 
 use crate::error::SandboxError;
 
-/// The largest segment of System V, in bytes, where no control group counts what is attached nowhere. A namespace has room for
-/// 4,096 of them (`SHMMNI` of linux/shm.h), so all together have at most 64 MiB. What programs tell each other in one is small;
-/// those that want more get what a kernel says whose `shmmax` is too small.
+/// Maximum size of one System V segment, in bytes, if no control group counts segments that are not attached. A
+/// namespace has room for 4,096 segments (`SHMMNI` of linux/shm.h), so all together have at most 64 MiB.
+/// Programs exchange small data in a segment; a larger request gets the error of a kernel with a small
+/// `shmmax`.
 const LARGEST_SEGMENT: u64 = 16 * 1024;
 
-/// The filter of a cell that has namespaces. `in_group` says whether a control group counts its memory.
+/// Returns the filter of a cell with namespaces. `in_group` is true if a control group counts the cell's
+/// memory.
 pub(crate) fn filter(in_group: bool) -> Result<&'static [sock_filter], SandboxError> {
     static IN_GROUP: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| assemble(refusals()?));
     static WATCHED: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| {
@@ -37,7 +39,7 @@ pub(crate) fn filter(in_group: bool) -> Result<&'static [sock_filter], SandboxEr
     compiled(if in_group { &IN_GROUP } else { &WATCHED })
 }
 
-/// The filter of a cell that has none.
+/// Returns the filter of a cell without namespaces.
 pub(crate) fn filter_alone() -> Result<&'static [sock_filter], SandboxError> {
     static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| {
         let mut refused = refusals()?;
@@ -47,7 +49,8 @@ pub(crate) fn filter_alone() -> Result<&'static [sock_filter], SandboxError> {
     compiled(&FILTER)
 }
 
-/// The same for a command that may change nothing: Landlock does not know of modes, times and flags.
+/// Returns the filter of a cell without namespaces for a command that must not change any file: Landlock does
+/// not restrict changes of modes, times and flags.
 pub(crate) fn filter_reading() -> Result<&'static [sock_filter], SandboxError> {
     static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| {
         let mut refused = refusals()?;
@@ -87,27 +90,28 @@ fn refusals() -> Result<BTreeMap<c_long, Refusal>, BackendError> {
     for &(number, flags, mode) in new_files::OPENINGS {
         refuse(number, libc::EPERM, new_files::privileged(flags, mode)?);
     }
-    // Flags and mode of openat2 lie in memory too. Programs that know it go on with openat on kernels without it.
+    // The flags and mode of openat2 lie in memory too. Programs that use it fall back to openat, as on older
+    // kernels.
     refuse(libc::SYS_openat2, libc::ENOSYS, Vec::new());
-    // The flags of clone3 lie in memory where a filter cannot read them. Told that the call does not exist, libc
-    // falls back to clone.
+    // The flags of clone3 lie in memory, where a filter cannot read them. With ENOSYS, libc falls back to
+    // clone.
     refuse(libc::SYS_clone3, libc::ENOSYS, Vec::new());
     Ok(refused)
 }
 
-/// What a refused call gets, and for which arguments; for all when none are named.
+/// A refusal: the error number, and the arguments to refuse; all arguments if the list is empty.
 struct Refusal {
     errno: c_int,
     when: Vec<SeccompRule>,
 }
 
-/// How many calls one part of the filter compares, one after the other.
+/// Number of calls that one part of the filter compares one after the other.
 const GROUP: usize = 8;
 
-/// Puts the filter together of small ones, each for a range of numbers, with a search for the range before them.
+/// Builds the filter from small parts, one for each range of numbers, preceded by a search for the range.
 ///
-/// A single list would be walked to its end for every call that is allowed, and the kernel does that for each call
-/// that there is when the filter is installed: the list took 0.25 ms to install, this takes 0.15 ms.
+/// The kernel would walk a single list to its end for every allowed call, and does that for each possible call
+/// when the filter is installed. The single list took 0.25 ms to install, this filter takes 0.15 ms.
 fn assemble(refused: BTreeMap<c_long, Refusal>) -> Result<BpfProgram, BackendError> {
     let mut groups: Vec<(c_int, BTreeMap<c_long, Vec<SeccompRule>>)> = Vec::new();
     for (number, refusal) in refused {
@@ -124,7 +128,7 @@ fn assemble(refused: BTreeMap<c_long, Refusal>) -> Result<BpfProgram, BackendErr
     let mut parts = BpfProgram::new();
     let starts: Vec<Option<c_long>> = groups.iter().map(|(_, group)| group.keys().next().copied()).collect();
     for (index, (errno, group)) in groups.into_iter().enumerate() {
-        // A number at or past the start of the next group goes on searching; the last group takes what is left.
+        // A number at or past the start of the next group continues the search; the last group takes the rest.
         if let Some(next) = starts.get(index + 1).copied().flatten() {
             let searched_after_this = 2 * (starts.len() - index - 2);
             let offset = u32::try_from(searched_after_this + parts.len()).map_err(too_long)?;
@@ -149,22 +153,23 @@ fn assemble(refused: BTreeMap<c_long, Refusal>) -> Result<BpfProgram, BackendErr
 fn part(group: BTreeMap<c_long, Vec<SeccompRule>>, errno: c_int) -> Result<BpfProgram, BackendError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(errno.cast_unsigned());
-    // A call by the number table of another architecture kills the process; seccompiler puts that check first.
+    // A call with the number table of another architecture kills the process; seccompiler puts that check
+    // first.
     SeccompFilter::new(group, SeccompAction::Allow, refuse, architecture)?.try_into()
 }
 
 // Opcodes of linux/filter.h.
-/// Loads a word of what is known of the call; the number is at offset 0.
+/// Loads a word of the call's data; the call number is at offset 0.
 const LOAD_WORD: u16 = 0x20;
 /// Jumps if the word is greater or equal.
 const JUMP_IF_AT_LEAST: u16 = 0x35;
-/// Jumps anyway.
+/// Jumps unconditionally.
 const JUMP: u16 = 0x05;
 /// Ends with an action.
 const RETURN: u16 = 0x06;
 
-/// Kills a process that uses an x32 call: those have the architecture of `x86_64` and numbers of their own, which
-/// no rule below would match.
+/// Builds instructions that kill a process that uses an x32 call. These calls have the architecture of `x86_64`
+/// but different numbers, which no rule below would match.
 fn refuse_x32() -> Vec<sock_filter> {
     /// `__X32_SYSCALL_BIT` of asm/unistd.h.
     const X32: u32 = 0x4000_0000;
@@ -180,7 +185,8 @@ fn refuse_x32() -> Vec<sock_filter> {
     ]
 }
 
-/// `clone` with any flag that asks for a namespace. (The flag of time namespaces cannot be given to `clone`.)
+/// Returns rules for `clone` with any flag that asks for a namespace. (`clone` does not accept the flag of time
+/// namespaces.)
 fn namespace_flags() -> Result<Vec<SeccompRule>, BackendError> {
     [
         libc::CLONE_NEWUSER,
@@ -199,10 +205,10 @@ fn namespace_flags() -> Result<Vec<SeccompRule>, BackendError> {
     .collect()
 }
 
-/// The terminal requests that type into a terminal or paste into a console. The kernel looks at the lower half of
-/// the argument alone, so the comparison does too.
+/// Returns rules for the terminal requests that type into a terminal or paste into a console. The kernel reads
+/// the lower half of the argument alone, so the comparison does too.
 fn terminal_injection() -> Result<Vec<SeccompRule>, BackendError> {
-    /// TIOCSTI and TIOCLINUX of asm-generic/ioctls.h, the same on both architectures.
+    /// TIOCSTI and TIOCLINUX of asm-generic/ioctls.h, equal on both architectures.
     const REQUESTS: [u64; 2] = [0x5412, 0x541c];
     REQUESTS
         .into_iter()
@@ -210,8 +216,8 @@ fn terminal_injection() -> Result<Vec<SeccompRule>, BackendError> {
         .collect()
 }
 
-/// Sockets of any family but Unix, IPv4, IPv6 and netlink, and netlink of any protocol but routing, with which
-/// programs list the network devices.
+/// Returns rules for sockets of any family except Unix, IPv4, IPv6 and netlink. Netlink is refused for any
+/// protocol except routing, with which programs list the network devices.
 fn socket_families() -> Result<Vec<SeccompRule>, BackendError> {
     let family = |is, value: c_int| Condition::new(0, Width::Dword, is, u64::from(value.cast_unsigned()));
     Ok(vec![
@@ -228,10 +234,10 @@ fn socket_families() -> Result<Vec<SeccompRule>, BackendError> {
     ])
 }
 
-/// A mode, as the argument of this number, with the setuid or the setgid bit.
+/// Returns rules for a mode with the setuid or the setgid bit, as the argument of this index.
 ///
-/// Files of a workspace belong to its owner on the host, where the bits would count: who is allowed to run such a file
-/// would get the rights of the owner, which may be root.
+/// Files of a workspace belong to its owner on the host, where the bits would take effect: any user who may run
+/// a file with these bits would get the rights of the owner, which may be root.
 fn privileged_modes(argument: u8) -> Result<Vec<SeccompRule>, BackendError> {
     [libc::S_ISUID, libc::S_ISGID]
         .into_iter()
@@ -242,7 +248,7 @@ fn privileged_modes(argument: u8) -> Result<Vec<SeccompRule>, BackendError> {
         .collect()
 }
 
-/// The calls that change a mode, each with the number of the argument that is the mode.
+/// Calls that change a mode, each with the index of the mode argument.
 const CHANGES_OF_MODE: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -251,10 +257,10 @@ const CHANGES_OF_MODE: &[(c_long, u8)] = &[
     (libc::SYS_fchmodat2, 2),
 ];
 
-/// `open_tree_attr`, which libc does not name yet; the number is the same on all architectures.
+/// Number of `open_tree_attr`, which libc does not define yet; equal on all architectures.
 const SYS_OPEN_TREE_ATTR: c_long = 467;
 
-/// Refused with EPERM whatever the arguments are.
+/// Calls that are refused with EPERM for all arguments.
 const REFUSED: &[c_long] = &[
     // Mounts and namespaces.
     libc::SYS_mount,
@@ -277,13 +283,13 @@ const REFUSED: &[c_long] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Files by handle, past every check of paths.
+    // Files by handle, which bypass every check of paths.
     libc::SYS_open_by_handle_at,
     // Keys, which no namespace separates.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Programs for the kernel, its counters, its page faults, and its second way in.
+    // Programs for the kernel, its counters, its page faults, and io_uring as a second entry.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -313,7 +319,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_nfsservctl,
 ];
 
-/// The same for calls that only one architecture has.
+/// Refused calls that exist on one architecture alone.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_ON_THIS_ARCHITECTURE: &[c_long] = &[
     libc::SYS_iopl,
@@ -379,7 +385,7 @@ mod tests {
         let by_argument = [libc::SYS_clone, libc::SYS_ioctl, libc::SYS_socket, libc::SYS_socketpair];
         for number in 0..600 {
             let listed = REFUSED.contains(&number) || REFUSED_ON_THIS_ARCHITECTURE.contains(&number);
-            // A family that is allowed, which is also no namespace flag and no terminal request.
+            // Number 1 is an allowed family, and neither a namespace flag nor a terminal request.
             let verdict = verdict(filter, number, HERE, [1, 0, 0, 0, 0, 0]);
             let expected = match number {
                 libc::SYS_clone3 | libc::SYS_openat2 => ERRNO | 0x26,

@@ -1,4 +1,4 @@
-//! What a caller says about a cell and the command in it.
+//! A caller's description of a cell and of the command in it.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -11,173 +11,190 @@ use crate::limits::{Limits, ProcessTotal};
 use crate::network::{Network, SessionNetwork};
 use crate::spawner::Spawner;
 
-/// What a cell shows and how it is set up; made once a call.
+/// The content and settings of a cell, made once for each call.
 ///
-/// Beside what is named here a cell shows the system folders (`/usr`, `/etc`, `/opt`, ...) read-only, devices
-/// that are safe, and empty folders of its own in memory.
+/// Besides the paths named here, a cell shows the system folders (`/usr`, `/etc`, `/opt`, ...)
+/// read-only, safe devices, and private, initially empty folders in memory.
 ///
-/// A root is shown at the path given, and at its resolved path too where the two differ.
-/// A root that is named several times gets the fewest rights named. Everything shown is without effect of
-/// set-user-id bits and device files.
+/// A root is shown at the given path, and also at its resolved path if the two differ. A root that
+/// is named several times gets the fewest of the named rights. Set-user-id bits and device files
+/// have no effect on any visible mount.
 #[derive(Clone, Debug, Default)]
 pub struct CellSpec {
-    /// The workspace, absolute; shown read-write.
+    /// Path of the workspace, absolute; shown read-write.
     pub workspace: PathBuf,
     /// Further roots, absolute; shown read-only.
     pub read_only: Vec<PathBuf>,
-    /// Folders and files of toolchains, absolute; shown read-only. A command of root reaches in each what every user of the
-    /// host may reach, unless the root itself is closed to others.
+    /// Folders and files of toolchains, absolute; shown read-only. A command of root can access in
+    /// each the files that every user of the host can access, unless the root itself is closed to
+    /// others.
     pub toolchains: Vec<PathBuf>,
-    /// Files and folders of the system and of toolchains whose content must be absent, as that of `masked`. A waiting cell
-    /// covers them before its call comes, so their number costs the call nothing.
+    /// Files and folders of the system and of toolchains whose content must be hidden, like that of
+    /// `masked`. A waiting cell covers them before its call comes, so their number costs the call
+    /// no time.
     pub covered: Vec<PathBuf>,
     /// Further roots, absolute; shown read-write.
     pub read_write: Vec<PathBuf>,
-    /// Files and folders below a shown root whose content must be absent: each is covered by an empty, unreadable
-    /// one. What does not exist when the cell is built is not covered.
+    /// Files and folders below a visible root whose content must be hidden: each is covered by an
+    /// empty, unreadable one. A path that does not exist when the cell is built is not covered.
     pub masked: Vec<PathBuf>,
-    /// What stands in the place of some of the masked files where the workspace is seen through an overlay, so that the
-    /// command can remove them. Without an overlay, and where one cannot be put there, a mask covers the file instead.
+    /// Placeholders for some of the masked files in a workspace behind an overlay, so that the
+    /// command can remove them. Without an overlay, or if a placeholder cannot be made, a mask
+    /// covers the file instead.
     ///
-    /// By the path of the masked file. The folder around each is copied up, and keeps its modification time.
+    /// The key is the path of the masked file. The folder of each file is copied up, and keeps its
+    /// modification time.
     pub placeholders: BTreeMap<PathBuf, Placeholder>,
-    /// Files and folders below a writable root that must be read-only, and stay where they are: neither they nor
-    /// a folder above them can be renamed or removed from inside.
+    /// Files and folders below a writable root that must be read-only and stay in place: a process
+    /// of the cell can rename or remove neither them nor a folder above them.
     pub frozen: Vec<PathBuf>,
-    /// The same for what the command would write to at once: whatever lies in the workspace is left out where that is seen
-    /// through an overlay. A cell without namespaces leaves out all, because nothing could be added beside such a file there.
+    /// Further files and folders to freeze, if the command would write to them directly: paths in a
+    /// workspace behind an overlay are skipped. A cell without namespaces skips all of them,
+    /// because Landlock would then refuse new files next to them.
     pub frozen_where_direct: Vec<PathBuf>,
-    /// The folders that programs are looked for in, as `PATH`; when empty, the usual ones of the system.
+    /// Folders in which programs are searched, as in `PATH`; if empty, the usual ones of the
+    /// system.
     pub search_path: Vec<PathBuf>,
-    /// What is added to the environment, which is otherwise built from nothing: `PATH`, `HOME`, `USER`,
-    /// `LOGNAME`, `SHELL`, `LANG`, `TERM`, `TMPDIR` and `PWD`. A name of this list given here replaces its value.
+    /// Additional environment variables. The environment is otherwise built from scratch: `PATH`,
+    /// `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `TERM`, `TMPDIR` and `PWD`. A variable given
+    /// here replaces the one of that name.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Small files for the cell's private home folder, which is in memory and gone with the cell: a path relative
-    /// to it, and the content.
+    /// Small files for the cell's private home folder, which is in memory and disappears with the
+    /// cell: a path relative to the home, and the content.
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
-    /// What keeps the caches of the home from one cell to the next. Without one, or where it cannot be shown, they are in
-    /// memory like the rest.
+    /// Storage that keeps the caches of the home from one cell to the next. Without it, or if it
+    /// cannot be shown, the caches are in memory like the rest.
     pub kept_home: Option<Arc<KeptHome>>,
-    /// Where output that outgrows memory goes, into files without a name.
+    /// Folder for output that exceeds the memory buffers, in files without a name.
     pub spool_directory: PathBuf,
-    /// How many bytes of each stream are kept on disk. What comes after is counted and dropped; the command is
-    /// never made to wait for it.
+    /// Maximum number of bytes of each stream that are stored on disk. Further bytes are counted
+    /// and dropped; the command never waits for the disk.
     pub output_limit: u64,
-    /// Where changes of the workspace go instead of into the workspace; `None` lets the command write to it directly.
+    /// Folders that receive changes of the workspace; with `None` the command writes to the
+    /// workspace directly.
     pub overlay: Option<Overlay>,
-    /// The command may change nothing but the overlay: where there is something mounted in the workspace, which it would
-    /// write to directly, it is refused. Other roots that it may write to are the caller's to leave out.
+    /// True if the command may change only the overlay. A workspace that contains a mount, which
+    /// the command would write to directly, is refused. The caller must not add other writable
+    /// roots.
     pub overlay_only: bool,
-    /// The command may change nothing that outlives it: what is `read_write` is shown read-only, `kept_home` is not used, and
-    /// without an overlay, which its caller then throws away, the workspace is read-only too.
+    /// True if the command must leave no lasting changes: the roots of `read_write` are shown
+    /// read-only and `kept_home` is not used. Without an overlay, which the caller then discards,
+    /// the workspace is read-only too.
     pub reads_only: bool,
-    /// What the command may use.
+    /// Limits of the command.
     pub limits: Limits,
-    /// Counter of the processes of all cells that [`Limits::process_count`] counts together. Without one each cell counts alone.
+    /// Counter of the processes that [`Limits::process_count`] counts together. Without it, each cell
+    /// counts alone.
     pub process_total: Option<Arc<ProcessTotal>>,
-    /// Whether to refuse where the machine cannot hold a limit exactly, or lacks anything else that a cell has.
+    /// True to refuse if the machine cannot enforce a limit exactly, or lacks another feature of a
+    /// cell.
     pub strict: bool,
-    /// With a size, the command's standard descriptors are a terminal of the cell's own, which is also its
-    /// controlling one; its output is then one stream. Never a terminal of the host.
+    /// Size of a new terminal, which then serves as standard descriptors and controlling terminal
+    /// of the command; its output is then one stream. It is never an existing terminal of the host.
     pub terminal: Option<TerminalSize>,
-    /// What covers further files while the command runs. One for each cell.
+    /// Handle that covers further files while the command runs; a separate one for each cell.
     pub late_masks: Option<Arc<LateMasks>>,
-    /// How a cell begins that the system's bwrap makes, where this program may not. Without it no cell is made so.
+    /// Entrance of a cell that the system's bwrap makes, if this program may not make one. Without
+    /// it, bwrap is not used.
     pub entrance: Option<Entrance>,
-    /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
+    /// Spawner that provides waiting cells. Without it, or if it has no suitable cell, this process
+    /// makes the cell.
     pub spawner: Option<Arc<Spawner>>,
-    /// The network of the cell, in place of the spawner's. The cells that wait are in that one, so none of them is used.
+    /// Network of the cell, instead of the spawner's. The spawner's cells wait in its own network,
+    /// so none of them is used.
     pub network: Option<SessionNetwork>,
-    /// Whether somebody takes connections at the [`Doors`](crate::Doors) of the network that it shares.
+    /// True if connections at the [`Doors`](crate::Doors) of the shared network are accepted.
     pub has_doors: bool,
 }
 
 impl CellSpec {
-    /// The caches of the home that the command may change.
+    /// Returns the caches of the home, if the command may change them.
     pub(crate) fn shared_home(&self) -> Option<&Arc<KeptHome>> {
         self.kept_home.as_ref().filter(|_| !self.reads_only)
     }
 
-    /// The network that the cell shares with others. A spawner's is that of all cells that name it, also of those that it did not
-    /// make.
+    /// Returns the network that the cell shares with others. A spawner's network belongs to all
+    /// cells that name the spawner, including those that it did not make.
     pub(crate) fn shared_network(&self) -> Option<&Network> {
         let of_spawner = || self.spawner.as_ref().and_then(|spawner| spawner.network());
         self.network.as_ref().map(SessionNetwork::network).or_else(of_spawner)
     }
 }
 
-/// A file in the upper folder of an overlay, in the place of one below that is out of reach by that.
+/// A file in the upper folder of an overlay that hides the file of the same name below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
-    /// The extended attribute that it has there, from the namespace `user.overlay.`, of which a command neither sees nor
-    /// changes anything. It stays with the file under whatever name.
+    /// Name of an extended attribute of the placeholder, in the namespace `user.overlay.`, which a
+    /// command can neither see nor change. The attribute stays with the file under every name.
     pub mark: CString,
-    /// Its content.
+    /// Content of the placeholder.
     pub content: Vec<u8>,
-    /// Its permission bits. It belongs to the command's user.
+    /// Permission bits of the placeholder, which belongs to the command's user.
     pub mode: u32,
 }
 
-/// Two empty folders of the host beside each other, for one call.
+/// Two empty folders of the host, next to each other, for one call.
 ///
-/// Both lie in a folder that is there for them alone, belongs to the caller and is closed to everybody else
-/// (mode 0700). As root [`run`](crate::run) gives that folder and both of them to the workspace's owner: it is the
-/// folder around it that keeps that user out.
-/// The upper folder gets the mode, times and extended attributes of the workspace, which it stands for.
+/// Both must lie in a folder that serves only them, belongs to the caller and is closed to other
+/// users (mode 0700). As root, [`run`](crate::run) gives that folder and both of them to the
+/// workspace's owner; then the folder around that one must keep the owner out. The upper folder
+/// gets the mode, times and extended attributes of the workspace, which it stands for.
 ///
-/// What the workspace does not do on an overlay: `rename(2)` of a folder that was there before is `EXDEV`; a file with
-/// two names becomes two when one is changed; and in the workspace of an ordinary user a file of another owner or
-/// group cannot be changed (`EOVERFLOW`).
+/// A workspace behind an overlay differs in a few points. `rename(2)` of a folder that existed
+/// before fails with `EXDEV`, and a file with two names becomes two files when one is changed. In
+/// the workspace of an ordinary user, a file of another owner or group cannot be changed
+/// (`EOVERFLOW`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
-    /// What receives the changes: what is new or changed, whole, and marks for what is gone. When
-    /// [`run`](crate::run) has returned an outcome it does not change any more.
+    /// Folder that receives the changes: new and changed files as a whole, and marks for deleted
+    /// ones. After [`run`](crate::run) has returned an outcome, the folder no longer changes.
     pub upper: PathBuf,
-    /// What the kernel needs beside it. Of no use afterwards; it holds folders that nobody may read, so their mode
-    /// must be changed before an ordinary user can remove them.
+    /// Work folder of the kernel, of no use afterwards. It contains folders that no user may read,
+    /// so an ordinary user must change their mode to remove them.
     pub work: PathBuf,
 }
 
-/// How this program is started again so that it calls [`enter`](crate::enter), first thing and with one thread.
+/// The arguments with which this program is started again, so that it calls [`enter`](crate::enter)
+/// at once and with one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entrance {
-    /// Its absolute path.
+    /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its arguments. The number that [`enter`](crate::enter) takes comes behind them.
+    /// Arguments of the program. The number for [`enter`](crate::enter) follows them.
     pub arguments: Vec<OsString>,
 }
 
 /// The size of a terminal in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Characters in a line.
+    /// Characters per line.
     pub columns: u16,
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
 }
 
 impl Default for TerminalSize {
-    /// 80 by 24, that of the terminal which all others imitate.
+    /// Returns 80 by 24, the size of the terminal that all others imitate.
     fn default() -> Self {
         Self { columns: 80, rows: 24 }
     }
 }
 
-/// What is run in a cell. [`run`](crate::run) gives it nothing on standard input.
+/// A command to run in a cell. In [`run`](crate::run) its standard input is empty.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// The program.
+    /// Program to run.
     pub program: Program,
-    /// Where it starts, as a path in the cell.
+    /// Working directory, as a path in the cell.
     pub working_directory: PathBuf,
 }
 
 /// The program of a command.
 #[derive(Clone, Debug)]
 pub enum Program {
-    /// A line for the shell: `bash -c` where the system has bash in `/bin` or `/usr/bin`, otherwise `/bin/sh -c`.
-    /// [`shell`](crate::shell) says which.
+    /// A line for the shell: `bash -c` if the system has bash in `/bin` or `/usr/bin`, otherwise
+    /// `/bin/sh -c`. [`shell`](crate::shell) returns the shell in use.
     Shell(String),
-    /// A program and its arguments. A program without a slash is looked for in the search path.
+    /// A program and its arguments. A program without a slash is searched in the search path.
     Argv(Vec<OsString>),
 }

@@ -1,4 +1,4 @@
-//! The handle with which a running command is stopped from elsewhere.
+//! A handle with which any thread can stop a running command.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use rustix::io::write;
 
 use crate::SandboxError;
 
-/// Stops a command from any thread. Clones stop the same command.
+/// A handle that stops a command from any thread. Clones stop the same command.
 ///
-/// A stop cannot be taken back: whatever runs with a stopper that was stopped before ends at once.
+/// A stop is permanent: a command that starts with a stopped stopper ends at once.
 #[derive(Clone, Debug)]
 pub struct Stopper {
-    /// Readable from the first stop on; never read, so that it stays so.
+    /// Descriptor that is readable from the first stop on; it is never read, so it stays readable.
     event: Arc<OwnedFd>,
 }
 
@@ -21,8 +21,7 @@ impl Stopper {
     /// Makes a stopper that is not stopped.
     ///
     /// # Errors
-    ///
-    /// [`SandboxError::Io`] when this process has no descriptor left.
+    /// [`SandboxError::Io`] if this process has no descriptor left.
     pub fn new() -> Result<Self, SandboxError> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(SandboxError::io("making a stop event"))?;
@@ -31,7 +30,7 @@ impl Stopper {
 
     /// Stops the command, now or as soon as it runs. Does not wait for its end.
     pub fn stop(&self) {
-        // The one possible failure is a counter at its maximum, and a counter above zero says what is to be said.
+        // The only possible failure is a counter at its maximum, which is readable as well.
         let _full = write(&self.event, &1_u64.to_ne_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! What a command reads from and writes to, from both sides.
+//! The standard descriptors of a command, from both sides.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -13,24 +13,24 @@ use crate::child::blueprint::Standard;
 use crate::error::SandboxError;
 use crate::spec::TerminalSize;
 
-/// What a command is to have as its standard descriptors.
+/// The kind of standard descriptors that a command gets.
 #[derive(Clone, Copy)]
 pub(crate) enum Streams {
-    /// Nothing to read, and two pipes to write to.
+    /// An empty input and two output pipes.
     Captured,
-    /// A pipe to read from, and one to write everything to.
+    /// An input pipe and one pipe for both outputs.
     Conversed,
 }
 
-/// The caller's ends of a command's standard descriptors. Of a terminal of the cell's own there is none before
-/// it reports it.
+/// The caller's ends of a command's standard descriptors. A terminal of the cell has none until the
+/// cell reports it.
 #[derive(Default)]
 pub(crate) struct Ends {
     pub(crate) input: Option<OwnedFd>,
-    /// Standard output, or all output.
+    /// Standard output, or both outputs.
     pub(crate) output: Option<OwnedFd>,
     pub(crate) error: Option<OwnedFd>,
-    /// The side of a terminal that was made for the command here.
+    /// The caller's side of a terminal that this process made for the command.
     pub(crate) terminal: Option<OwnedFd>,
 }
 
@@ -40,17 +40,17 @@ pub(crate) struct TheirEnds {
     pub(crate) standard: Standard,
 }
 
-/// The user and group on the host to whom the command's ends are given, where that is not the caller: so that the command
-/// may open them again by name, as `/dev/stdout`.
+/// The user and group on the host that own the command's ends, if they are not the caller's. The
+/// command can then open the ends again by name, as `/dev/stdout`.
 pub(crate) type Receiver = Option<(u32, u32)>;
 
 impl Streams {
-    /// Whether the caller is told when the program runs.
+    /// Returns true if the caller wants a report when the program runs.
     pub(crate) fn announced(self) -> bool {
         matches!(self, Self::Conversed)
     }
 
-    /// Makes both sides; of a terminal there is nothing to make here.
+    /// Makes both sides; for a terminal the cell makes them.
     pub(crate) fn make(
         self,
         terminal: Option<TerminalSize>,
@@ -78,7 +78,8 @@ impl Streams {
     }
 }
 
-/// Both sides of a new terminal of the host, for a cell that has no file system of them. Nobody else has it.
+/// Makes both sides of a new terminal of the host, for a cell without its own terminal file system.
+/// No other process has it.
 pub(crate) fn new_terminal(
     size: TerminalSize,
     receiver: Receiver,
@@ -104,13 +105,13 @@ pub(crate) fn new_terminal(
     Ok((ends, TheirEnds { descriptors: vec![inner], standard }))
 }
 
-/// A pipe for output, as the end to read here without blocking and the end for the cell.
+/// Makes a pipe for output: the end to read here without blocking, and the end for the cell.
 fn output_pipe(receiver: Receiver) -> Result<(OwnedFd, OwnedFd), SandboxError> {
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
     hand_over(ours, theirs, receiver)
 }
 
-/// A pipe for input, as the end to write here without blocking and the end for the cell.
+/// Makes a pipe for input: the end to write here without blocking, and the end for the cell.
 fn input_pipe(receiver: Receiver) -> Result<(OwnedFd, OwnedFd), SandboxError> {
     let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
     hand_over(ours, theirs, receiver)
@@ -125,7 +126,7 @@ fn hand_over(ours: OwnedFd, theirs: OwnedFd, receiver: Receiver) -> Result<(Owne
     Ok((ours, above_standard(theirs)?))
 }
 
-/// The descriptor under a number that the command's standard descriptors do not take.
+/// Moves the descriptor to a number above those of the standard descriptors.
 pub(crate) fn above_standard(fd: OwnedFd) -> Result<OwnedFd, SandboxError> {
     if fd.as_raw_fd() > 2 {
         return Ok(fd);

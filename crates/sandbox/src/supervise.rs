@@ -1,7 +1,8 @@
-//! Watches over a running cell from outside: drains its output, hands it input, keeps its deadline, and ends it.
+//! The supervisor of a running cell: drains its output, feeds its input, watches its deadline, and
+//! ends it.
 //!
-//! The one supervisor, for commands that are waited for and for those that run on while their caller does other
-//! things: the difference is the [`Owner`].
+//! One supervisor serves commands with a waiting caller and commands that run on in the background:
+//! the difference is the [`Owner`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -22,90 +23,93 @@ use crate::plumbing::Plumbing;
 use crate::program;
 use crate::spec::Command;
 
-/// How long a command has to end after SIGTERM before it is killed with everything else in its cell: enough to
-/// remove a lock file or write a last line, short enough that a deadline means what it says.
+/// Time for a command to end after SIGTERM, before it is killed with all other processes of its
+/// cell. It is long enough to remove a lock file or write a last line, and short enough for a
+/// meaningful deadline.
 const TERMINATION_GRACE: Duration = Duration::from_millis(200);
 
-/// How long output is still read when the command has ended but others hold its pipes open. Long enough for the
-/// reader of a process substitution to finish; what runs longer was left in the background.
+/// Maximum time for reading output after the command has ended while other processes have its pipes
+/// open. It is long enough for the reader of a process substitution to finish; a process that runs
+/// longer was left in the background.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
-/// Whom a cell is supervised for.
+/// The owner of a supervised cell.
 pub(crate) trait Owner {
-    /// Whether what the command leaves behind runs on, or is killed when the command has ended.
+    /// True if the command's descendants run on after its end; false if they are killed then.
     const LINGERS: bool;
 
     /// Takes the next piece of output.
     fn output(&mut self, stream: Stream, chunk: &[u8]);
 
-    /// When the cell is to be ended, and why. Asked again before every wait.
+    /// Returns the time at which the cell must end, and the reason. Called again before every wait.
     fn deadline(&self) -> Option<(Instant, Ended)>;
 
-    /// Readable when there is a [`Wish`]. None when there will not be one any more.
+    /// Returns a descriptor that is readable when there is a [`Wish`]; `None` if there will be none
+    /// any more.
     fn event(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The next wish.
+    /// Takes the next wish.
     fn wish(&mut self) -> Option<Wish>;
 
-    /// The program runs.
+    /// Notifies the owner that the program runs.
     fn started(&mut self) {}
 
-    /// The command has made its terminal, of which this is the side of the caller.
+    /// Hands over the caller's side of the terminal that the command has made.
     fn terminal(&mut self, _terminal: BorrowedFd<'_>) -> Result<(), SandboxError> {
         Ok(())
     }
 
-    /// So many bytes of input have been taken by the command's side, or given up.
+    /// Reports the number of input bytes that the command's side has taken, or that were dropped.
     fn input_taken(&mut self, _bytes: usize) {}
 
-    /// The command has ended.
+    /// Notifies the owner that the command has ended.
     fn command_ended(&mut self, _exit: Exit) {}
 }
 
-/// What an owner wants to be done.
+/// A request of an owner.
 pub(crate) enum Wish {
     /// End the command.
     End(Ended),
     /// Send this signal to the command's process group.
     Signal(u8),
-    /// Write this to the command's input.
+    /// Write these bytes to the command's input.
     Input(Vec<u8>),
-    /// Close the command's input when what came before has been taken.
+    /// Close the command's input after the pending bytes.
     EndOfInput,
 }
 
-/// How a command ended, and when.
+/// The end of a command: its status, reason and time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) exit: Exit,
     pub(crate) ended: Ended,
     pub(crate) at: Instant,
-    /// Whether nobody else is left in the cell but its first process, which is about to end.
+    /// True if the first process is the only one left in the cell, and about to end.
     pub(crate) alone: bool,
-    /// The limit for which the cell was killed from here.
+    /// Limit for which the supervisor killed the cell.
     pub(crate) exceeded: Option<LimitInForce>,
-    /// Whether it was waiting for somebody to type when it was told to end.
+    /// True if the command was waiting for terminal input when it was ended.
     pub(crate) waited_for_input: bool,
 }
 
-/// What the command has told of itself so far.
+/// The supervisor's knowledge of the command's state.
 #[derive(Clone, Copy)]
 enum Life {
     Running,
-    /// SIGTERM was sent for this reason; the cell is killed at this moment.
+    /// SIGTERM was sent for this reason; the cell is killed at this time.
     Terminating(Ended, Instant),
     /// The cell was killed for this reason.
     Killed(Ended),
-    /// The command has ended; output is read until this moment at most.
+    /// The command has ended; output is read until this time at most.
     Over(End, Instant),
-    /// The command has ended, and what it left behind runs on.
+    /// The command has ended, and its descendants run on.
     Left(End),
-    /// What it left behind was killed.
+    /// The command has ended, and its descendants were killed.
     LeftKilled(End),
 }
 
-/// Runs the cell to its end. When this returns, with an error or without, the caller drops the cell and by that
-/// kills what is left.
+/// Runs the cell to its end. When this returns, with or without an error, the caller drops the
+/// cell, which kills all remaining processes.
 pub(crate) fn supervise<O: Owner>(
     cell: &Cell,
     space: Space,
@@ -175,8 +179,9 @@ pub(crate) fn supervise<O: Owner>(
 
         let listens = matches!(life, Life::Running | Life::Left(_));
         let ready = wait(cell, plumbing, control_open, owner.event().filter(|_| listens), wake, now)?;
-        // INVARIANT: what the cell says comes before what the command says. The namespaces are handed over before the
-        // command starts, so whoever hears of its output can have something covered.
+        // INVARIANT: reports of the cell are read before output of the command. The namespaces are
+        // handed over before the command starts, so a reader of its output can already have a file
+        // covered.
         let mut listen = ready.control;
         while std::mem::take(&mut listen) {
             match Report::receive_with(cell.control.as_fd()) {
@@ -233,7 +238,7 @@ fn terminate(cell: &Cell, why: Ended) -> Life {
     Life::Terminating(why, Instant::now() + TERMINATION_GRACE)
 }
 
-/// SIGTERM, as it goes over the control socket.
+/// Number of SIGTERM, for the control socket.
 const TERMINATE: u8 = 15;
 
 fn signal(cell: &Cell, number: u8) {
@@ -241,7 +246,7 @@ fn signal(cell: &Cell, number: u8) {
     let _gone = send(&cell.control, &[SIGNAL, number], SendFlags::NOSIGNAL);
 }
 
-/// Kills what the command left behind. How the command itself ended stands.
+/// Kills the command's descendants. The exit status of the command itself stays.
 fn kill_left(cell: &Cell, end: End, ended: Ended) -> Life {
     cell.process.kill();
     Life::LeftKilled(End { ended, ..end })
@@ -271,7 +276,7 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// What a wait was ended by.
+/// The events that ended a wait.
 #[derive(Default)]
 struct Ready {
     outputs: [bool; 2],
@@ -312,7 +317,7 @@ fn wait(
     Ok(Ready { outputs: [output, error], input, control, wished })
 }
 
-/// The error for a report that says that the command never ran.
+/// Makes the error for a report of a command that never ran.
 fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxError {
     match report {
         Report::Fault(fault) => cell.fault(fault),
@@ -339,7 +344,7 @@ fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxErr
     }
 }
 
-/// Why a command could not be executed, in words.
+/// Returns the reason why a command could not be executed, in words.
 fn reason(failure: ExecuteFailure, errno: Errno) -> &'static str {
     match (failure, errno) {
         (ExecuteFailure::InterpreterMissing, _) => {

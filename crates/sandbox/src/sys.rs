@@ -1,9 +1,9 @@
-//! The system calls that no crate wraps, each a thin safe function; the only place of `unsafe` in the
-//! workspace.
+//! System calls that no crate wraps, each as a thin safe function. All `unsafe` code of the library
+//! is in this module and its submodules.
 //!
-//! INVARIANT: everything here is async-signal-safe: it allocates nothing, takes no lock and touches no state of
-//! libc but the thread's own `errno`, because most of it runs between `clone3` and `execve` in a copy of a
-//! process that had other threads.
+//! INVARIANT: everything here is async-signal-safe: it allocates nothing, takes no lock and touches
+//! no state of libc except the thread's `errno`. Most of it runs between `clone3` and `execve` in a
+//! copy of a process that had other threads.
 
 #![expect(
     unsafe_code,
@@ -21,7 +21,8 @@ use std::ptr;
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
-/// Arguments or environment in the form that `execve` takes: pointers into the owned strings, then a null.
+/// Arguments or environment in the form that `execve` takes: pointers to the owned strings, then a
+/// null pointer.
 pub(crate) struct StringArray {
     pointers: Vec<*const c_char>,
     strings: Vec<std::ffi::CString>,
@@ -39,9 +40,9 @@ impl StringArray {
     }
 }
 
-/// Which side of a clone the caller is on.
+/// The side of a clone that the caller is on.
 pub(crate) enum Side {
-    /// The caller; holds the new process's id and a descriptor of it.
+    /// The caller, with the new process's id and a descriptor of it.
     Parent(i32, OwnedFd),
     /// The new process, which has copies of all memory and descriptors and exactly one thread.
     Child,
@@ -56,7 +57,7 @@ fn last_error() -> Errno {
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
 }
 
-/// Gives the descriptor `raw`, which the caller knows to be open, a type.
+/// Wraps the descriptor `raw`, which the caller knows to be open, in a type.
 ///
 /// INVARIANT: the descriptor stays open for as long as the result is used.
 pub(crate) fn borrow<'a>(raw: RawFd) -> BorrowedFd<'a> {
@@ -64,19 +65,19 @@ pub(crate) fn borrow<'a>(raw: RawFd) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(raw) }
 }
 
-/// What the parent of a new process gets to know of its end.
+/// The notification that the parent of a new process gets of its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtEnd {
-    /// No signal. That keeps the process out of the reach of a `waitpid(-1)` or an ignored `SIGCHLD` elsewhere in
-    /// this program: only a wait that asks for it by descriptor finds it.
+    /// Absence of a signal. So a `waitpid(-1)` or an ignored `SIGCHLD` elsewhere in this program
+    /// does not affect the process: only a wait by descriptor finds it.
     Quiet,
-    /// The signal for children. Where it is ignored, the kernel takes the process away and nobody waits for it.
+    /// The signal for children. If it is ignored, the kernel reaps the process.
     ChildSignal,
 }
 
-/// Starts a process, in new namespaces where `flags` has `CLONE_NEW*`.
+/// Starts a process, in new namespaces if `flags` contains `CLONE_NEW*`.
 ///
-/// With a `group` (the folder of a control group, version two) it is in there from its beginning.
+/// With a `group` (the folder of a control group, version two) the process starts in that group.
 pub(crate) fn clone_into_namespaces(
     flags: c_int,
     at_end: AtEnd,
@@ -104,13 +105,14 @@ pub(crate) fn clone_into_namespaces(
     if result == 0 {
         return Ok(Side::Child);
     }
-    // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+    // SAFETY: the kernel has just opened this descriptor for us, and it has no other owner.
     let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let pid = i32::try_from(result).map_err(|_| Errno::OVERFLOW)?;
     Ok(Side::Parent(pid, owned))
 }
 
-/// Forks without libc's fork handlers, which could wait for a lock that a lost thread holds. `None` in the child.
+/// Forks without libc's fork handlers, which could wait for a lock that a lost thread owned.
+/// Returns `None` in the child.
 pub(crate) fn fork() -> Result<Option<i32>, Errno> {
     // SAFETY: plain fork semantics; all pointer arguments are null and so unused.
     let result = check(unsafe { libc::syscall(libc::SYS_clone, c_long::from(libc::SIGCHLD), 0, 0, 0, 0) })?;
@@ -120,7 +122,8 @@ pub(crate) fn fork() -> Result<Option<i32>, Errno> {
     Ok(Some(i32::try_from(result).map_err(|_| Errno::OVERFLOW)?))
 }
 
-/// The stack of a process that shares its parent's memory. What it runs is a handful of system calls, without recursion.
+/// The stack of a process that shares its parent's memory. The process makes a few system calls,
+/// without recursion.
 pub(crate) struct Stack([std::mem::MaybeUninit<u8>; 64 * 1024]);
 
 impl Stack {
@@ -133,10 +136,10 @@ impl Stack {
     }
 }
 
-/// Starts a process that runs `inside` in this one's memory, on a stack of its own, until it executes a program or ends.
-/// Until then this process stands still. Gives the id of the new one.
+/// Starts a process that runs `inside` in this one's memory, on a separate stack, until it executes
+/// a program or ends. Until then this process is suspended. Returns the id of the new one.
 ///
-/// Nothing is copied, neither the memory nor what says where it is: a fork takes four times as long, and so does the
+/// Neither memory nor page tables are copied: a fork takes four times as long, and so does the
 /// first use of each page after it on both sides.
 pub(crate) fn start_in_same_memory<T>(
     stack: &mut Stack,
@@ -154,17 +157,18 @@ pub(crate) fn start_in_same_memory<T>(
     let stack = stack.0.as_mut_ptr_range().end;
     // The stack grows downwards from here, and the ABIs of both architectures want this alignment.
     let top = stack.wrapping_sub(stack.addr() % 16);
-    // SAFETY: the stack is this function's alone and its end is aligned. With CLONE_VFORK this process goes on when the
-    // other has let go of the memory, so `inside` and the stack outlive its use, and nothing runs in the memory at the same
-    // time. libc's `clone` runs no handlers and takes no locks.
+    // SAFETY: only this function uses the stack, and its end is aligned. With CLONE_VFORK this
+    // process continues after the other one has released the memory. So `inside` and the stack
+    // outlive its use, and no two processes run in the memory at the same time. libc's `clone` runs
+    // no handlers and takes no locks.
     let pid = unsafe {
         libc::clone(enter::<T>, top.cast(), flags, (&raw const inside).cast_mut().cast::<c_void>())
     };
     check(c_long::from(pid)).map(|_| pid)
 }
 
-/// Sets attributes of the mount that `tree` is the root of, with `owners` also its id mapping; with `recursive`
-/// of all mounts below it too.
+/// Sets attributes of the mount whose root is `tree`; with `owners` also its id mapping, and with
+/// `recursive` those of all mounts below it.
 pub(crate) fn mount_setattr(
     tree: BorrowedFd<'_>,
     recursive: bool,
@@ -190,7 +194,7 @@ pub(crate) fn mount_setattr(
         wanted.userns_fd = u64::from(owners.as_raw_fd().cast_unsigned());
     }
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
-    // SAFETY: the path is a literal and the structure is as large as the size says.
+    // SAFETY: the path is a literal and the structure has the given size.
     check(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -204,17 +208,19 @@ pub(crate) fn mount_setattr(
     Ok(())
 }
 
-/// Closes all descriptors from `first` to `last`, or with `on_exec` marks them to be closed by `execve`.
+/// Closes all descriptors from `first` to `last`, or with `on_exec` marks them to be closed by
+/// `execve`.
 pub(crate) fn close_range(first: u32, last: u32, on_exec: bool) -> Result<(), Errno> {
-    // The value of CLOSE_RANGE_CLOEXEC in linux/close_range.h; libc has it for some targets only.
+    // The value of CLOSE_RANGE_CLOEXEC in linux/close_range.h; libc defines it for some targets
+    // only.
     let flags: c_int = if on_exec { 4 } else { 0 };
-    // SAFETY: takes integers only. That no owner of a closed descriptor is used afterwards is the caller's part:
-    // it runs in the new process, which never returns to them.
+    // SAFETY: takes integers only. The caller ensures that no owner of a closed descriptor is used
+    // afterwards: this runs in the new process, which never returns to them.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })?;
     Ok(())
 }
 
-/// The newest Landlock version of the kernel.
+/// Returns the newest Landlock version of the kernel.
 pub(crate) fn landlock_version() -> Result<i32, Errno> {
     const CREATE_RULESET_VERSION: c_int = 1;
     // SAFETY: with this flag the kernel takes a null pointer and a size of zero and only returns a number.
@@ -229,7 +235,8 @@ pub(crate) fn landlock_version() -> Result<i32, Errno> {
     i32::try_from(result).map_err(|_| Errno::OVERFLOW)
 }
 
-/// Adds to `ruleset` that `rights` (`LANDLOCK_ACCESS_FS_*`) hold for `path` and all below it.
+/// Adds a rule to `ruleset` that grants `rights` (`LANDLOCK_ACCESS_FS_*`) for `path` and everything
+/// below it.
 pub(crate) fn landlock_allow(ruleset: RawFd, path: BorrowedFd<'_>, rights: u64) -> Result<(), Errno> {
     #[repr(C, packed)]
     struct PathBeneath {
@@ -238,28 +245,28 @@ pub(crate) fn landlock_allow(ruleset: RawFd, path: BorrowedFd<'_>, rights: u64) 
     }
     const RULE_PATH_BENEATH: c_int = 1;
     let rule = PathBeneath { allowed_access: rights, parent_fd: path.as_raw_fd() };
-    // SAFETY: the rule has the layout that the rule type says.
+    // SAFETY: the rule has the layout that its type requires.
     check(unsafe {
         libc::syscall(libc::SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &raw const rule, 0)
     })?;
     Ok(())
 }
 
-/// Puts the calling thread under `ruleset` for good.
+/// Restricts the calling thread by `ruleset` for good.
 pub(crate) fn landlock_restrict(ruleset: RawFd) -> Result<(), Errno> {
     // SAFETY: takes integers only.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) })?;
     Ok(())
 }
 
-/// Puts the calling thread under the filter `program` for good.
+/// Restricts the calling thread by the filter `program` for good.
 pub(crate) fn seccomp(program: &[seccompiler::sock_filter]) -> Result<(), Errno> {
     let filter = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| Errno::INVAL)?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
     };
-    // SAFETY: seccompiler's sock_filter has the kernel's layout (repr(C), same fields), the pointer and length
-    // are those of a live slice, and the kernel only reads it.
+    // SAFETY: seccompiler's sock_filter has the kernel's layout (repr(C), equal fields), the
+    // pointer and length belong to a live slice, and the kernel only reads it.
     check(unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -278,13 +285,13 @@ pub(crate) fn execute(path: &CStr, arguments: &StringArray, environment: &String
     last_error()
 }
 
-/// Ends the process at once: no handlers, no destructors.
+/// Ends the process at once, without handlers or destructors.
 pub(crate) fn exit(code: c_int) -> ! {
     // SAFETY: `_exit` is always sound and never returns.
     unsafe { libc::_exit(code) }
 }
 
-/// The signals that were blocked before [`block_signals`].
+/// The signal mask before [`block_signals`].
 pub(crate) struct BlockedBefore(libc::sigset_t);
 
 /// Blocks all signals in the calling thread.
@@ -300,7 +307,7 @@ pub(crate) fn block_signals() -> BlockedBefore {
 }
 
 impl BlockedBefore {
-    /// Puts the mask back.
+    /// Restores the mask.
     pub(crate) fn restore(self) {
         // SAFETY: the mask was filled by the kernel.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
@@ -317,10 +324,10 @@ pub fn unblock_signals() {
     }
 }
 
-/// Gives every signal its default action, so that no handler of the parent program runs in this process and no
-/// ignored signal stays ignored in what it executes.
+/// Resets every signal to its default action. So no handler of the parent program runs in this
+/// process, and no ignored signal stays ignored in a program that it executes.
 pub(crate) fn reset_signal_handlers() {
-    /// The kernel's own structure; libc's `sigaction` refuses the two signals that it keeps for itself.
+    /// The kernel's structure; libc's `sigaction` refuses the two signals that libc reserves.
     #[repr(C)]
     struct Action {
         handler: usize,
@@ -331,8 +338,9 @@ pub(crate) fn reset_signal_handlers() {
     let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
     for signal in 1..=64 {
         // KILL and STOP cannot be set, which is harmless: their action is always the default.
-        // SAFETY: the structure is at least as large as the kernel's on both architectures (aarch64 has no
-        // restorer in use and the same layout), and the mask has eight bytes as the last argument says.
+        // SAFETY: the structure is at least as large as the kernel's on both architectures (aarch64
+        // uses no restorer and has the same layout). The mask has eight bytes, as the last argument
+        // states.
         unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
@@ -345,13 +353,13 @@ pub(crate) fn reset_signal_handlers() {
     }
 }
 
-/// Lets the kernel take away every child that was started with [`AtEnd::ChildSignal`] when it ends.
+/// Makes the kernel reap every child that was started with [`AtEnd::ChildSignal`] when it ends.
 pub(crate) fn ignore_children() {
     // SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
-/// A descriptor that is readable when a child has changed state. The signal must be blocked.
+/// Opens a descriptor that is readable when a child has changed state. The signal must be blocked.
 pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
     // SAFETY: as in `block_signals`; the returned descriptor is new and ours.
     unsafe {
@@ -364,8 +372,8 @@ pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The next child of whatever kind that has ended, as id and wait status. `None` when none has yet, `CHILD` when
-/// there are none.
+/// Reaps the next ended child of any kind, and returns its id and wait status. Returns `None` if no
+/// child has ended yet, and the error `CHILD` if there are no children.
 pub(crate) fn reap() -> Result<Option<(i32, i32)>, Errno> {
     let mut status: c_int = 0;
     // SAFETY: the pointer is valid for the call.
@@ -379,25 +387,25 @@ pub(crate) fn reap() -> Result<Option<(i32, i32)>, Errno> {
 
 /// Sends a signal to every process of the group `leader`.
 pub(crate) fn signal_group(leader: i32, signal: c_int) {
-    // An error means that nobody is left in the group, which is what the signal was for.
+    // An error means that no process is left in the group, which is the intended effect.
     // SAFETY: takes integers only.
     unsafe { libc::kill(-leader, signal) };
 }
 
-/// Sends a signal to the foreground process group of the terminal whose maker's side this is. The kernel takes those
-/// that a terminal can send: SIGINT, SIGQUIT and SIGTSTP.
+/// Sends a signal to the foreground process group of a terminal, given its master side. The kernel
+/// accepts the signals that a terminal can send: SIGINT, SIGQUIT and SIGTSTP.
 pub(crate) fn signal_foreground(terminal: BorrowedFd<'_>, signal: c_int) -> Result<(), Errno> {
-    /// `TIOCSIG` of asm-generic/ioctls.h, the same on both architectures.
+    /// `TIOCSIG` of asm-generic/ioctls.h, equal on both architectures.
     const TIOCSIG: libc::Ioctl = 0x4004_5436;
     // SAFETY: takes integers only.
     check(c_long::from(unsafe { libc::ioctl(terminal.as_raw_fd(), TIOCSIG, c_long::from(signal)) }))?;
     Ok(())
 }
 
-/// Brings the loopback device of the own network namespace up.
+/// Brings up the loopback device of this process's network namespace.
 pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: an ifreq is plain data for which zero is valid; both requests read and write that struct alone;
-    // the flags are the union's member for both.
+    // SAFETY: an ifreq is plain data for which zero is valid; both requests read and write that
+    // struct alone; the flags are the union's member for both.
     unsafe {
         let mut request: libc::ifreq = zeroed();
         for (place, letter) in request.ifr_name.iter_mut().zip(*b"lo") {
@@ -410,25 +418,26 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `IFF_UP | IFF_RUNNING` of linux/if.h, in the width of the request's field.
+/// Flags `IFF_UP | IFF_RUNNING` of linux/if.h, in the width of the request's field.
 const LOOPBACK_FLAGS: i16 = 0x41;
 
-/// Makes `from` also known as `to`, one of the three standard descriptors.
+/// Duplicates `from` onto `to`, one of the three standard descriptors.
 pub(crate) fn duplicate_onto(from: impl AsFd, to: RawFd) -> Result<(), Errno> {
-    // SAFETY: takes integers only; `to` is 0, 1 or 2, which nobody owns in the process that calls this.
+    // SAFETY: takes integers only; `to` is 0, 1 or 2, which have no owner in the calling process.
     check(c_long::from(unsafe { libc::dup2(from.as_fd().as_raw_fd(), to) }))?;
     Ok(())
 }
 
-/// Gives freed memory back to the system. The allocator of glibc keeps it otherwise, whatever its amount, where a later allocation lies
-/// behind it.
+/// Returns freed memory to the system. glibc's allocator otherwise keeps any amount of it below a
+/// later allocation.
 ///
-/// Takes up to a few milliseconds, and holds up other threads' allocations meanwhile: for moments at which nobody waits.
+/// Takes up to a few milliseconds, and delays other threads' allocations during that time: call it
+/// while no caller waits.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it has no precondition, and touches no memory that is in use.
     unsafe {
-        // Whether there was any to give back does not matter.
+        // The result does not matter: it reports whether any memory was returned.
         let _given = libc::malloc_trim(0);
     }
 }

@@ -1,4 +1,4 @@
-//! What every cell shows of the system it runs on, whatever its caller asks for.
+//! Parts of the system that every cell shows, for every call.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 
 use crate::error::SandboxError;
 
-/// The users that a cell knows.
+/// Users of a cell, as its `/etc/passwd`.
 pub(crate) const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
      agent:x:1000:1000:agent:/home/agent:/bin/sh\n\
      nobody:x:65534:65534:nobody:/:/bin/sh\n";
 
-/// The groups that a cell knows.
+/// Groups of a cell, as its `/etc/group`.
 pub(crate) const GROUP: &str = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n";
 
-/// The folders in which programs are looked for when the caller names none.
+/// Folders in which programs are searched if the caller names none.
 pub(crate) const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
-/// Settings of the kernel, readable. Writing them would fail for want of privilege as well.
+/// Settings of the kernel, readable. Writing them would fail for lack of privilege as well.
 pub(crate) const PROCESSES_READ_ONLY: [&str; 1] = ["/proc/sys"];
 
-/// What no program of a cell needs and some kernels show to everybody, outside of any namespace: keys, timers, and
-/// what the scheduler does. The rest of what containers cover is closed to who is not root of the host, and nobody
-/// in a cell is.
+/// Files that no program of a cell needs and that some kernels show to every user, outside of any
+/// namespace: keys, timers, and the scheduler's activity. Only root of the host can read the other
+/// files that containers cover, and no process in a cell is root of the host.
 pub(crate) const PROCESSES_COVERED: [&str; 5] =
     ["/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug"];
 
-/// The folders of the system that hold programs and their settings. `/lib*` comes in addition.
+/// Folders of the system with programs and their settings. The `/lib*` folders come in addition.
 const FOLDERS: [&str; 6] = ["/usr", "/bin", "/sbin", "/etc", "/opt", "/nix/store"];
 
-/// A system folder, shown read-only, or the link that stands in its place.
+/// A system folder, shown read-only, or the link in its place.
 #[derive(Debug)]
 pub(crate) enum SystemEntry {
     Folder(PathBuf),
@@ -45,7 +45,7 @@ impl SystemEntry {
     }
 }
 
-/// The system folders of this machine.
+/// Returns the system folders of this machine.
 pub(crate) fn entries() -> Result<Vec<SystemEntry>, SandboxError> {
     let mut paths: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
     paths.extend(libraries()?);
@@ -66,7 +66,7 @@ pub(crate) fn entries() -> Result<Vec<SystemEntry>, SandboxError> {
     Ok(entries)
 }
 
-/// Whether every cell shows this path, as part of the system.
+/// Returns true if every cell shows this path as part of the system.
 pub fn is_of_system(path: &Path) -> bool {
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folders = entries().unwrap_or_default();
@@ -88,7 +88,8 @@ fn reading(source: std::io::Error) -> SandboxError {
     SandboxError::Io { doing: "reading the system folders", source }
 }
 
-/// The shell that runs shell lines in a cell: bash where there is one, because that is what they are written for.
+/// Returns the shell that runs shell lines in a cell: bash if available, because most lines are
+/// written for it.
 pub fn shell() -> &'static str {
     ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).is_file()).unwrap_or("/bin/sh")
 }

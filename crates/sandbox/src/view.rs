@@ -1,4 +1,5 @@
-//! Decides what a cell shows: the steps that build its file system, and the Landlock rules that say the same.
+//! The view of a cell: the steps that build its file system, and the Landlock rules that grant the
+//! same access.
 
 mod home;
 mod layers;
@@ -23,48 +24,49 @@ use crate::roots::{Root, Roots};
 use crate::spec::CellSpec;
 use crate::system::{self, SystemEntry};
 
-/// The home folder of the command's user.
+/// Home folder of the command's user.
 pub(crate) const HOME: &str = "/home/agent";
-/// Where the root holds what covers are clones of. It stays there, read-only like the root.
+/// Folder in the root with the sources of covers. It stays there, read-only like the root.
 pub(crate) const SCRATCH: &str = "/.cell";
 
 const READ_WRITE: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 const READ_ONLY: MountAttrFlags = READ_WRITE.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
 const COVER: MountAttrFlags = READ_ONLY.union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
-/// Device files are shown one by one, so they must work.
+/// Mount attributes of device files, which are shown one by one and so must work.
 const DEVICE: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 
-/// The file system of a cell, decided.
+/// The planned file system of a cell.
 pub(crate) struct View {
     pub(crate) steps: Vec<Step>,
-    /// The trees that steps name by number; they must stay open until the new process is made.
+    /// Trees to which steps refer by descriptor number; they must stay open until the new process
+    /// is made.
     pub(crate) trees: Vec<OwnedFd>,
     pub(crate) rules: Option<Rules>,
-    /// What could not be shown.
+    /// Descriptions of the parts that could not be shown.
     pub(crate) missing: Vec<String>,
-    /// Whether the caches of the home are those that are kept.
+    /// Lifetime of the home's content: whether its caches are kept.
     pub(crate) home: Home,
-    /// Whether the overlay is mounted already, for one of the workspace's names.
+    /// True if the overlay is already mounted, for one of the workspace's names.
     overlaid: bool,
-    /// Whether the lower folder of the overlay has what is mounted below it.
+    /// True if the lower folder of the overlay includes the mounts below it.
     with_submounts: bool,
 }
 
-/// What a cell shows of the host.
+/// The parts of the host that a cell shows.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) roots: &'a Roots,
-    /// To whom.
+    /// Identity of the command on the host.
     pub(crate) identity: Identity,
     /// The kernel's version of Landlock.
     pub(crate) landlock: Option<i32>,
-    /// What the workspace is shown through.
+    /// Overlay through which the workspace is shown.
     pub(crate) layers: Option<&'a Layers>,
-    /// The folder of the host that keeps the caches of the home.
+    /// Folder of the host that keeps the caches of the home.
     pub(crate) kept: Option<&'a Path>,
 }
 
-/// Decides what the cell of `spec` shows.
+/// Plans the view of a cell of `spec`.
 pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.foundation(Some(shown), &spec.home_files)?;
@@ -73,26 +75,28 @@ pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxE
     Ok(view)
 }
 
-/// Decides what every cell shows, whatever its call is about.
+/// Plans the part of the view that does not depend on a call.
 pub(crate) fn foundation(landlock: Option<i32>) -> Result<View, SandboxError> {
     let mut view = View::new(landlock);
     view.foundation(None, &[])?;
     Ok(view)
 }
 
-/// Decides what the cell of `spec` shows in addition to the foundation.
+/// Plans the additions of `spec` to the foundation.
 ///
-/// Together they show what [`decide`] does, unless a root stands at or above a path of the foundation.
+/// Both together show the same as [`decide`], unless a root lies at or above a path of the
+/// foundation.
 pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = roots(spec, shown)?;
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }
 
-/// The first part of the addition: everything that is there to be seen.
+/// Plans the first part of the addition: all visible files.
 pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
-    // Before the roots, one of which may lie in the home folder: the files must not be written through it.
+    // Comes before the roots, one of which may lie in the home folder: the files must not be
+    // written through it.
     view.home_files(Path::new(HOME), &spec.home_files)?;
     view.kept(Path::new(HOME), shown)?;
     let mut ordered: Vec<&Root> = shown.roots.all().collect();
@@ -104,20 +108,20 @@ pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxEr
     Ok(view)
 }
 
-/// The rest of the addition: what must not be seen, or not be changed.
+/// Plans the rest of the addition: files that must be hidden or unchanged.
 pub(crate) fn hidden(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }
 
-/// A tree of the host, and whether what is mounted below it could not be taken along.
+/// A tree of the host. `without_submounts` is true if the mounts below it could not be included.
 struct Tree {
     source: Source,
     without_submounts: bool,
 }
 
-/// What stands at one path of the cell before anything is covered.
+/// The object at one path of the cell before any cover.
 enum Top<'a> {
     System(SystemEntry),
     Memory { size: &'static std::ffi::CStr, mode: &'static std::ffi::CStr, what: Memory },
@@ -145,7 +149,7 @@ impl View {
         }
     }
 
-    /// What every cell has, with the roots in their places among it if they are known already.
+    /// Adds the parts of every cell, with the roots in their places if they are known already.
     fn foundation(
         &mut self,
         shown: Option<Shown<'_>>,
@@ -160,13 +164,13 @@ impl View {
         self.cover_system()
     }
 
-    /// Freezes and covers what the specification names.
+    /// Freezes and covers the paths that the specification names.
     fn hide(&mut self, spec: &CellSpec, roots: &Roots, layers: Option<&Layers>) -> Result<(), SandboxError> {
         let mut frozen = roots.inside(&spec.frozen)?;
         let direct = Direct::new(roots, layers);
         let written = spec.frozen_where_direct.iter().filter(|path| direct.writes(path)).cloned();
         frozen.append(&mut roots.inside(&written.collect::<Vec<_>>())?);
-        // Before anything is frozen, because a mount on the way would be in the way.
+        // Must come before freezing, because a mount above the file would prevent its replacement.
         let masked = match layers {
             Some(layers) => self.placeholders(spec, (roots, layers), &frozen)?,
             None => Cow::Borrowed(&*spec.masked),
@@ -175,11 +179,11 @@ impl View {
         self.cover_all(&masked, roots)
     }
 
-    /// Hides the content of these paths, under every name that the cell has for them.
+    /// Hides the content of these paths, under every name in the cell.
     fn cover_all(&mut self, paths: &[PathBuf], roots: &Roots) -> Result<(), SandboxError> {
         for (path, root) in roots.inside(paths)? {
-            // Under a second name of a root the path may not be there, but then it is under the first, and
-            // required.
+            // The path may not exist under a second name of a root; but then it exists under the
+            // first name, where its cover is required.
             self.cover(&path, !roots.is_alias(&root))?;
         }
         for path in roots.outside(paths)? {
@@ -201,7 +205,8 @@ impl View {
         let mut memory = |path: &str, size, mode, what| {
             tops.insert(PathBuf::from(path), Top::Memory { size, mode, what });
         };
-        // The sizes bound what a command can hold in memory through files; large builds belong into the workspace.
+        // The sizes bound the memory that a command can use through files; large builds belong in
+        // the workspace.
         memory("/dev", c"64k", c"0755", Memory::Devices);
         memory("/dev/shm", c"256m", c"1777", Memory::Plain);
         memory("/tmp", c"1g", c"1777", Memory::Plain);
@@ -209,7 +214,8 @@ impl View {
         memory(HOME, c"512m", c"0700", Memory::Home);
         tops.insert(PathBuf::from("/proc"), Top::Processes);
         for root in shown.iter().flat_map(|shown| shown.roots.all()) {
-            // A root that stands where the system or an empty folder would is what its caller wants to see there.
+            // A root at the path of a system folder or an empty folder replaces it, as its caller
+            // wants.
             tops.insert(root.at.clone(), Top::Root(root));
         }
         let mut ordered: Vec<_> = tops.into_iter().collect();
@@ -278,14 +284,15 @@ impl View {
         self.allow(&root.at, root.kind, rights)
     }
 
-    /// A second name of a root may lead through a link of the system, and is then not needed.
+    /// Makes the last mount required at the root's resolved path alone: a second name may lead
+    /// through a link of the system, and is then not needed.
     fn require_at_resolved_path(&mut self, root: &Root) {
         if let Some(Step::Mount(mount)) = self.steps.last_mut() {
             mount.required = root.at == root.real;
         }
     }
 
-    /// A tree of the host, as its path or handed over with its owner mapped.
+    /// Returns a tree of the host, as its path or handed over with its owner mapped.
     fn tree(
         &mut self,
         real: &Path,
@@ -305,7 +312,7 @@ impl View {
         Ok(Tree { source, without_submounts })
     }
 
-    /// A tree of the host whose owners stay foreign to a command of root.
+    /// Returns a tree of the host whose owners stay foreign to a command of root.
     fn foreign_tree(
         &mut self,
         real: &Path,
@@ -326,7 +333,7 @@ impl View {
             let device = path.join(name);
             self.mount(Source::Host(c_string("path", &device)?), &device, Kind::File, DEVICE)?;
             if let Some(Step::Mount(mount)) = self.steps.last_mut() {
-                // Nothing can run without it; a container may be without the others.
+                // No command can run without it; a container may lack the others.
                 mount.required = name == "null";
             }
         }
@@ -340,13 +347,14 @@ impl View {
             self.steps.push(Step::Link { at: Place::new(&path.join(name))?, text: text.to_owned() });
         }
         self.mount(Source::Terminals, &path.join("pts"), Kind::Folder, MountAttrFlags::empty())?;
-        // The mount point of the shared memory, which comes later, when this folder is sealed.
+        // The mount point of the shared memory, which is mounted later, when this folder is sealed.
         self.steps.push(Step::Folder { at: Place::new(&path.join("shm"))?, mode: 0o755 });
         self.steps.push(Step::Seal { at: Place::new(path)? });
         self.allow(path, Kind::Folder, Rights::Devices)
     }
 
-    /// Makes what covers are cloned from, empty folders that programs expect, and the files of `/etc` that must tell of the cell.
+    /// Makes the sources of covers, empty folders that programs expect, and the files of `/etc`
+    /// that must describe the cell.
     fn scratch(&mut self) -> Result<(), SandboxError> {
         for (name, content, mode) in
             [("passwd", system::PASSWD, 0o644), ("group", system::GROUP, 0o644), ("file", "", 0o000)]
@@ -361,8 +369,8 @@ impl View {
     }
 
     fn cover_system(&mut self) -> Result<(), SandboxError> {
-        // The second lock on the same door: the filter refuses the calls that make user namespaces, and the kernel
-        // would refuse them without it.
+        // A second barrier: the filter refuses the calls that make user namespaces, and with this
+        // setting the kernel would refuse them without the filter.
         let at = place("/proc/sys/user/max_user_namespaces")?;
         self.steps.push(Step::Setting { at, value: c"0".to_owned() });
         self.inside(&format!("{SCRATCH}/passwd"), Path::new("/etc/passwd"), Kind::File, READ_ONLY)?;
@@ -376,17 +384,17 @@ impl View {
         Ok(())
     }
 
-    /// Makes each path read-only, and each folder between it and its root a mount point, which the kernel neither
-    /// renames nor removes.
+    /// Makes each path read-only, and each folder between it and its root a mount point, which the
+    /// kernel neither renames nor removes.
     fn freeze(&mut self, frozen: &BTreeMap<PathBuf, PathBuf>) -> Result<(), SandboxError> {
         let mut pinned: BTreeSet<&Path> = BTreeSet::new();
         for (path, root) in frozen {
-            // None where the root itself is frozen.
+            // Empty if the root itself is frozen.
             let between =
                 path.ancestors().skip(1).take_while(|folder| folder.starts_with(root) && *folder != root);
             pinned.extend(between);
         }
-        // In the order of paths, so that an outer folder comes before an inner one.
+        // In the order of paths, an outer folder comes before an inner one.
         for folder in pinned {
             self.inside_same(folder, Kind::Folder, READ_WRITE)?;
         }
@@ -416,8 +424,8 @@ impl View {
         Ok(())
     }
 
-    /// Hides the content of `path`. If it is required, its being moved away in this moment fails the cell: it could
-    /// be visible elsewhere then.
+    /// Hides the content of `path`. If `required`, the cell fails when the path is moved away at
+    /// this moment, because its content could then be visible elsewhere.
     fn cover(&mut self, path: &Path, required: bool) -> Result<(), SandboxError> {
         let kind = match kind_of(path) {
             Err(_) if !required => return Ok(()),

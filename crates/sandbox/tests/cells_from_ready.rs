@@ -1,5 +1,5 @@
-//! The suite of `tests/cells` once more, in cells that showed what the call wants before it came; and what must not be
-//! taken from such a cell.
+//! The suite of `tests/cells` once more, in cells that were prepared for the call; and tests of
+//! objects that must not be taken from a cell like that.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]
@@ -34,22 +34,23 @@ use crate::support::{PATIENCE, Place, stdout};
 
 static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
 
-/// A spawner has one ready cell, so one test at a time may have it.
+/// Lock around the only ready cell of the spawner, which one test at a time may use.
 static READY: Mutex<()> = Mutex::new(());
 
-/// Runs before `main`, so before the threads of the test harness.
+/// Runs before `main`, and so before the threads of the test harness.
 extern "C" fn start() {
     let spawner = Spawner::start(Pool::default()).unwrap();
     SPAWNER.set(Arc::new(spawner)).unwrap();
 }
 
-// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a function of the C
-// convention may ignore. The standard library needs nothing set up for what `start` does.
+// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a
+// function of the C convention may ignore. The standard library needs no setup for the work of
+// `start`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
-/// Runs in a cell that was made ready, and sees to it that it did: a suite that fell back would prove nothing.
+/// Runs in a prepared cell, and verifies that: a suite that fell back would prove nothing.
 fn run(
     spec: &CellSpec,
     command: &sandbox::Command,
@@ -65,7 +66,7 @@ fn run(
     Ok(outcome)
 }
 
-/// A workspace, the folders for the changes of a command in it, and what a cell of it shows.
+/// A workspace, the folders for the changes of a command in it, and the specification of its cell.
 struct Scene {
     place: Place,
     folder: tempfile::TempDir,
@@ -85,7 +86,7 @@ impl Scene {
         Self { place, folder, spec }
     }
 
-    /// The same, where the home's caches are kept in a folder of that name beside the changes.
+    /// Makes a scene that keeps the home's caches in a folder of that name next to the changes.
     fn keeping(name: &str) -> Self {
         let mut scene = Self::new();
         scene.keep(name);
@@ -105,8 +106,8 @@ impl Scene {
         self.place.path(name)
     }
 
-    /// Makes a cell ready for what is now, has `change` change something, and runs the line. Gives where the cell came
-    /// from, and what the line said.
+    /// Makes a cell ready for the current state, calls `change`, and runs the line. Returns the
+    /// origin of the cell and the line's output.
     fn ready_then(&mut self, change: impl FnOnce(&mut Self), line: &str) -> (Origin, String) {
         let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(sandbox::make_ready(&self.spec).unwrap());
@@ -140,7 +141,7 @@ fn a_ready_cell_shows_the_workspace_as_it_is_when_the_call_comes() {
     assert_eq!((origin, &*said), (Origin::Ready, "after, and longernew"));
     assert!(!scene.path("made").exists());
     assert_eq!(fs::read_to_string(scene.folder.path().join("call/upper/made")).unwrap(), "done\n");
-    // It served one call; the next has nothing ready, and the folder for its work was in use.
+    // The cell served one call; the next call has no ready cell, and the work folder was in use.
     assert_eq!(scene.run("cat made"), (Origin::Spawner, "done\n".to_owned()));
 }
 
@@ -207,7 +208,7 @@ fn what_is_hidden_when_the_call_comes_is_what_counts() {
     scene.spec.masked.push(scene.path(".env"));
     scene.spec.masked.push(scene.path("a/.env"));
     let change = |scene: &mut Scene| {
-        // Another file under a name that was hidden, a folder that was moved, and one more.
+        // Another file under a hidden name, a folder that was moved, and one new file.
         fs::remove_file(scene.path(".env")).unwrap();
         scene.place.write(".env", "another");
         fs::rename(scene.path("a"), scene.path("c")).unwrap();
@@ -296,6 +297,6 @@ fn a_ready_cell_is_no_ones_who_keeps_other_caches_or_none() {
     };
     assert_eq!(after(|scene| scene.keep("other")), (Origin::Spawner, String::new()));
     assert_eq!(after(|scene| scene.spec.kept_home = None), (Origin::Spawner, String::new()));
-    // The same as another process would name them.
+    // Caches named as another process would name them.
     assert_eq!(after(|scene| scene.keep("home")), (Origin::Ready, "mine".to_owned()));
 }

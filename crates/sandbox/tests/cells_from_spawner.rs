@@ -27,19 +27,20 @@ use sandbox::{CellSpec, Origin, Outcome, Pool, Program, SandboxError, Spawner};
 
 static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
 
-/// Runs before `main`, so before the threads of the test harness.
+/// Runs before `main`, and so before the threads of the test harness.
 extern "C" fn start() {
     let spawner = Spawner::start(Pool::default()).unwrap();
     SPAWNER.set(Arc::new(spawner)).unwrap();
 }
 
-// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a function of the C
-// convention may ignore. The standard library needs nothing set up for what `start` does.
+// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a
+// function of the C convention may ignore. The standard library needs no setup for the work of
+// `start`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
-/// Runs through the spawner, and sees to it that it did: a suite that fell back would prove nothing.
+/// Runs through the spawner, and verifies that: a suite that fell back would prove nothing.
 fn run(
     spec: &CellSpec,
     command: &sandbox::Command,
@@ -99,7 +100,8 @@ fn all_cells_of_a_spawner_share_a_network_also_those_that_it_did_not_make() {
     assert_eq!(network_in(&waiting, Origin::Spawner).0, shared);
     assert_eq!(network_in(&made, Origin::Made), (shared.clone(), reach));
     assert!(shared.ends_with("\n1\n1000\n"), "{shared}");
-    // The controls: without the spawner a cell has a network of its own, and none is the host's.
+    // The controls: without the spawner a cell has a separate network, and none of them is the
+    // host's.
     let (own, reach) = network_in(&place.spec, Origin::Made);
     assert_eq!(reach, sandbox::NetworkReach::Own);
     let host = std::fs::read_link("/proc/self/ns/net").unwrap().display().to_string();
@@ -119,7 +121,7 @@ fn the_cells_of_another_spawner_wait_in_a_network_of_its_own() {
         (support::stdout(&outcome), outcome.origin, outcome.enforcement.network)
     };
     let first = SPAWNER.get().cloned().unwrap();
-    // This program has threads by now, and starts them all the same.
+    // This program has threads by now, and can still start the spawners.
     let others: Vec<_> = (0..3).map(|_| std::sync::Arc::new(first.another().unwrap())).collect();
     let line = "readlink /proc/self/ns/net; grep -c lo: /proc/net/dev; id -u";
     let mut seen = Vec::new();
@@ -132,7 +134,7 @@ fn the_cells_of_another_spawner_wait_in_a_network_of_its_own() {
             (network.clone(), Origin::Spawner, reach),
             "one network for all of its cells"
         );
-        // A cell that this program makes itself is in it too.
+        // A cell that this program makes itself is in the network too.
         let made = CellSpec { read_only: vec!["/opt".into()], ..spec };
         assert_eq!(network_in(&made, line), (network.clone(), Origin::Made, reach));
         seen.push(network);
@@ -157,7 +159,7 @@ fn a_request_of_megabytes_arrives_whole() {
         .collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let said = support::stdout(&place.argv(&arguments).unwrap());
-    // The control is the same in a cell that was made for it.
+    // The control: the same in a cell that was made for the command.
     let command = sandbox::Command {
         program: Program::Argv(arguments.iter().map(Into::into).collect()),
         working_directory: place.spec.workspace.clone(),

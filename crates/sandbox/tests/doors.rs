@@ -1,4 +1,5 @@
-//! Ways out of a network of cells: what connects in a cell arrives outside of it, and nothing else does.
+//! Tests of the exits of a network of cells: connections made in a cell arrive outside of it, and
+//! no others do.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -23,7 +24,7 @@ fn run_line(network: &SessionNetwork, folder: &std::path::Path, line: &str) -> O
     run(&spec, &command, None, &Stopper::new().unwrap(), &mut |_, _| {}).unwrap()
 }
 
-/// Answers each connection with the address that was meant and what was sent.
+/// Answers each connection with the intended address and the received text.
 fn answer(listener: TcpListener) {
     thread::spawn(move || {
         for stream in listener.incoming() {
@@ -76,7 +77,7 @@ fn a_port_without_a_door_refuses_and_no_command_takes_one_of_its_own() {
     let refused = run_line(&network, folder.path(), "exec 3<>/dev/tcp/93.184.216.34/22");
     assert_ne!(refused.exit, Exit::Code(0));
     assert!(String::from_utf8_lossy(&refused.stderr.head).contains("Connection refused"));
-    // A door of a port that a command could take would be one that it could stand in.
+    // A command could take a door's port if that were not reserved.
     let line = "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 881))'";
     let taken = run_line(&network, folder.path(), line);
     assert!(String::from_utf8_lossy(&taken.stderr.head).contains("PermissionError"));

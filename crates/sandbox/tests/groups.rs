@@ -1,5 +1,5 @@
-//! What becomes of the control groups of cells, also when the program that made them is killed. Each test watches a
-//! program of its own, the example `run_cell`.
+//! The end of cells' control groups, even when the program that made them is killed. Each test
+//! watches a separate program, the example `run_cell`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here may take on a busy machine.
+/// Longer than any step here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The example, running a line that prints `ready` and then goes on until it is killed.
+/// The example, running a line that prints `ready` and then continues until it is killed.
 struct Program {
     child: Child,
-    /// Held open, so that what the program says in the end goes somewhere.
+    /// Output pipe, which stays open for the program's last output.
     _output: BufReader<ChildStdout>,
     _workspace: tempfile::TempDir,
 }
@@ -45,7 +45,7 @@ impl Program {
         Self { child, _output: output, _workspace: workspace }
     }
 
-    /// The program and all that it has started.
+    /// Returns the program and all its descendants.
     fn family(&self) -> Vec<u32> {
         let mut found = vec![self.child.id()];
         let mut next = 0;
@@ -58,8 +58,7 @@ impl Program {
     }
 }
 
-/// The folder of this process's own group in the hierarchy that has a controller for memory, and the groups in it that
-/// say that one of `pids` made them.
+/// Lists the groups made by one of `pids` below this process's group, in every hierarchy.
 fn groups(pids: &[u32]) -> Vec<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -89,7 +88,7 @@ fn groups(pids: &[u32]) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until there are none.
+/// Waits until no group of `pids` is left.
 fn assert_removed(pids: &[u32]) {
     let begun = Instant::now();
     while !groups(pids).is_empty() {
@@ -98,7 +97,7 @@ fn assert_removed(pids: &[u32]) {
     }
 }
 
-/// Whether this user may make groups here, which is what every test of this file needs.
+/// Returns true if this user may make groups, which every test of this file needs.
 fn may_make_groups() -> bool {
     let mut program = Program::start(&[], "sleep 0.2 & echo ready; wait");
     let has = !groups(&program.family()).is_empty();
@@ -109,8 +108,8 @@ fn may_make_groups() -> bool {
     has
 }
 
-/// Starts the program once more, until nothing is left of these. A cell may take a moment to end after its program, so
-/// the first start may come too early.
+/// Starts the program again until no group of `pids` is left. A cell may take a moment to end after
+/// its program, so the first start may come too early.
 fn sweep(pids: &[u32]) {
     let begun = Instant::now();
     while !groups(pids).is_empty() {

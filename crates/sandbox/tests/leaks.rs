@@ -1,5 +1,5 @@
-//! Cells leave nothing behind in the program that runs them. Alone in its file, because it counts what its whole
-//! process holds.
+//! Tests that cells leave no resources behind in the program that runs them. The test is alone in
+//! its file, because it counts the resources of its whole process.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -12,7 +12,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// The children of all threads, living or not yet waited for.
+/// Lists the children of all threads, running or not yet reaped.
 fn children() -> String {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("children")).unwrap()).collect()
@@ -42,7 +42,7 @@ fn no_descriptor_and_no_child_is_left_by_cells_however_they_end() {
         try_run(shell("true"), "/no/such/folder", patience).unwrap_err();
         try_run(Program::Argv(Vec::new()), "/", patience).unwrap_err();
     };
-    // What is made once and kept is made by the first round.
+    // Objects that are made once and kept are made by the first round.
     all_ways();
     let before = descriptors();
     for _ in 0..10 {

@@ -1,4 +1,5 @@
-//! Output of any size costs bounded memory. Alone in its file, because it measures its whole process.
+//! Tests that output of any size costs bounded memory. The test is alone in its file, because it
+//! measures its whole process.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -7,7 +8,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use sandbox::{CellSpec, Command, Ended, Exit, Program, Stopper, run};
 
-/// The most memory that this process has had resident since the last reset, in KiB.
+/// Returns the peak resident memory of this process since the last reset, in KiB.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! The probes find what holds on this machine, and notice what does not.
+//! Tests that the probes find the state of this machine, and notice a failure.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -27,6 +27,6 @@ fn nothing_is_known_when_no_attempt_can_be_made() {
     let silent = Attempter { program: PathBuf::from("/bin/true"), arguments: Vec::new(), entrance: None };
     let found = probe(&silent);
     let tried: Vec<&Probe> = found.iter().filter(|probe| probe.verdict == Verdict::Holds).collect();
-    // What the outcome of a run says by itself.
+    // The outcome of a run alone proves this one.
     assert!(tried.iter().all(|probe| probe.name == "landlock"), "{tried:#?}");
 }

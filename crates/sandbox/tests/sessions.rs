@@ -1,4 +1,4 @@
-//! Commands that run on while their caller does other things.
+//! Tests of commands that run on while their caller does other things.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,8 @@ use sandbox::{
     SessionError, SessionLimits, Sessions, TerminalSize,
 };
 
-/// Reaching it fails a test by what it has seen so far; the time itself is never judged.
+/// Maximum wait. Reaching it fails a test by the output seen so far; the time itself is never
+/// judged.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const LONG: Lifetime = Lifetime { idle: PATIENCE, absolute: PATIENCE };
@@ -62,7 +63,7 @@ fn all(session: &Session) -> String {
     String::from_utf8_lossy(&session.read(0, 1 << 20).unwrap().bytes).into_owned()
 }
 
-/// Waits until the output past `from` has `text`, and gives what comes behind it.
+/// Waits until the output past `from` contains `text`, and returns the offset after it.
 #[track_caller]
 fn expect(session: &Session, from: u64, text: &str) -> u64 {
     let until = Instant::now() + PATIENCE;
@@ -102,7 +103,7 @@ fn input_reaches_the_command_and_its_end_ends_it() {
     assert_eq!((session.status().bytes, session.status().lines), (18, 3));
 }
 
-/// Notes what a keeper is asked for.
+/// A keeper that records its calls.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -218,7 +219,7 @@ fn an_interpreter_is_driven_by_keys() {
     session.write(b"print(6 * 7)\r".to_vec()).unwrap();
     let at = expect(&session, at, "42");
     let at = expect(&session, at, ">>> ");
-    // The arrow up brings the line back.
+    // The arrow key brings the line back.
     session.write(b"\x1b[A\r".to_vec()).unwrap();
     let at = expect(&session, at, "42\r\n");
     let at = expect(&session, at, ">>> ");
@@ -238,7 +239,7 @@ fn signals_reach_the_group_and_what_is_in_the_foreground() {
     piped.signal(10).unwrap();
     expect(&piped, 0, "got usr1");
     piped.close();
-    // With job control what runs in the foreground has a group of its own, which is not the command's.
+    // Job control gives the foreground job a separate group, which is not the command's.
     let job =
         "set -m; (trap 'echo interrupted; exit 0' INT; echo ready; while :; do sleep 0.05; done); echo after";
     let shell = Place::on_terminal().start(job);
@@ -365,7 +366,7 @@ fn owners_see_their_own_sessions_within_their_limit_and_ended_ones_are_kept_once
     assert_eq!(kept, ["one a", "one b", "one c", "two d"]);
 }
 
-/// What this process has open: eventfds, and files that were removed.
+/// Counts the open eventfds and removed files of this process.
 fn events_and_removed_files() -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
     let leads_to = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
@@ -374,7 +375,7 @@ fn events_and_removed_files() -> usize {
         .count()
 }
 
-/// Waits until so many are open: the threads of sessions end behind their sessions.
+/// Waits until `count` of them are open: the threads of sessions end after their sessions.
 #[track_caller]
 fn await_open(count: usize) {
     let until = Instant::now() + PATIENCE;
@@ -386,7 +387,7 @@ fn await_open(count: usize) {
 
 #[test]
 fn what_background_commands_of_a_closed_owner_held_is_given_back() {
-    // In a process of its own, so that no other test opens anything beside it.
+    // Runs in a separate process, so that no other test opens files in it.
     if std::env::var_os("ALONE").is_none() {
         let name = "what_background_commands_of_a_closed_owner_held_is_given_back";
         let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
@@ -406,7 +407,7 @@ fn what_background_commands_of_a_closed_owner_held_is_given_back() {
             let started = owned
                 .start(&format!("{owner} {id}"), "zeros", spec.clone(), place.command(&line), None)
                 .unwrap();
-            // All of it has come, and more than memory holds lies in a file.
+            // All output has arrived, and the part that exceeds the memory buffers lies in a file.
             started.wait_for_output((8 << 20) - 1, Instant::now() + PATIENCE, || false);
         }
     }

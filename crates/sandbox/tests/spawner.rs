@@ -1,5 +1,6 @@
-//! What happens to waiting cells when something dies. Each test watches a program of its own, the example `run_cell`,
-//! because a spawner starts before there are threads and a test harness has some.
+//! The behavior of waiting cells when a process dies. Each test watches a separate program, the
+//! example `run_cell`, because a spawner must start before there are threads, and a test harness
+//! has some.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(
@@ -19,10 +20,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-/// How many cells the example keeps waiting.
+/// Number of cells that the example keeps waiting.
 const WAITING: usize = 4;
 
-/// Longer than anything here may take on a busy machine.
+/// Longer than any step here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The example with a spawner.
@@ -34,12 +35,12 @@ struct Program {
 }
 
 impl Program {
-    /// Starts it to run one line, or with `-` those that it is given later.
+    /// Starts the program to run one line, or with `-` the lines that it is given later.
     fn start(line: &str) -> Self {
         Self::start_by(&[], line)
     }
 
-    /// The same by another program.
+    /// Starts the program through another one.
     fn start_by(starter: &[&str], line: &str) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         // target/debug/deps/this -> target/debug/examples/run_cell
@@ -61,7 +62,7 @@ impl Program {
         Self { workspace, input: child.stdin.take(), child, output }
     }
 
-    /// Runs a line, and gives what it printed and where its cell came from.
+    /// Runs a line, and returns its output and the origin of its cell.
     fn run(&mut self, line: &str) -> (String, String) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
         let mut said = String::new();
@@ -75,7 +76,7 @@ impl Program {
         }
     }
 
-    /// The same, for a line that prints `x`.
+    /// Runs a line that prints `x`, and returns the origin of its cell.
     fn origin(&mut self) -> String {
         let (said, origin) = self.run("echo x");
         assert_eq!(said, "x\n");
@@ -97,7 +98,7 @@ impl Program {
         self.child.id().try_into().unwrap()
     }
 
-    /// The spawner: the grandchild of the program that has its name, as soon as it has.
+    /// Returns the spawner, a grandchild of the program, once a process has its name.
     fn spawner(&self) -> i32 {
         let started = Instant::now();
         loop {
@@ -110,7 +111,7 @@ impl Program {
         }
     }
 
-    /// Waits until as many cells wait as are kept, or as many as are left besides those that run.
+    /// Waits until `count` cells of the spawner exist, waiting and running ones.
     fn cells(&self, count: usize) -> Vec<i32> {
         let spawner = self.spawner();
         let started = Instant::now();
@@ -135,7 +136,7 @@ fn name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// What a process has open, by the kernel's name for each: sockets have numbers of their own.
+/// Lists the open descriptors of a process by the kernel's names: each socket has a unique number.
 fn descriptors(pid: i32) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
@@ -177,7 +178,7 @@ fn kill(pids: &[i32]) {
 fn when_the_program_is_killed_its_spawner_and_all_cells_end() {
     let mut program = Program::start("trap '' TERM HUP INT; sleep 9999 & echo ready; wait");
     assert_eq!(program.line(), "ready\n");
-    // One of them runs the command; it is not replaced before that has ended.
+    // One of the cells runs the command; it is not replaced before that has ended.
     let cells = program.cells(WAITING);
     let running: Vec<_> = cells.iter().flat_map(|pid| children(*pid)).collect();
     assert!(!running.is_empty(), "the control: a command runs in one of the cells");
@@ -191,7 +192,7 @@ fn when_the_program_is_killed_its_spawner_and_all_cells_end() {
 
 #[test]
 fn waiting_cells_share_no_descriptor_with_each_other_the_spawner_or_the_program() {
-    // What a waiting cell has open is shown to root alone.
+    // The descriptors of a waiting cell are visible to root alone.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -203,8 +204,8 @@ fn waiting_cells_share_no_descriptor_with_each_other_the_spawner_or_the_program(
     };
     let waiting: Vec<_> = cells.iter().copied().filter(|pid| children(*pid).is_empty()).collect();
     assert_eq!(waiting.len(), WAITING - 1);
-    // Until it has given away the last cell, the spawner has that one's descriptors, and then its line and three times
-    // the null device.
+    // The spawner has the last cell's descriptors open until it has handed the cell out; then only
+    // its line and three descriptors of the null device remain.
     let started = Instant::now();
     while descriptors(program.spawner()).len() != 4 {
         assert!(started.elapsed() < PATIENCE, "{:?}", descriptors(program.spawner()));
@@ -214,7 +215,8 @@ fn waiting_cells_share_no_descriptor_with_each_other_the_spawner_or_the_program(
     assert_eq!(seen.len(), 1, "the control: the spawner has its line");
     seen.extend(sockets(program.pid()));
     for pid in waiting {
-        // The control socket is the one, the ruleset of Landlock and the null device are what else there may be.
+        // The control socket is the one socket; the Landlock ruleset and the null device are the
+        // only other descriptors.
         let own = sockets(pid);
         assert_eq!(own.len(), 1, "{:?}", descriptors(pid));
         assert!(!seen.contains(&own[0]));
@@ -236,7 +238,7 @@ fn cells_that_are_killed_while_they_wait_are_replaced() {
     assert_eq!(program.origin(), "Spawner");
     kill(&program.cells(WAITING)[..1]);
     assert_eq!(program.origin(), "Spawner");
-    // The last one may still be being built: if that fails, a call makes its own.
+    // The last one may still be in the making: if that fails, a call makes its own cell.
     kill(&program.cells(WAITING)[..WAITING - 1]);
     assert_eq!(program.origin(), "Spawner");
     program.cells(WAITING);
@@ -275,7 +277,8 @@ fn a_spawner_that_does_not_answer_holds_nothing_up_for_long() {
 
 #[test]
 fn what_was_mounted_while_cells_waited_shows_in_the_next_one() {
-    // In a user and mount namespace of its own a program may mount as any user, and takes the roots by their paths.
+    // In a new user and mount namespace a program may mount as any user, and takes the roots by
+    // their paths.
     let mut program = Program::start_by(&["unshare", "--map-root-user", "--mount"], "-");
     let folder = program.workspace.path().join("sub");
     fs::create_dir(&folder).unwrap();

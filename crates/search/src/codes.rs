@@ -1,22 +1,23 @@
-//! Codes in a question: identifiers, numbers, versions, paths, options and names in capitals, told apart by how they are written.
+//! Codes in a question: identifiers, numbers, versions, paths, options and names in capitals,
+//! recognised by their spelling.
 //!
-//! Whoever writes one wants the text that holds it, and its meaning says nothing. What is written like a code and is frequent in the
-//! texts is no code to a search, which [`crate::Weights`] decides.
+//! A person who writes a code wants the text that contains it, and its meaning does not help. A
+//! code that is frequent in the texts counts as an ordinary word, which [`crate::Weights`] decides.
 
 use std::collections::HashSet;
 
 use crate::query::parts_of;
 
-/// Signs that join the parts of an identifier, and seldom those of a word.
+/// Signs that join the parts of an identifier, and rarely those of a word.
 const JOINS: &str = "_.:#@=+\\$%&~";
 
-/// Digits of the shortest number that is sought as one.
+/// Minimum number of digits of a number that counts as a code.
 const SHORTEST_NUMBER: usize = 2;
 
-/// Letters of the shortest name in capitals.
+/// Minimum number of letters of a name in capitals.
 const SHORTEST_CAPITALS: usize = 3;
 
-/// Gives the codes of a text: their parts in small letters, with one space between.
+/// Returns the codes of a text: their parts in lower case, separated by one space.
 pub(crate) fn codes(text: &str) -> HashSet<String> {
     let tokens: Vec<&str> = text.split_whitespace().collect();
     let is_loud = is_loud(&tokens);
@@ -33,7 +34,7 @@ pub(crate) fn codes(text: &str) -> HashSet<String> {
     tokens.iter().filter_map(code).collect()
 }
 
-/// Whether most words of a text are in capitals, which then say nothing.
+/// Returns true if most words of a text are in capitals, so that capitals do not mark a code.
 fn is_loud(tokens: &[&str]) -> bool {
     let worded = tokens.iter().filter(|token| token.chars().any(char::is_alphabetic));
     let (loud, all) = worded.fold((0, 0), |(loud, all), token| {
@@ -46,7 +47,7 @@ fn is_in_backticks(token: &str) -> bool {
     token.matches('`').count() > 1
 }
 
-/// Whether a word is written like a code: with a digit, with a capital inside, or all in capitals.
+/// Returns true if a word is spelled like a code: with a digit, with a capital inside, or all in capitals.
 fn is_code_word(word: &str, is_loud: bool) -> bool {
     let has_letter = word.chars().any(char::is_alphabetic);
     if word.chars().any(char::is_numeric) {
@@ -58,7 +59,7 @@ fn is_code_word(word: &str, is_loud: bool) -> bool {
     rises || is_capitals && !is_loud && word.chars().count() >= SHORTEST_CAPITALS
 }
 
-/// Whether parts are joined as in a code, and not as in `well-known`, `and/or` or `don't`.
+/// Returns true if parts are joined as in a code, and not as in `well-known`, `and/or` or `don't`.
 fn is_joined_code(token: &str) -> bool {
     let inner = token.trim_matches(|c: char| !c.is_alphanumeric());
     let slashes = token.matches('/').count();

@@ -1,74 +1,79 @@
-//! One order of what words and meaning find, by scores.
+//! Combination of the results by words and by meaning into one order, by scores.
 //!
-//! A text's strength is what its meaning tells (how far its cosine lies above that of any text) and what its words tell. Words tell
-//! much where a text holds most of the question, counted by how rare its terms are, and little where it shares a word or two, which
-//! happens by chance. Terms that are written like codes and that few texts hold are exact: texts that hold more of them come first.
+//! The strength of a text combines the evidence of its meaning and of its words. Meaning counts by
+//! how far the cosine lies above that of any text. Words count much if the text contains most of
+//! the question, weighted by the rarity of the terms. One or two shared words count little, because
+//! they occur by chance. Terms that look like codes and occur in few texts are exact: texts with
+//! more of them come first.
 //!
-//! The constants were found on some collections and held against others; `docs/KNOWLEDGE.md` has the figures.
-//! `docs/TRIED.md` says what else was tried.
+//! The constants were found on some collections and checked against others; `docs/KNOWLEDGE.md` has
+//! the figures. `docs/TRIED.md` lists the alternatives that were tried.
 
 use std::cmp::Ordering;
 
 use crate::weights::{Evidence, Weights};
 
-/// What BM25 counts beyond chance, in weights of the one text that is sought among all; and where chance ends.
+/// Factor of BM25 above the level of chance, and that level. BM25 is in units of `Weights::one_of_all`.
 const BEYOND_CHANCE: f64 = 0.08;
 const CHANCE: f64 = 0.8;
 
-/// What BM25 counts in a text that holds the whole question, in the same weights.
+/// Factor of BM25 for a text that contains the whole question, in the same units.
 const WHOLE_QUESTION: f64 = 0.7;
 
-/// Texts whose average cosine is trusted half: fewer may all be about what is asked.
+/// Number of texts whose average cosine is trusted half: fewer texts may all be about the topic of
+/// the question.
 const FEW_TEXTS: f64 = 100.0;
 
-/// Slope and offset of a logistic function from the best strength, or where there are no vectors from the best coverage, to how often
-/// a question of such a strength has an answer: fitted on questions of one collection to itself and to others.
+/// Slope and offset of a logistic function that estimates how often a question has an answer. Its
+/// input is the best strength, or the best coverage if there are no vectors. Fitted on questions of
+/// one collection to itself and to others.
 const SURE_BY_BOTH: (f64, f64) = (9.0, -3.8);
 const SURE_BY_WORDS: (f64, f64) = (5.8, -2.0);
 
-/// How sure it is at least where a text holds an exact term: of such questions 472 of 484 had an answer.
+/// Minimum confidence if a text contains an exact term: 472 of 484 questions with one had an answer.
 const SURE_BY_CODE: f64 = 0.9;
 
-/// A text that one of both ways has found.
+/// A text that at least one of the two searches has found.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate {
-    /// Its id.
+    /// Identifier of the text.
     pub id: i64,
-    /// What its words tell.
+    /// Evidence of the words of the text.
     pub words: Evidence,
-    /// The cosine of its vector and the question's; none where it has no vector.
+    /// Cosine of the text's vector and the question's, or `None` if the text has no vector.
     pub cosine: Option<f32>,
 }
 
-/// A text with the score that it is ordered by.
+/// A text with the score that determines its rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scored {
-    /// Its id.
+    /// Identifier of the text.
     pub id: i64,
-    /// From 0 to 1.
+    /// Score from 0 to 1.
     pub score: f64,
 }
 
-/// The texts in their order.
+/// Texts in their final order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fused {
-    /// The best first.
+    /// Texts and scores, the best first.
     pub order: Vec<Scored>,
-    /// How sure it is that any text answers the question, from 0 to 1.
+    /// Confidence that any text answers the question, from 0 to 1.
     pub confidence: f64,
 }
 
-/// Gives the cosine that says nothing, from the average of so many texts.
+/// Returns the cosine that carries no information, from the average cosine over `texts` texts.
 pub fn background(mean: f64, texts: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     let texts = texts as f64;
     mean.clamp(0.0, 0.99) * texts / (texts + FEW_TEXTS)
 }
 
-/// Puts texts that words or meaning have found into one order.
+/// Merges the texts that words or meaning have found into one order.
 ///
-/// A text without a vector keeps the place that it has by words alone; those with vectors share the other places in the order of
-/// their strength. So a base whose vectors are being made goes from the one order to the other, and is not worse than words on the way.
+/// A text without a vector keeps its rank by words alone. Texts with vectors share the other ranks
+/// in the order of their strength. So a base whose vectors are still being made moves gradually to
+/// the new order, and is never worse than words on the way.
 pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> Fused {
     let judged = candidates.into_iter().map(|candidate| Judged::new(weights, background, candidate));
     let (mut strong, mut by_words) = (Vec::new(), Vec::new());
@@ -90,7 +95,7 @@ pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> F
         let next = if place.strength.is_some() {
             strong.next().map(|judged| Scored { id: judged.candidate.id, score: judged.score })
         } else {
-            // Its score lies between those of the texts that it comes between.
+            // The score is clamped between those of its neighbours.
             let above = order.last().map_or(1.0, |before| before.score);
             let below = strong.peek().map_or(0.0, |behind| behind.score);
             Some(Scored { id: place.candidate.id, score: place.score.max(below).min(above) })
@@ -101,11 +106,11 @@ pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> F
     Fused { order, confidence }
 }
 
-/// A text with what both ways tell of it.
+/// A text with its evaluation by words and by meaning.
 #[derive(Clone, Copy)]
 struct Judged {
     candidate: Candidate,
-    /// None without a vector.
+    /// Strength, `None` without a vector.
     strength: Option<f64>,
     score: f64,
     sureness: f64,
@@ -157,14 +162,14 @@ mod tests {
 
     const TEXTS: u64 = 1_000;
 
-    /// The weights of a question, whose terms so many texts hold each.
+    /// Returns the weights of a question, for which `held` gives the number of texts with each term.
     fn weights(question: &str, held: &[u64]) -> Weights {
         let terms = terms(question);
         assert_eq!(terms.len(), held.len(), "{terms:?}");
         Weights::new(TEXTS, &terms.into_iter().zip(held.iter().copied().map(Some)).collect::<Vec<_>>())
     }
 
-    /// A text that holds these terms, each once and at the usual length.
+    /// Returns a text that contains these terms, each once and at the usual length.
     fn text(weights: &Weights, id: i64, holds: &[usize], cosine: Option<f32>) -> Candidate {
         let mut words = Evidence::default();
         for term in holds {
@@ -209,7 +214,7 @@ mod tests {
             let (holds, means) = (Candidate { cosine: None, ..holds }, Candidate { cosine: None, ..means });
             assert_eq!(ids(&fuse(&weights, 0.0, vec![holds, means]))[0], first, "by words: {held}");
         }
-        // Of two codes both count.
+        // Two codes both count.
         let weights = weights("E1234 or E5678", &[2, 2]);
         let texts = [(1, [0].as_slice(), 0.9), (2, &[0, 1], 0.1), (3, &[], 0.95)];
         let texts = texts.map(|(id, holds, cosine)| text(&weights, id, holds, Some(cosine)));
@@ -237,7 +242,8 @@ mod tests {
         };
         let order = |with: &[(i64, f32)]| ids(&fuse(&weights, 0.0, texts(with)));
         assert_eq!(order(&[]), [1, 2, 3, 4, 5]);
-        // The fifth and the ninth have vectors, and take the only place that the first of them has by words, and the end.
+        // The texts 5 and 9 have vectors. They take the only rank that text 5 has by words, and the
+        // last one.
         assert_eq!(order(&[(5, 0.1), (9, 0.9)]), [1, 2, 3, 4, 9, 5]);
         assert_eq!(order(&[(2, 0.0), (4, 0.95)]), [1, 4, 3, 2, 5]);
         assert_eq!(order(&[(1, 0.0), (2, 0.1), (3, 0.1), (4, 0.1), (5, 0.1), (9, 0.9)])[0], 9);

@@ -1,16 +1,16 @@
-//! Vectors as they are kept: their numbers one after another, the lowest byte first.
+//! Encoding of stored vectors: their components in order, as little-endian 32-bit floats.
 
-/// A vector as it is kept.
+/// Encodes a vector.
 pub fn bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// A vector from how it is kept.
+/// Decodes a vector.
 pub fn numbers(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number)).collect()
 }
 
-/// The cosine of a kept vector and another, which both have the length one.
+/// Returns the cosine of an encoded vector and another vector, both of length 1.
 pub fn cosine_of(kept: &[u8], vector: &[f32]) -> f32 {
     let numbers = kept.as_chunks::<4>().0.iter().map(|number| f32::from_le_bytes(*number));
     numbers.zip(vector).map(|(one, other)| one * other).sum()

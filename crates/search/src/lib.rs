@@ -1,7 +1,7 @@
-//! What a search by words and by meaning needs wherever it searches: the terms of a question, vectors as they are kept, and one order
-//! of what both ways find.
+//! Common parts of a search by words and by meaning: the terms of a question, the encoding of
+//! vectors, and the fusion of the results of both.
 //!
-//! It knows no database, no model and no text but the question.
+//! This crate knows no database and no model, and no text except the question.
 
 mod codes;
 mod fusion;

@@ -1,39 +1,39 @@
-//! From any text to a query for the words of an index.
+//! Conversion of any text into a query for the words of an index.
 //!
-//! Every word goes in quoted, so that nothing of the text is an operator. A word that the index holds as several, such as
-//! `checkpoint_restore` or `re-index`, is sought as these in a row, which is the word itself, and each by itself, which finds what is
-//! spelled in another way.
+//! Every word is quoted, so that no part of the text is an operator. The index splits a word like
+//! `checkpoint_restore` or `re-index` into parts. The query has the row of these parts, which is
+//! the word itself, and each part alone, which finds other spellings.
 
 use std::collections::HashSet;
 
 use crate::codes::codes;
 use crate::words::is_stop_word;
 
-/// Words that count of one query: more say nothing more, and each costs time.
+/// Maximum number of words of one query: more words add no information, and each costs time.
 const MOST_WORDS: usize = 48;
 
-/// Characters of a query that are looked at.
+/// Maximum number of characters of a query that are read.
 const LONGEST: usize = 4_000;
 
-/// A word, or several in a row, that is sought.
+/// A word, or several words in a row, that is searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// The words in their order, in small letters.
+    /// Words in their order, in lower case.
     pub(crate) parts: Vec<String>,
-    /// Whether it is written like an identifier, a number or another code.
+    /// True if the term is spelled like an identifier, a number or another code.
     pub(crate) is_code: bool,
-    /// Whether the question consists of it alone, as when a name is looked up.
+    /// True if the term is the whole question, as in the lookup of a name.
     pub(crate) is_alone: bool,
 }
 
 impl Term {
-    /// The term as a query of FTS5: in quotes, so that nothing of it is an operator.
+    /// Returns the term as a query of FTS5: in quotes, so that no part of it is an operator.
     pub fn quoted(&self) -> String {
         format!("\"{}\"", self.parts.join(" "))
     }
 }
 
-/// Gives the words and the rows of words that are sought, each once.
+/// Returns the words and the rows of words that are searched, each once.
 pub fn terms(text: &str) -> Vec<Term> {
     let text: String = text.chars().take(LONGEST).collect();
     let codes = codes(&text);
@@ -43,7 +43,7 @@ pub fn terms(text: &str) -> Vec<Term> {
     let mut rows: Vec<Term> = Vec::new();
     for word in text.split_whitespace() {
         let parts: Vec<String> = parts_of(word).into_iter().map(str::to_lowercase).collect();
-        // `don't` and `it's` are rows too, and say nothing.
+        // `don't` and `it's` are rows too, and carry no information.
         let tells = parts.iter().any(|part| part.chars().count() > 1 && !is_stop_word(part));
         if parts.len() > 1 && tells && !rows.iter().any(|row| row.parts == parts) {
             rows.push(term(parts));
@@ -57,7 +57,7 @@ pub fn terms(text: &str) -> Vec<Term> {
     terms
 }
 
-/// The distinct words of a text in small letters, those that are in every text left out unless there are no others.
+/// Returns the distinct words of a text in lower case, without stop words unless there are no others.
 fn words(text: &str) -> Vec<String> {
     let all: Vec<String> = parts_of(text).into_iter().map(str::to_lowercase).collect();
     let telling: Vec<String> = all.iter().filter(|word| !is_stop_word(word)).cloned().collect();
@@ -66,7 +66,7 @@ fn words(text: &str) -> Vec<String> {
     chosen.into_iter().filter(|word| seen.insert(word.clone())).take(MOST_WORDS).collect()
 }
 
-/// The words of a text as they are written.
+/// Returns the words of a text in their original spelling.
 pub(crate) fn parts_of(text: &str) -> Vec<&str> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).collect()
 }

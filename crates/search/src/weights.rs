@@ -1,24 +1,25 @@
-//! What the terms of a question tell, by how rare they are in the texts.
+//! Weights of the terms of a question, by their rarity in the texts.
 
 use std::collections::HashSet;
 
 use crate::query::Term;
 
-/// Texts that hold a code at most for it to be an exact one, and the share of them (one in so many).
+/// Maximum number of texts that may contain an exact code, and the maximum share of all texts (one
+/// in `SHARE_EXACT`).
 const MOST_EXACT: u64 = 10;
 const SHARE_EXACT: u64 = 10;
 
-/// The weights of a question's terms.
+/// Weights of a question's terms.
 #[derive(Debug, Clone)]
 pub struct Weights {
     terms: Vec<Weight>,
-    /// The sum of all weights.
+    /// Sum of all weights.
     total: f64,
-    /// The weight of the one text that is sought among all.
+    /// Weight that singles out one text among all.
     pub(crate) one_of_all: f64,
-    /// The share of the question, by weight, that are codes which some text holds.
+    /// Share of the question, by weight, that consists of codes which occur in a text.
     pub(crate) codes: f64,
-    /// Exact terms.
+    /// Number of exact terms.
     pub(crate) exact: u32,
 }
 
@@ -28,14 +29,14 @@ struct Weight {
     is_exact: bool,
 }
 
-/// What the words of one text tell.
+/// Evidence of the words of one text.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Evidence {
     /// Okapi BM25.
     pub bm25: f64,
-    /// The weight of the terms that the text holds.
+    /// Weight of the terms that the text contains.
     held: f64,
-    /// Exact terms that it holds.
+    /// Number of exact terms that the text contains.
     pub(crate) exact: u32,
 }
 
@@ -47,7 +48,8 @@ impl Evidence {
 }
 
 impl Weights {
-    /// Weighs each term by how many of so many texts hold it; a term without a number is left out, because it is everywhere.
+    /// Weighs each term by the number of texts, of `texts` in total, that contain it. A term
+    /// without a number is left out, because it occurs everywhere.
     pub fn new(texts: u64, terms: &[(Term, Option<u64>)]) -> Self {
         let most_exact = (texts / SHARE_EXACT).clamp(1, MOST_EXACT);
         let weight = |(term, held): &(Term, Option<u64>)| {
@@ -63,7 +65,7 @@ impl Weights {
             .filter(|(term, held)| term.is_code && is_found(*held))
             .map(|(term, _)| term.parts.iter().collect())
             .collect();
-        // The parts of a code say nothing by themselves either.
+        // The parts of a code carry no meaning either.
         let is_of_code =
             |term: &Term| codes.iter().any(|code| term.parts.iter().all(|part| code.contains(part)));
         let of_codes =
@@ -80,7 +82,8 @@ impl Weights {
         }
     }
 
-    /// Notes that a text holds a term; `saturation` is what BM25 makes of how often, and of the length of the text.
+    /// Records that a text contains a term. `saturation` is the factor of BM25 for the term's
+    /// frequency and the length of the text.
     pub fn add(&self, evidence: &mut Evidence, term: usize, saturation: f64) {
         let Some(Weight { weight, is_exact }) = self.terms.get(term) else { return };
         evidence.bm25 += weight * saturation;
@@ -88,18 +91,19 @@ impl Weights {
         evidence.exact += u32::from(*is_exact);
     }
 
-    /// The share of the question, by weight, that a text holds.
+    /// Returns the share of the question, by weight, that a text contains.
     pub(crate) fn coverage(&self, evidence: &Evidence) -> f64 {
         evidence.held / self.total
     }
 
-    /// BM25 by what a text with every term once, of the usual length, would have.
+    /// Returns BM25 relative to a text of the usual length that contains every term once.
     pub(crate) fn normalised(&self, evidence: &Evidence) -> f64 {
         evidence.bm25 / self.total
     }
 }
 
-/// Gives what a term tells that so many of all texts hold: the logarithm of how much rarer it is than not to be there.
+/// Returns the weight of a term that `held` of `texts` texts contain: the logarithm of 1 plus the
+/// odds that a text lacks the term.
 fn rarity(texts: u64, held: u64) -> f64 {
     let (texts, held) = (as_float(texts), as_float(held.min(texts)));
     ((texts - held + 0.5) / (held + 0.5)).ln_1p()

@@ -1,6 +1,6 @@
-//! Words that say nothing.
+//! Stop words, which carry no information.
 
-/// Words of English that stand in every text. A question of nothing else is asked with them.
+/// English words that occur in every text. A question of stop words alone is searched with them.
 const STOP: [&str; 96] = [
     "a", "about", "above", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "both", "but", "by", "can", "could", "did", "do", "does", "doing",
@@ -11,7 +11,7 @@ const STOP: [&str; 96] = [
     "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you",
 ];
 
-/// Whether a word, in small letters, is in every text.
+/// Returns true if a word, in lower case, is a stop word.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Prints how each line of standard input is read.
+//! Prints the reading of each line of standard input.
 #![expect(clippy::print_stdout, reason = "the readings are this program's only result")]
 use std::io::Read;
 fn main() -> Result<(), std::io::Error> {

@@ -1,21 +1,22 @@
-//! Words from their spelling: quotes and escapes taken off as bash does it, all else refused.
+//! Conversion of spelled words to their text: quotes and escapes are removed as in bash, and
+//! anything else is refused.
 
 use std::collections::VecDeque;
 
 use crate::Opaque;
 use crate::raw::{Bit, RawStep, RawWord};
 
-/// A `$( )` in the spelling of a word, which its reader has read already.
+/// A `$( )` in the spelling of a word, already read by its reader.
 #[derive(Debug)]
 pub(crate) struct Substitution {
-    /// Where its dollar stands in the word, in bytes.
+    /// Position of its dollar in the word, in bytes.
     pub(crate) at: usize,
-    /// With `$(` and `)`, in bytes.
+    /// Length with `$(` and `)`, in bytes.
     pub(crate) length: usize,
     pub(crate) steps: Vec<RawStep>,
 }
 
-/// Cooks one word as it stands in the line.
+/// Cooks one word as spelled in the line.
 pub(crate) fn cook(text: &str, substitutions: VecDeque<Substitution>) -> Result<RawWord, Opaque> {
     let mut rest = Rest { text, at: 0, substitutions };
     let mut word = RawWord::default();
@@ -35,7 +36,7 @@ pub(crate) fn cook(text: &str, substitutions: VecDeque<Substitution>) -> Result<
                 loop {
                     match rest.next() {
                         Some('\'') => break,
-                        // Where the shell knows no `$'`, a quote would end here.
+                        // In a shell without `$'`, a quote would end here.
                         Some('\\') if rest.peek() == Some('\'') => return Err(expansion()),
                         Some(character) => quoted.push(character),
                         None => return Err(Opaque::new("a quote is not closed")),
@@ -50,7 +51,7 @@ pub(crate) fn cook(text: &str, substitutions: VecDeque<Substitution>) -> Result<
             }
             '{' => {
                 let name = rest.take_while(|next| next.is_ascii_alphanumeric() || matches!(next, '-' | '_'));
-                // At the begin of a word, `{fd}>x` would be a redirection.
+                // At the start of a word, `{fd}>x` would be a redirection.
                 if rest.next() != Some('}') || (before.is_none() && !name.is_empty()) {
                     return Err(Opaque::new("it holds braces"));
                 }
@@ -65,7 +66,7 @@ pub(crate) fn cook(text: &str, substitutions: VecDeque<Substitution>) -> Result<
     Ok(word)
 }
 
-/// What is left of the spelling of a word.
+/// The unread rest of the spelling of a word.
 struct Rest<'a> {
     text: &'a str,
     at: usize,
@@ -90,7 +91,7 @@ impl<'a> Rest<'a> {
         from.get(..end).unwrap_or_default()
     }
 
-    /// The `$( )` whose dollar has just been taken.
+    /// Takes the `$( )` whose dollar has just been read.
     fn take_substitution(&mut self) -> Option<Vec<RawStep>> {
         let begin = self.at.checked_sub(1)?;
         let next = self.substitutions.pop_front_if(|next| next.at == begin)?;
@@ -121,7 +122,7 @@ fn double_quoted(rest: &mut Rest<'_>, word: &mut RawWord) -> Result<(), Opaque> 
     Err(Opaque::new("a quote is not closed"))
 }
 
-/// What stands behind a dollar: a script, a variable, the status, or nothing that expands.
+/// Reads the text after a dollar: a script, a variable, the status, or a literal dollar.
 fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), Opaque> {
     if let Some(steps) = rest.take_substitution() {
         word.bits.push(Bit::Output { steps, quoted });
@@ -144,7 +145,7 @@ fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), O
             rest.next();
             word.bits.push(Bit::Variable { name: next.to_string(), quoted, changed: false });
         }
-        // At the end of a word, and before what begins no name, it is a dollar.
+        // At the end of a word, or before a character that starts no name, the dollar is literal.
         None if !quoted => word.push("$"),
         Some('"' | ' ' | '|' | ')' | '/' | '.' | ',' | ':' | '%' | '\\') if quoted => word.push("$"),
         _ => return Err(expansion()),
@@ -152,7 +153,7 @@ fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), O
     Ok(())
 }
 
-/// What stands behind `${`.
+/// Reads the text after `${`.
 fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
     let is_length = rest.peek() == Some('#');
     if is_length {
@@ -179,14 +180,15 @@ fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
     Ok(if is_number { Bit::Digits } else { Bit::Variable { name, quoted, changed } })
 }
 
-/// The statuses of the commands of a pipeline.
+/// Name of the variable with the statuses of the commands of a pipeline.
 pub(crate) const STATUSES: &str = "PIPESTATUS";
 
 fn is_of_a_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// Whether `${NAME...}` with this text behind the name only takes another value: none that assigns, evaluates or refers.
+/// Returns true if `${NAME...}`, with this text after the name, only takes another value. Forms
+/// that assign, evaluate or refer are not harmless.
 fn is_harmless_change(text: &str, quoted: bool) -> bool {
     let operand = text.trim_start_matches([':', '-', '+', '%', '#', '/', '^', ',']);
     let operator = text.get(..text.len() - operand.len()).unwrap_or_default();
@@ -198,18 +200,18 @@ fn is_harmless_change(text: &str, quoted: bool) -> bool {
     known && operand.chars().all(|character| is_plain_operand(character, quoted))
 }
 
-/// Characters that stand for themselves, or for a pattern, in the operand of `${NAME...}`.
+/// Returns true for characters that stand for themselves, or for a pattern, in the operand of `${NAME...}`.
 pub(crate) fn is_plain_operand(character: char, quoted: bool) -> bool {
     character.is_ascii_alphanumeric() || "_-./:,+@%=*?#^".contains(character) || (quoted && character == ' ')
 }
 
-/// Whether the text is the name of a variable.
+/// Returns true if the text is the name of a variable.
 pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
 }
 
-/// A character behind a backslash outside quotes: it stands for itself.
+/// Checks a character after a backslash outside quotes. The character stands for itself.
 pub(crate) fn checked_escape(escaped: char) -> Result<char, Opaque> {
     if escaped == ' ' || escaped.is_ascii_graphic() {
         Ok(escaped)
@@ -218,7 +220,7 @@ pub(crate) fn checked_escape(escaped: char) -> Result<char, Opaque> {
     }
 }
 
-/// The text between `$'` and `'`.
+/// Decodes the text between `$'` and `'`.
 pub(crate) fn unescape(quoted: &str) -> Result<String, Opaque> {
     let mut text = String::new();
     let mut rest = quoted.chars().peekable();
@@ -257,11 +259,12 @@ fn code(
         rest.next();
         value = value.saturating_mul(base).saturating_add(digit);
     }
-    // A byte above ASCII is a part of a character, or none.
+    // A byte above ASCII is part of a character, or invalid.
     char::from_u32(value).filter(char::is_ascii).ok_or_else(|| Opaque::new("it holds an escaped byte"))
 }
 
-/// Characters that stand for themselves outside quotes, wherever this lets them through.
+/// Returns true for characters that stand for themselves outside quotes, in every position that
+/// reaches this check.
 pub(crate) fn is_plain(character: char) -> bool {
     character.is_alphanumeric() || "_-./:,+@%^=~]!#".contains(character)
 }

@@ -1,24 +1,27 @@
-//! Here-documents: which of them may reach the tokenizer of `brush-parser`, and what their text says.
+//! Here-documents: the check that protects the tokenizer of `brush-parser`, and the text of a document.
 
 use crate::Opaque;
 use crate::raw::RawWord;
 
-/// A longer word behind `<<` is not read, in bytes: it is compared with every line of the text.
+/// Maximum length of the word after `<<`, in bytes: it is compared with every line of the text.
 const LONGEST_END: usize = 255;
 
-/// More words and operators than this are not read beside a here-document, which takes the square of their number: this many
-/// take 40 ms. 32 kB of program text have up to 9,000.
+/// Maximum number of words and operators next to a here-document, whose time grows with the square
+/// of their number. This many take 40 ms, and 32 kB of program text have up to 9,000.
 const MOST_KEPT: usize = 10_000;
 
-/// Refuses a text at which the tokenizer of `brush-parser` could go on without end.
+/// Refuses a text at which the tokenizer of `brush-parser` could run forever.
 ///
-/// INVARIANT: every text that goes to that tokenizer comes through here first, those of substitutions too, because it puts them
-/// together anew.
-/// Each round of its loops takes a character, ends a token or returns, but one: at the end of the input, where a here-document
-/// is begun whose last line would be empty, it finds that line again and again and keeps what it finds (0.4.0,
-/// `remove_here_end_tag`). The last line is empty where the token behind `<<` is nothing but quotes, or nothing but the blank
-/// that substitutions keep, or where an expansion in it begins tokens of its own.
-/// So behind every `<<`, wherever it stands, there has to be a word with a character of its own and without an expansion.
+/// INVARIANT: every text for that tokenizer passes this check first. The texts of substitutions
+/// pass it too, because the tokenizer assembles them anew.
+///
+/// Each round of the tokenizer's loops takes a character, ends a token or returns, with one
+/// exception (0.4.0, `remove_here_end_tag`). The exception is the end of the input after the start
+/// of a here-document whose last line would be empty. There the tokenizer finds that line again and
+/// again, and stores each result. The last line is empty if the token after `<<` consists only of
+/// quotes, or only of the blank that substitutions keep. It is also empty if an expansion in the
+/// token begins new tokens. So every `<<`, at any position, must be followed by a word that has a
+/// literal character and no expansion.
 pub(crate) fn certain_to_end(text: &str) -> Result<(), Opaque> {
     let mut rest = text;
     let mut any = false;
@@ -29,7 +32,7 @@ pub(crate) fn certain_to_end(text: &str) -> Result<(), Opaque> {
         match from.len() - behind.len() {
             1 => {}
             3 if !escaped => {}
-            // A backslash takes the first of them away, if nothing takes the backslash away.
+            // A backslash escapes the first `<`, unless the backslash itself is escaped.
             2 | 3 => {
                 ends_at_a_word(behind)?;
                 any = true;
@@ -38,18 +41,19 @@ pub(crate) fn certain_to_end(text: &str) -> Result<(), Opaque> {
         }
         rest = behind;
     }
-    // What stands behind the word is kept until the text has been read, and then taken one by one from the front.
+    // Tokens after the word are stored until the text has been read, and then removed one by one
+    // from the front.
     if any && most_tokens(text) > MOST_KEPT {
         return Err(Opaque::new("it holds a here-document and too many words"));
     }
     Ok(())
 }
 
-/// Reads the word behind a `<<` as the tokenizer does, to its end or beyond.
+/// Reads the word after a `<<` as the tokenizer does, to its end or beyond.
 fn ends_at_a_word(behind: &str) -> Result<(), Opaque> {
     let unusual = Err(Opaque::new("it holds a here-document whose end is no plain word"));
     let behind = behind.strip_prefix('-').unwrap_or(behind);
-    // Only one: in a substitution the second would end the token that the first begins.
+    // Strip one blank only: in a substitution the second would end the token that the first begins.
     let behind = behind.strip_prefix([' ', '\t']).unwrap_or(behind);
     let (mut quote, mut says, mut closed) = (None, false, false);
     let mut characters = behind.char_indices();
@@ -66,16 +70,16 @@ fn ends_at_a_word(behind: &str) -> Result<(), Opaque> {
             (quote, '\\') if quote != Some('\'') => {
                 characters.next().is_some_and(|(_, escaped)| escaped != '\n' && !is_quoting(escaped))
             }
-            // The tokenizer takes every quote for one that says nothing, those in quotes too.
+            // The tokenizer drops every quote character, even inside quotes.
             (Some(_), _) => !is_quoting(character),
             (None, '"' | '\'') => {
                 quote = Some(character);
                 false
             }
-            // What such a parenthesis stands in can go on behind it.
+            // The construct that contains this parenthesis can continue after it.
             (None, '(') => return unusual,
             (None, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | ')') => break,
-            // These end a token in some places and belong to it in others.
+            // These characters end a token in some positions and belong to it in others.
             (None, ']' | '}') => {
                 closed = true;
                 false
@@ -91,8 +95,8 @@ fn is_quoting(character: char) -> bool {
     matches!(character, '\'' | '"' | '\\')
 }
 
-/// How many tokens of a text can be kept at once: two for each character that can be an operator, and one for each gap. What is
-/// kept goes when a line ends.
+/// Returns the maximum number of tokens of a text that are stored at once. Each character that can
+/// be an operator counts two, and each gap one. The stored tokens are dropped at the end of a line.
 fn most_tokens(text: &str) -> usize {
     let mut in_gap = false;
     text.bytes()
@@ -106,7 +110,7 @@ fn most_tokens(text: &str) -> usize {
         .sum()
 }
 
-/// The text of a here-document.
+/// Returns the text of a here-document.
 pub(crate) fn here_document(text: &str, strips_tabs: bool, quoted: bool) -> Result<RawWord, Opaque> {
     if !quoted && text.contains(['$', '`', '\\']) {
         return Err(Opaque::new("it holds a here-document with an expansion"));

@@ -1,9 +1,10 @@
-//! What a line for the shell runs, as two independent parsers agree on it.
+//! Parser for shell lines, as two independent parsers agree on them.
 //!
-//! [`read`] answers with commands whose words are cooked as bash would cook them, with their assignments and redirections.
-//! `tree-sitter-bash` and `brush-parser` both have to read the line, both into the same commands; what one of them does not
-//! read, what they read differently, and every construct beyond a short list is [`Opaque`], and nobody may conclude anything
-//! from an opaque line but that it could be anything.
+//! [`read`] returns the commands with their assignments and redirections, and with words cooked as
+//! bash would cook them. Both `tree-sitter-bash` and `brush-parser` must read the line, and into
+//! the same commands. A line is [`Opaque`] if either fails, if the results differ, or if it has a
+//! construct beyond a short list. An opaque line could do anything, and no caller may conclude more
+//! from it.
 //!
 //! This crate judges nothing, knows no program, and does no input or output.
 
@@ -22,28 +23,28 @@ pub use variables::is_of_the_script;
 
 use quiet::caught;
 
-/// Longer lines are not read, in bytes: no parser's time is bounded by less.
+/// Maximum length of a line, in bytes: no smaller bound on a parser's time is known.
 pub const LONGEST_LINE: usize = 32 * 1024;
 
-/// More levels of groups, branches, loops and substitutions are not read.
+/// Maximum depth of groups, branches, loops and substitutions.
 const DEEPEST: usize = 8;
 
-/// More steps than this are not read, nor are loops that come to more when they are written out.
+/// Maximum number of steps, counted after loops are unrolled.
 const MOST_STEPS: usize = 256;
 
-/// More operators than this are not read: a parser's time grows with the square of some of them.
+/// Maximum number of operators: a parser's time grows with the square of some of them.
 const MOST_OPERATORS: usize = 400;
 
-/// More words and operators than this are not read; a here-document is one word.
+/// Maximum number of words and operators; a here-document is one word.
 const MOST_TOKENS: usize = 3_000;
 
-/// More open brackets than this at once are not read, wherever they stand: each may be a level to a parser.
+/// Maximum number of brackets that are open at once, at any position: each may be a level to a parser.
 const MOST_BRACKETS: usize = 64;
 
-/// Why a line could be anything.
+/// The reason why a line could do anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opaque {
-    /// The first thing that is not understood, as a sentence about the line that begins with "it".
+    /// The first part that is not understood, as a sentence about the line that begins with "it".
     pub reason: &'static str,
 }
 
@@ -53,10 +54,10 @@ impl Opaque {
     }
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// Why the line could be anything.
+/// Returns [`Opaque`] if the line could do anything.
 pub fn read(line: &str) -> Result<Script, Opaque> {
     if line.len() > LONGEST_LINE {
         return Err(Opaque::new("it is too long"));
@@ -72,7 +73,8 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
         return Err(Opaque::new("it holds too many words or commands"));
     }
     let second = second::read(line)?;
-    // INVARIANT: the recursive parser comes last, and sees only what the other one has found to be shallow.
+    // INVARIANT: the recursive parser comes last, and sees only lines that the other one has found
+    // to be shallow.
     let first = caught(|| first::read(&tokens))?;
     if first != second {
         return Err(Opaque::new("it can be read in more than one way"));
@@ -83,7 +85,8 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
     settle::settle(&first)
 }
 
-/// Control characters but the tab and the new line, and characters that hide, reorder or look like space.
+/// Returns true for control characters except tab and newline, and for characters that hide,
+/// reorder or look like space.
 fn is_deceptive(character: char) -> bool {
     let control = character.is_control() && !matches!(character, '\t' | '\n');
     let space = character.is_whitespace() && !matches!(character, ' ' | '\t' | '\n');

@@ -1,4 +1,4 @@
-//! Panics of a parser: caught, and without a word.
+//! Panics of a parser, which are caught without a message.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
@@ -9,14 +9,15 @@ use crate::Opaque;
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 thread_local! {
-    /// Whether a panic of this thread is caught here.
+    /// True if a panic of this thread is caught here.
     static CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A parser that gives up by a panic has not read the line. Its sources have places that could, on numbers out of range.
+/// Turns a panic of a parser into [`Opaque`]. The parsers' sources have places that could panic, on
+/// numbers out of range.
 ///
-/// What the program does about panics is told of all others: of this one there is nothing to tell, and a line that somebody sends
-/// must not write to standard error.
+/// The program's panic hook is still called for all other panics. A panic that is caught here needs
+/// no report, and a line from a client must not write to standard error.
 pub(crate) fn caught<T>(read: impl FnOnce() -> Result<T, Opaque>) -> Result<T, Opaque> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| set_hook(without_caught(take_hook())));
@@ -26,7 +27,7 @@ pub(crate) fn caught<T>(read: impl FnOnce() -> Result<T, Opaque>) -> Result<T, O
     answer.unwrap_or_else(|_| Err(Opaque::new("a parser gave up on it")))
 }
 
-/// The hook for all panics but those that are caught here.
+/// Returns a hook for all panics except those that are caught here.
 fn without_caught(hook: Hook) -> Hook {
     Box::new(move |panic| {
         if !CATCHING.get() {
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!(told.load(Ordering::SeqCst), 0);
         assert!(catch_unwind(broken).is_err());
         assert_eq!(told.load(Ordering::SeqCst), 1);
-        // One on another thread is not hidden by one that is caught here.
+        // A panic on another thread is not hidden by a panic that is caught here.
         let inside = caught(|| Ok(std::thread::spawn(broken).join().is_err()));
         assert_eq!((inside, told.load(Ordering::SeqCst)), (Ok(true), 2));
         set_hook(before);

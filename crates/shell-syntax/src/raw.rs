@@ -1,4 +1,5 @@
-//! What each parser says, in one shape, so that the two can be compared: words in bits, variables not yet replaced.
+//! Result of each parser in one shape, so that the two can be compared: words in bits, variables
+//! not yet replaced.
 
 use crate::{Joint, Opaque};
 
@@ -23,7 +24,7 @@ pub(crate) enum RawNode {
         body: Vec<RawStep>,
         redirects: Vec<RawRedirect>,
     },
-    /// `case`: the word and the patterns that it is compared with, and the branches.
+    /// `case`: its word and the patterns for comparison, and the branches.
     Case {
         words: Vec<RawWord>,
         branches: Vec<Vec<RawStep>>,
@@ -60,7 +61,7 @@ pub(crate) enum Operator {
     HereString,
 }
 
-/// A word in bits. Neighbouring texts are one, so that the same word has one shape.
+/// A word in bits. Neighbouring texts are merged, so that equal words have equal shapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RawWord {
     pub(crate) bits: Vec<Bit>,
@@ -68,13 +69,13 @@ pub(crate) struct RawWord {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bit {
-    /// It stands for itself.
+    /// Literal text.
     Text(String),
     /// `*`, `?` or `[` outside quotes.
     Glob(char),
-    /// `$NAME`, `$1`, `$!`, or `${NAME...}` in a form that takes another value of it (`changed`).
+    /// `$NAME`, `$1`, `$!`, or `${NAME...}` in a form that takes another value of the variable (`changed`).
     Variable { name: String, quoted: bool, changed: bool },
-    /// A number that is not known: `$?`, `$#`, `$$`, `${#NAME}`.
+    /// An unknown number: `$?`, `$#`, `$$`, `${#NAME}`.
     Digits,
     /// `$( )`.
     Output { steps: Vec<RawStep>, quoted: bool },
@@ -95,14 +96,14 @@ impl RawWord {
         self.push(character.encode_utf8(&mut [0; 4]));
     }
 
-    /// A word of one text.
+    /// Creates a word of one text.
     pub(crate) fn text(text: &str) -> Self {
         let mut word = Self::default();
         word.push(text);
         word
     }
 
-    /// The word's text, where it has no other bits.
+    /// Returns the word's text, if it has no other bits.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self.bits.as_slice() {
             [] => Some(""),
@@ -111,18 +112,16 @@ impl RawWord {
         }
     }
 
-    /// A word that is one `$( )`.
-    ///
-    /// `$(cat <<'EOF' ... EOF)` is the text of the here-document, without the new lines at its end.
+    /// Creates a word that is one `$( )`.
     pub(crate) fn output(steps: Vec<RawStep>, quoted: bool) -> Self {
         Self { bits: vec![Bit::Output { steps, quoted }] }
     }
 }
 
-/// The name of the builtin that `[[` stands for: a command of words like any other, once it is read.
+/// Name of the builtin `[[`. Once it is read, it is a command of words like any other.
 pub(crate) const EXTENDED_TEST: &str = "[[";
 
-/// A simple command may not be spelled so that it looks like `[[`, which is none.
+/// Refuses a simple command whose first word is spelled like `[[`.
 pub(crate) fn refuse_extended_test(command: &RawCommand) -> Result<(), Opaque> {
     match command.words.first().and_then(RawWord::as_text) {
         Some(EXTENDED_TEST) => Err(Opaque::new("it holds `[[` as a word")),
@@ -130,8 +129,8 @@ pub(crate) fn refuse_extended_test(command: &RawCommand) -> Result<(), Opaque> {
     }
 }
 
-/// The right side of `=~`, which is a word of a grammar of its own: its text as it is written, where nothing in it expands but
-/// variables.
+/// Returns the right side of `=~`, a word with its own grammar: its literal text, if nothing except
+/// variables expands in it.
 pub(crate) fn pattern(text: &str) -> Result<RawWord, Opaque> {
     if ["`", "$(", "${", "$[", "<(", ">("].iter().any(|expansion| text.contains(expansion)) {
         return Err(Opaque::new("it holds an expansion"));
@@ -139,7 +138,8 @@ pub(crate) fn pattern(text: &str) -> Result<RawWord, Opaque> {
     Ok(RawWord::text(text))
 }
 
-/// The text that the steps print, where they are a `cat` of a here-document alone.
+/// Returns the text that the steps print, if they are only a `cat` of a here-document. The newlines
+/// at its end are removed, as in `$(cat <<'EOF' ... EOF)`.
 pub(crate) fn printed(steps: &[RawStep]) -> Option<&str> {
     let [RawStep { negated: false, background: false, node: RawNode::Command(command), .. }] = steps else {
         return None;
@@ -154,7 +154,7 @@ pub(crate) fn printed(steps: &[RawStep]) -> Option<&str> {
     Some(text.trim_end_matches('\n'))
 }
 
-/// The redirections of the step that was read last, to be added to.
+/// Returns the redirections of the last step that was read, so that more can be added.
 pub(crate) fn last_redirects(steps: &mut [RawStep]) -> Result<&mut Vec<RawRedirect>, Opaque> {
     match steps.last_mut().map(|step| &mut step.node) {
         Some(RawNode::Command(command)) => Ok(&mut command.redirects),

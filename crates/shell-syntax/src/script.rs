@@ -1,40 +1,42 @@
-/// A line for the shell, as both parsers read it: what runs, in the order in which it is written.
+//! Types of a parsed shell line.
+
+/// A shell line as both parsers read it: the commands in the order in which they are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// The commands and groups of commands, joined.
+    /// Commands and groups of commands, joined.
     pub steps: Vec<Step>,
 }
 
 /// One member of a list or a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// How it stands to the step before it.
+    /// Connection to the step before.
     pub joint: Joint,
-    /// Whether `!` stands before it.
+    /// True if `!` stands before the step.
     pub negated: bool,
-    /// Whether `&` ends the list that it is the last of.
+    /// True if the step is the last of a list that ends in `&`.
     pub background: bool,
-    /// What runs.
+    /// Command or construct that the step runs.
     pub node: Node,
 }
 
-/// How a step stands to the one before it. The first of a list stands as [`Joint::Then`].
+/// Connection of a step to the one before. The first step of a list has [`Joint::Then`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joint {
-    /// `;`, `&`, a new line, or the begin: it runs whatever the step before came to.
+    /// `;`, `&`, a newline, or the start: the step runs whatever the status of the step before.
     Then,
     /// `&&`.
     And,
     /// `||`.
     Or,
-    /// `|`: it reads what the step before writes.
+    /// `|`: the step reads the output of the step before.
     Pipe,
 }
 
-/// What a step runs.
+/// A command or construct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// A program, a builtin or a mere assignment or redirection.
+    /// A program, a builtin, or a mere assignment or redirection.
     Command(Command),
     /// `( ... )`: changes of directory and variables end with it.
     Subshell(Block),
@@ -42,61 +44,63 @@ pub enum Node {
     Group(Block),
     /// `if`, `case`: conditions and branches in their order. Not all of them run.
     Branches(Vec<Vec<Step>>, Vec<Redirect>),
-    /// `for`, `while`, `until`: the condition and the body, or the body once for each value. Each runs any number of times.
+    /// `for`, `while`, `until`: the condition and the body, or the body once for each value. Each
+    /// runs any number of times.
     Rounds(Vec<Vec<Step>>, Vec<Redirect>),
 }
 
-/// Steps with redirections of their own.
+/// Steps with common redirections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// What runs.
+    /// Steps of the block.
     pub steps: Vec<Step>,
-    /// What holds for all of them.
+    /// Redirections that apply to all steps.
     pub redirects: Vec<Redirect>,
 }
 
 /// A simple command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
-    /// The assignments before the program. Without a program they hold for the shell itself.
+    /// Assignments before the program. Without a program they apply to the shell itself.
     pub assignments: Vec<Assignment>,
-    /// The program and its arguments; none for mere assignments and redirections.
+    /// The program and its arguments; empty for mere assignments and redirections.
     pub words: Vec<Word>,
-    /// Its redirections, in their order.
+    /// Redirections, in their order.
     pub redirects: Vec<Redirect>,
-    /// What runs in order to make its words, assignments and redirections: the scripts of `$( )`.
+    /// Scripts of `$( )`, which run to expand the words, assignments and redirections.
     pub substituted: Vec<Vec<Step>>,
 }
 
 /// `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// The variable.
+    /// Name of the variable.
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: Word,
 }
 
-/// One word as the program will see it, but for what its marks say.
+/// One word, as the program will see it except for the parts that the marks below describe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// The text without quotes and escapes. A part that is not known is spelled `$NAME` or `$()`.
+    /// Text without quotes and escapes. An unknown part is spelled `$NAME` or `$()`.
     pub text: String,
-    /// Whether the shell replaces it with names of files: it holds `*`, `?` or `[` outside quotes. `$?` counts as `*`.
+    /// True if the shell replaces the word with file names: it contains `*`, `?` or `[` outside
+    /// quotes. `$?` counts as `*`.
     pub glob: bool,
-    /// Whether a part of it is not known before it runs.
+    /// True if a part of the word is unknown before the script runs.
     pub varies: bool,
-    /// Whether that part stands outside quotes, so that the word may become none or several.
+    /// True if that part is outside quotes, so that the word may become none or several.
     pub splits: bool,
 }
 
 impl Word {
-    /// A word that stands for itself.
+    /// Creates a word that stands for itself.
     pub fn literal(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Whether the program sees exactly this text.
+    /// Returns true if the program sees exactly this text.
     pub fn is_literal(&self) -> bool {
         !self.glob && !self.varies
     }
@@ -109,8 +113,8 @@ pub enum Redirect {
     Read(Word),
     /// `>`, `>>`, `>|`, `&>`, `&>>`, `>&FILE`: a file is written.
     Write(Word),
-    /// `2>&1`, `>&-`: a descriptor is made the same as another one, or closed.
+    /// `2>&1`, `>&-`: a descriptor is duplicated from another one, or closed.
     Descriptor,
-    /// A here-document or a here-string that holds no expansion: standard input is this text.
+    /// A here-document or a here-string without an expansion: standard input is this text.
     Text(String),
 }

@@ -1,4 +1,5 @@
-//! From the shape that was compared to the one that is judged: loops over literal words written out, variables replaced.
+//! Conversion of the compared shape to the judged one: loops over literal words are unrolled, and
+//! variables are replaced.
 
 use crate::raw::{Bit, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
 use crate::variables::{Assigned, Variables, is_of_the_script};
@@ -15,10 +16,12 @@ struct Settler {
 }
 
 impl Settler {
-    /// Steps in their order. An assignment counts for what comes after it as long as it has certainly run.
+    /// Settles steps in their order. An assignment applies to later steps as long as it has
+    /// certainly run.
     fn steps(&mut self, steps: &[RawStep]) -> Result<Vec<Step>, Opaque> {
         let mut settled = Vec::with_capacity(steps.len());
-        // What steps behind `&&` have assigned: it holds up to the end of their chain, and nobody knows afterwards.
+        // Assignments of steps after `&&`: they apply up to the end of their chain, and are
+        // uncertain afterwards.
         let mut tentative = Assigned::default();
         for (at, step) in steps.iter().enumerate() {
             let rest = steps.get(at + 1..).unwrap_or_default();
@@ -40,7 +43,7 @@ impl Settler {
             });
             let assigned = || Assigned::by_steps(std::slice::from_ref(step));
             match (before, step.joint) {
-                // It ran in a shell of its own, if the shell keeps to that.
+                // The step ran in a subshell, unless the shell deviates from the standard.
                 (Some(before), _) => {
                     self.variables = before;
                     self.variables.forget(&assigned());
@@ -85,7 +88,7 @@ impl Settler {
                 let redirects = self.redirects(redirects)?;
                 let mut parts = Vec::new();
                 for word in words {
-                    // Compared, and no more: only what runs for it counts.
+                    // The word is only compared, so only the scripts that run for it count.
                     self.word(word, &mut parts, true)?;
                 }
                 parts.extend(self.parts(branches)?);
@@ -94,7 +97,7 @@ impl Settler {
         })
     }
 
-    /// Parts of which each runs once, several times or not at all.
+    /// Settles parts, each of which runs once, several times or not at all.
     fn parts(&mut self, parts: &[Vec<RawStep>]) -> Result<Vec<Vec<Step>>, Opaque> {
         self.variables.forget(&Assigned::by_parts(parts));
         let before = self.variables.clone();
@@ -123,7 +126,7 @@ impl Settler {
             let value = self.word(value, &mut rounds, false)?;
             known.push(Some(value).filter(|value| !value.varies));
         }
-        // One round with a value that is not known stands for all of them.
+        // One round with an unknown value stands for all of them.
         if known.contains(&None) {
             known = vec![None];
         }
@@ -140,7 +143,7 @@ impl Settler {
 
     fn command(&mut self, command: &RawCommand) -> Result<Command, Opaque> {
         let mut settled = Command::default();
-        // Without a program each assignment holds for the next one already, and for what follows.
+        // Without a program each assignment applies from the next assignment on.
         let for_itself = command.words.is_empty();
         for (name, value) in &command.assignments {
             let value = self.word(value, &mut settled.substituted, true)?;
@@ -175,7 +178,8 @@ impl Settler {
         Ok(match redirect.operator {
             Operator::HereDocument => Redirect::Text(target.text),
             Operator::HereString if target.glob => {
-                // Bash expands no names there, and a shell that has no here-strings would not run it.
+                // Bash expands no file names there, and a shell without here-strings would not run
+                // the line.
                 return Err(Opaque::new("it holds a here-string with a pattern"));
             }
             Operator::HereString => Redirect::Text(target.text + "\n"),
@@ -200,7 +204,7 @@ impl Settler {
         })
     }
 
-    /// A word that no output of a command stands in.
+    /// Settles a word that contains no output of a command.
     fn plain_word(&mut self, word: &RawWord) -> Result<Word, Opaque> {
         let mut substituted = Vec::new();
         let word = self.word(word, &mut substituted, false)?;
@@ -226,7 +230,8 @@ impl Settler {
                     settled.glob |= !assigned;
                 }
                 Bit::Digits if assigned => settled.unknown("$?", false),
-                // Digits, never an option and never split: as a pattern of file names it stands for any text too.
+                // The value consists of digits: never an option, and never split. As a pattern of
+                // file names it may stand for any text.
                 Bit::Digits => {
                     settled.text.push('*');
                     settled.glob = true;
@@ -237,13 +242,13 @@ impl Settler {
                             !(character.is_alphanumeric() || "_-./:,+@%=".contains(character))
                         };
                         let whole = *quoted || assigned;
-                        // A name that a glob found may hold spaces, which split it.
+                        // A file name that a glob found may contain spaces, which split it.
                         !changed
                             && (whole
                                 || !(value.glob || value.text.is_empty() || value.text.contains(splits)))
                     });
                     match value {
-                        // A glob that is no longer quoted stands for what it stood for in the list of the loop.
+                        // An unquoted glob stands for the same names as in the list of the loop.
                         Some(value) => {
                             settled.text.push_str(&value.text);
                             settled.glob |= value.glob;
@@ -253,7 +258,7 @@ impl Settler {
                 }
                 Bit::Output { steps, quoted } => {
                     let text = printed(steps);
-                    // It runs in a shell of its own.
+                    // The script runs in a subshell.
                     let before = self.variables.clone();
                     substituted.push(self.steps(steps)?);
                     self.variables = before;
@@ -276,7 +281,7 @@ impl Word {
     }
 }
 
-/// Bash opens connections by these names.
+/// Refuses the names by which bash opens network connections.
 fn network(target: Word) -> Result<Word, Opaque> {
     let path: Vec<&str> = target.text.split('/').filter(|part| !part.is_empty()).collect();
     if matches!(path.as_slice(), ["dev", "tcp" | "udp", ..]) {

@@ -1,11 +1,11 @@
-//! What the variables of a script hold, as far as that is certain.
+//! Values of the variables of a script, as far as they are certain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Word;
 use crate::raw::{Bit, RawCommand, RawNode, RawStep, RawWord};
 
-/// The variables whose value is known where the script has got to. What is not here may hold anything.
+/// Variables whose value is known at the current step. Any other variable may have any value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Variables(BTreeMap<String, Word>);
 
@@ -14,7 +14,7 @@ impl Variables {
         self.0.get(name)
     }
 
-    /// Notes a value, or that it is not known.
+    /// Records a value, or that the value is unknown.
     pub(crate) fn set(&mut self, name: &str, value: Option<Word>) {
         match value {
             Some(value) if is_of_the_script(name) => drop(self.0.insert(name.to_owned(), value)),
@@ -32,18 +32,18 @@ impl Variables {
     }
 }
 
-/// What a piece of a script may assign.
+/// Variables that a piece of a script may assign.
 #[derive(Debug, Default)]
 pub(crate) struct Assigned {
     pub(crate) names: BTreeSet<String>,
-    /// It runs a builtin that may assign any name.
+    /// True if the piece runs a builtin that may assign any name.
     anything: bool,
 }
 
-/// Builtins that assign, or forget, the variables that their words name.
+/// Builtins that assign or unset the variables that their words name.
 const ASSIGN_THEIR_WORDS: [&str; 7] = ["declare", "export", "local", "read", "readonly", "typeset", "unset"];
 
-/// Builtins that run their words, or assign what these do not say.
+/// Builtins that run their words, or assign variables that their words do not name.
 const ASSIGN_ANYTHING: [&str; 13] = [
     ".",
     "builtin",
@@ -104,7 +104,7 @@ impl Assigned {
         }
     }
 
-    /// What `$( )` holds assigns for itself alone.
+    /// Adds the assignments of one command. Assignments in `$( )` stay within it.
     fn add_command(&mut self, command: &RawCommand) {
         self.names.extend(command.assignments.iter().map(|(name, _)| name.clone()));
         let Some((program, arguments)) = command.words.split_first() else { return };
@@ -134,9 +134,11 @@ impl Assigned {
     }
 }
 
-/// Whether a variable of this name means nothing to the shell and to programs, even where it should be exported: it has a small
-/// letter, as variables of scripts have, and is none of those that something looks at all the same, or it is made of plain
-/// nouns, as `OUT_DIR`.
+/// Returns true if a variable of this name means nothing to the shell and to programs, even if it
+/// is exported.
+///
+/// The name has a lower-case letter, as variables of scripts have, and is not one of the lower-case
+/// names with a meaning. A name that consists of plain nouns, for example `OUT_DIR`, also counts.
 pub fn is_of_the_script(name: &str) -> bool {
     let lower = name.chars().any(|character| character.is_ascii_lowercase());
     let known = ["auto_resume", "histchars"].contains(&name)
@@ -150,7 +152,7 @@ pub fn is_of_the_script(name: &str) -> bool {
     !known && (lower || name.split('_').all(is_noun))
 }
 
-/// No variable of the shell or of a known program is made of these alone.
+/// Plain nouns: no variable of the shell or of a known program consists of these alone.
 const NOUNS: [&str; 60] = [
     "AFTER", "APP", "BASE", "BEFORE", "BRANCH", "CODE", "COMMIT", "COUNT", "CUR", "CURRENT", "DATA", "DEST",
     "DIR", "DIRS", "DST", "END", "EXIT", "FAILED", "FILE", "FILES", "FIRST", "FOUND", "HASH", "ID", "IDS",

@@ -1,4 +1,4 @@
-//! What lines are read as, and which are opaque.
+//! Readings of lines, and lines that are opaque.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail so")]
 
@@ -97,7 +97,7 @@ fn what_is_not_known_before_it_runs_is_marked_and_spelled() {
     assert_eq!(both.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1]);
 }
 
-/// The text of each word `x` that a line runs, in their order.
+/// Returns the text of each word `x` that a line runs, in their order.
 fn words_of_x(line: &str) -> Vec<String> {
     fn walk(steps: &[shell_syntax::Step], found: &mut Vec<String>) {
         for step in steps {
@@ -273,7 +273,7 @@ fn what_is_too_long_too_deep_or_too_much_is_opaque_and_ends() {
             assert!(read(&format!("{}a|", piece.repeat(size / piece.len()))).is_err(), "{piece}");
         }
     }
-    // Scripts in words that are read again and again on the way to their ends.
+    // Scripts in words are read again and again until their ends are found.
     for piece in ["a ~ ", "x=${y} ", "\"z\" ", "a <<< b; "] {
         let inner = piece.repeat(30_000 / piece.len());
         let nested = (0..7).fold(inner, |inner, _| format!("a \"x $({inner})\""));
@@ -284,7 +284,8 @@ fn what_is_too_long_too_deep_or_too_much_is_opaque_and_ends() {
     assert!(read(&"a\n".repeat(200)).is_ok() && read(&"a\n".repeat(300)).is_err());
 }
 
-/// Each of these made the tokenizer of `brush-parser` take memory without end, or would as one token of a substitution.
+/// The tokenizer of `brush-parser` took memory without end for each of these lines, or would for
+/// the line as one token of a substitution.
 #[test]
 fn a_here_document_whose_end_is_no_plain_word_is_opaque_and_takes_no_memory() {
     for line in [
@@ -337,7 +338,7 @@ fn a_here_document_whose_end_is_no_plain_word_is_opaque_and_takes_no_memory() {
         let reason = read(line).err().map(|opaque| opaque.reason).unwrap_or_default();
         assert!(!reason.contains("no plain word"), "{line:?}: {reason}");
     };
-    // The control: what stands behind the word, or in single quotes, is another matter.
+    // Control: text after the word, or in single quotes, is accepted.
     for line in [
         "cat <<'E' | grep \"$HOME\"\na\nE\n",
         "cat <<'$E'\na\n$E\n",
@@ -365,6 +366,6 @@ fn a_here_document_among_many_words_or_with_a_long_end_is_opaque() {
         |length: usize| read(&format!("cat <<'{0}'\n{1}{0}\n", "a".repeat(length), "b\n".repeat(9_000)));
     assert!(ends(100).is_ok());
     assert!(ends(300).is_err());
-    // The control: the text itself may hold many words.
+    // Control: the text itself may have many words.
     assert!(read(&format!("cat <<'E'\n{}E\n", "if a: return a + b\n".repeat(1_600))).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Dot products of one row of signed bytes with very many.
+//! Dot products of one row of signed bytes with many rows.
 
 use crate::Level;
 
@@ -8,11 +8,11 @@ use crate::Level;
 pub struct Line(pub [i8; 64]);
 
 impl Line {
-    /// Nothing but zeros.
+    /// A line of zeros.
     pub const ZERO: Self = Self([0; 64]);
 }
 
-/// What the first half of a [`Split`] counts as many times as the second.
+/// Factor of the first half of a [`Split`].
 pub const SCALE_OF_QUERY: i32 = 127;
 
 /// Numbers of 14 bits, each as two signed bytes: `first * SCALE_OF_QUERY + second`.
@@ -23,7 +23,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Splits them. What is beyond ±16128 is cut to that.
+    /// Splits numbers. A number beyond ±16128 is clamped to that range.
     pub fn new(numbers: &[i16]) -> Self {
         let lines = numbers.len().div_ceil(64);
         let (mut first, mut second) = (vec![Line::ZERO; lines], vec![Line::ZERO; lines]);
@@ -39,16 +39,16 @@ impl Split {
         Self { first, second }
     }
 
-    /// Lines of one row.
+    /// Returns the number of lines of one row.
     pub fn lines(&self) -> usize {
         self.first.len()
     }
 }
 
-/// The dot product of `query` with each row of `rows`, whose lines lie one row after the other.
+/// Computes the dot product of `query` with each row of `rows`, whose lines lie one row after the other.
 ///
 /// # Panics
-/// Where `rows` has not as many lines as `out` has places for.
+/// Panics unless `rows` has `query.lines()` lines for each element of `out`.
 pub fn dots(level: Level, query: &Split, rows: &[Line], out: &mut [f32]) {
     assert_eq!(rows.len(), out.len() * query.lines(), "a place for every row");
     #[cfg(target_arch = "x86_64")]
@@ -66,7 +66,7 @@ pub fn dots(level: Level, query: &Split, rows: &[Line], out: &mut [f32]) {
     }
 }
 
-/// One product out of the sums of both halves.
+/// Combines the sums of both halves into one product.
 #[allow(clippy::cast_precision_loss, reason = "24 bits are more than the rows have")]
 pub(crate) fn whole(first: i32, second: i32) -> f32 {
     first as f32 * SCALE_OF_QUERY as f32 + second as f32

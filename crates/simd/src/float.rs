@@ -1,4 +1,4 @@
-//! What lies between the products of a network's layers, in floats, and products of floats.
+//! Functions between the layers of a network, in floats, and products of floats.
 
 #![allow(clippy::inline_always, reason = "each is compiled for the width of whoever calls it")]
 #![allow(
@@ -22,7 +22,8 @@ const HEIGHT: usize = 6;
 /// Products of up to six rows with 32 columns.
 pub(crate) type Grid = [[f32; WIDTH]; HEIGHT];
 
-/// A matrix of floats in the order in which products read it: panels of 32 columns, in these row by row.
+/// A matrix of floats in the order in which products read it: panels of 32 columns, and within a
+/// panel row by row.
 #[derive(Debug, Clone)]
 pub struct Rows {
     depth: usize,
@@ -31,7 +32,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// From the numbers of one column (one output) after the other, `depth` each.
+    /// Builds the matrix from the numbers of one column (one output) after the other, `depth` each.
     pub fn new(weights: &[f32], depth: usize) -> Self {
         let columns = weights.len().checked_div(depth).unwrap_or(0);
         let mut numbers = vec![0.0; columns.div_ceil(WIDTH) * WIDTH * depth];
@@ -44,7 +45,7 @@ impl Rows {
         Self { depth, columns, numbers }
     }
 
-    /// The numbers as they were given.
+    /// Returns the numbers in the order in which `new` received them.
     pub fn weights(&self) -> Vec<f32> {
         let at = |column: usize, place: usize| {
             column / WIDTH * WIDTH * self.depth + place * WIDTH + column % WIDTH
@@ -54,10 +55,10 @@ impl Rows {
     }
 }
 
-/// `out = rows * matrix + bias` in floats.
+/// Computes `out = rows * matrix + bias` in floats.
 ///
 /// # Panics
-/// Where the sizes do not fit each other.
+/// Panics if the sizes do not match.
 pub fn dense(level: Level, rows: &[f32], matrix: &Rows, bias: &[f32], out: &mut [f32]) {
     let count = rows.len() / matrix.depth.max(1);
     assert!(
@@ -89,7 +90,7 @@ pub fn dense(level: Level, rows: &[f32], matrix: &Rows, bias: &[f32], out: &mut 
     }
 }
 
-/// `height` rows of `left` times 32 columns of `right`.
+/// Multiplies `height` rows of `left` by 32 columns of `right`.
 #[allow(clippy::too_many_arguments, reason = "two matrices by their strides")]
 fn products(
     level: Level,
@@ -117,11 +118,13 @@ fn products(
     }
 }
 
-/// What one text says of itself: attention of one head, the numbers `head` of each row of `width`. A row of `asked` has the query of
-/// a token and then its key; the result goes to the same place of `out`.
+/// Computes the attention of one head over one text: the numbers `head` of each row of `width`.
+///
+/// A row of `asked` has the query of a token and then its key. The result goes to the same
+/// positions of `out`.
 ///
 /// # Panics
-/// Where the head's size is no multiple of 32, or the sizes do not fit each other.
+/// Panics if the head's size is not a multiple of 32, or the sizes do not match.
 pub fn attend(
     level: Level,
     asked: &[f32],
@@ -171,14 +174,14 @@ pub fn attend(
 
 #[inline(always)]
 fn add<const FUSED: bool>(one: f32, other: f32, third: f32) -> f32 {
-    // Without the instruction the fused one is a slow function.
+    // Without the instruction, the fused addition is a slow function.
     if FUSED { one.mul_add(other, third) } else { one * other + third }
 }
 
-/// e to the power of a number that is at most 88, within two units of the last place.
+/// Computes e to the power of a number of at most 88, to within two units of the last place.
 #[inline(always)]
 fn exp<const FUSED: bool>(number: f32) -> f32 {
-    // Adding and taking away 1.5 * 2^23 rounds, and leaves the whole number in the low bits.
+    // Adding and subtracting 1.5 * 2^23 rounds, and leaves the whole number in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let number = if number > -87.0 { number } else { -87.0 };
     let shifted = add::<FUSED>(number, std::f32::consts::LOG2_E, ROUND);
@@ -194,7 +197,7 @@ fn exp<const FUSED: bool>(number: f32) -> f32 {
 }
 
 widest! {
-    /// Softmax of `numbers` times `scale`, a positive one.
+    /// Computes the softmax of `numbers` times `scale`, which is positive.
     fn soften(numbers: &mut [f32], scale: f32) => soften_each
 }
 
@@ -210,7 +213,7 @@ fn soften_each<const FUSED: bool>(numbers: &mut [f32], scale: f32) {
     }
 }
 
-/// Folds sixteen at a time, in an order that is the same at every width.
+/// Folds sixteen numbers at a time, in an order that is the same at every width.
 #[inline(always)]
 fn folded(numbers: &[f32], start: f32, fold: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [start; 16];
@@ -227,7 +230,8 @@ fn folded(numbers: &[f32], start: f32, fold: impl Fn(f32, f32) -> f32) -> f32 {
 }
 
 widest! {
-    /// The Gaussian error linear unit of every number, by an error function that is right to 1.5e-7.
+    /// Applies the Gaussian error linear unit to every number, with an error function that is exact
+    /// to 1.5e-7.
     pub fn gelu(numbers: &mut [f32]) => gelu_each
 }
 
@@ -247,7 +251,8 @@ fn gelu_each<const FUSED: bool>(numbers: &mut [f32]) {
 }
 
 widest! {
-    /// Adds `added` to `row`, takes off the mean, divides by the deviation, and stretches by `gain` and `shift`.
+    /// Adds `added` to `row`, subtracts the mean, divides by the deviation, multiplies by `gain`
+    /// and adds `shift`.
     pub fn normalise(row: &mut [f32], added: &[f32], gain: &[f32], shift: &[f32], epsilon: f32) => normalise_each
 }
 
@@ -274,7 +279,7 @@ fn normalise_each<const FUSED: bool>(
 }
 
 widest! {
-    /// The dot product of two rows.
+    /// Computes the dot product of two rows.
     pub fn dot(one: &[f32], other: &[f32]) -> f32 => dot_each
 }
 
@@ -293,7 +298,7 @@ fn dot_each<const FUSED: bool>(one: &[f32], other: &[f32]) -> f32 {
     lanes.into_iter().sum()
 }
 
-/// Rows of floats, `depth` numbers each, as bytes: each row by its own range.
+/// Converts rows of floats, `depth` numbers each, to bytes: each row by its own range.
 pub fn quantise(level: Level, rows: &[f32], depth: usize, out: &mut Quantised) {
     let depth = depth.max(1);
     out.make_room(rows.len() / depth, depth);
@@ -305,7 +310,7 @@ pub fn quantise(level: Level, rows: &[f32], depth: usize, out: &mut Quantised) {
 }
 
 widest! {
-    /// One row as bytes; its scale, and the byte that stands for zero.
+    /// Converts one row to bytes. Returns its scale, and the byte that stands for zero.
     fn quantise_row(row: &[f32], bytes: &mut [u8]) -> (f32, i32) => quantise_each
 }
 

@@ -1,28 +1,28 @@
-//! Which instructions this machine has.
+//! Detection of the instructions of this machine.
 
 /// Instructions that were found on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level(pub(crate) Kind);
 
-// INVARIANT: a kind is made only where its features were found, because the code behind it is undefined elsewhere.
+// INVARIANT: a kind is created only after its features were found, because its code is undefined elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "kinds of another architecture"))]
 pub(crate) enum Kind {
-    /// What every machine has.
+    /// Instructions of every machine.
     Portable,
     /// 256 bits, with fused additions.
     Avx2,
-    /// That, and dot products of bytes.
+    /// AVX2 with dot products of bytes.
     AvxVnni,
     /// 512 bits, with dot products of bytes.
     Avx512Vnni,
 }
 
 impl Level {
-    /// What every machine has.
+    /// Instructions of every machine.
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// Whatever this machine has, the widest last.
+    /// Returns all levels of this machine, the widest last.
     pub fn all() -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut, reason = "nothing to add there"))]
         let mut all = vec![Self::PORTABLE];
@@ -44,17 +44,17 @@ impl Level {
         all
     }
 
-    /// The widest that this machine has.
+    /// Returns the widest level of this machine.
     pub fn best() -> Self {
         Self::all().last().copied().unwrap_or(Self::PORTABLE)
     }
 
-    /// Whether products of bytes are quicker here than those of floats.
+    /// Returns true if products of bytes are faster here than products of floats.
     pub fn multiplies_bytes(self) -> bool {
         self.0 != Kind::Portable
     }
 
-    /// What it is called.
+    /// Returns the name of the level.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
@@ -65,7 +65,7 @@ impl Level {
     }
 }
 
-/// Makes a function of a `Level` out of one that is written once: compiled for the width of each level.
+/// Makes a function of a `Level` from a generic body, which is compiled for the width of each level.
 macro_rules! widest {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? => $body:ident) => {
         $(#[$meta])*
@@ -84,7 +84,7 @@ macro_rules! widest {
                     $body::<true>($($argument),*)
                 }
                 match level.0 {
-                    // SAFETY: a level of this kind is made only where its features were found.
+                    // SAFETY: a level of this kind is created only after its features were found.
                     $crate::level::Kind::Avx512Vnni => return unsafe { wide($($argument),*) },
                     // SAFETY: as above.
                     $crate::level::Kind::Avx2 | $crate::level::Kind::AvxVnni => return unsafe { middle($($argument),*) },

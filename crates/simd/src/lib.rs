@@ -1,9 +1,11 @@
-//! Arithmetic over many numbers at once, by the widest instructions that this machine has: products of matrices of bytes and of
-//! floats, dot products, and the functions between the layers of a network.
+//! Arithmetic over many numbers at once, by the widest instructions of this machine. The crate has
+//! products of matrices of bytes and of floats, dot products, and the functions between the layers
+//! of a network.
 //!
-//! Every function takes the [`Level`] that it may use, and gives the same at each: exactly for bytes, and for floats but for the
-//! rounding of fused additions. What is portable is written first, and tests hold the others to it.
-//! It knows no model and no index, and starts no threads.
+//! Every function takes the [`Level`] that it may use, and returns the same result at each. For
+//! bytes this is exact, and for floats up to the rounding of fused additions. The portable code is
+//! written first, and tests compare the other levels with it. The crate knows no model and no
+//! index, and starts no threads.
 
 mod dot;
 mod float;

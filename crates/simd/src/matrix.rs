@@ -1,4 +1,5 @@
-//! Products of bytes: rows that were made bytes each by its own range, with a matrix that was made bytes each column by its own.
+//! Products of bytes: rows and a matrix, both converted to bytes. Each row has its own range, and
+//! each column of the matrix its own scale.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -17,8 +18,8 @@ const ROWS: usize = 6;
 /// Lines of one panel for four rows of the matrix.
 pub(crate) const LINES: usize = COLUMNS / 16;
 
-/// A matrix of signed bytes with a scale for each column, in the order in which products read it: panels of 64 columns, and in
-/// these four rows at a time, column by column.
+/// A matrix of signed bytes with a scale for each column, in the order in which products read it:
+/// panels of 64 columns, and in a panel four rows at a time, column by column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panels {
     depth: usize,
@@ -29,7 +30,8 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// From floats, the numbers of one column (one output) after the other; `depth` numbers each.
+    /// Builds the matrix from floats, the numbers of one column (one output) after the other;
+    /// `depth` numbers each.
     pub fn new(weights: &[f32], depth: usize) -> Self {
         let columns = weights.len().checked_div(depth).unwrap_or(0);
         let mut panels = Self::empty(depth, columns);
@@ -64,7 +66,8 @@ impl Panels {
         (line, (within % 16) * 4 + place % 4)
     }
 
-    /// What bytes leave of the numbers that they were made of, in the same order.
+    /// Returns the difference between the numbers that the bytes were made of and the bytes, in the
+    /// same order.
     pub fn left_of(&self, weights: &[f32]) -> Vec<f32> {
         let mut left = weights.to_vec();
         for (column, numbers) in left.chunks_exact_mut(self.depth.max(1)).enumerate().take(self.columns) {
@@ -76,22 +79,22 @@ impl Panels {
         left
     }
 
-    /// Numbers of one result.
+    /// Returns the number of columns, which is the length of one result.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Numbers that go into one.
+    /// Returns the number of rows, which is the length of one input.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Bytes of a matrix of this size, as `write` writes it.
+    /// Returns the size of a matrix in the format of `write`, in bytes.
     pub fn written(depth: usize, columns: usize) -> usize {
         columns.div_ceil(COLUMNS) * depth.div_ceil(4) * LINES * 64 + columns * 8
     }
 
-    /// Adds it to `bytes`.
+    /// Appends the matrix to `bytes`.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         for line in &self.lines {
             bytes.extend(line.0.iter().map(|byte| byte.cast_unsigned()));
@@ -100,7 +103,7 @@ impl Panels {
         bytes.extend(self.sums.iter().flat_map(|sum| sum.to_le_bytes()));
     }
 
-    /// From what `write` wrote; none where it has another size.
+    /// Reads a matrix in the format of `write`. Returns `None` if `bytes` has another size.
     pub fn read(bytes: &[u8], depth: usize, columns: usize) -> Option<Self> {
         if bytes.len() != Self::written(depth, columns) {
             return None;
@@ -122,7 +125,7 @@ impl Panels {
         Some(panels)
     }
 
-    /// The lines of one panel.
+    /// Returns the lines of one panel.
     fn panel(&self, panel: usize) -> &[Line] {
         let size = self.depth.div_ceil(4) * LINES;
         &self.lines[panel * size..(panel + 1) * size]
@@ -133,14 +136,14 @@ impl Panels {
 #[derive(Debug, Clone, Default)]
 pub struct Quantised {
     pub(crate) bytes: Vec<u8>,
-    /// Bytes of one row: its depth, up to a multiple of four.
+    /// Bytes of one row: its depth, rounded up to a multiple of four.
     pub(crate) stride: usize,
     pub(crate) scales: Vec<f32>,
     pub(crate) zeros: Vec<i32>,
 }
 
 impl Quantised {
-    /// Room for so many rows of this depth; what was there is gone.
+    /// Makes room for `rows` rows of this depth, and drops the old rows.
     pub(crate) fn make_room(&mut self, rows: usize, depth: usize) {
         self.stride = depth.div_ceil(4) * 4;
         self.bytes.clear();
@@ -151,7 +154,7 @@ impl Quantised {
         self.zeros.resize(rows, 0);
     }
 
-    /// What the bytes leave of the rows that they were made of, in place of these.
+    /// Subtracts the values of the bytes from the rows that they were made of.
     pub fn left_of(&self, rows: &mut [f32], depth: usize) {
         let bytes = self.bytes.chunks_exact(self.stride.max(1));
         let facts = self.scales.iter().zip(&self.zeros);
@@ -162,19 +165,19 @@ impl Quantised {
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.scales.len()
     }
 }
 
-/// The sums of one tile.
+/// Sums of one tile.
 pub(crate) type Tile = [[i32; COLUMNS]; ROWS];
 
-/// `out = rows * matrix + bias`, one row of `out` after the other.
+/// Computes `out = rows * matrix + bias`, one row of `out` after the other.
 ///
 /// # Panics
-/// Where the sizes do not fit each other.
+/// Panics if the sizes do not match.
 pub fn product(level: Level, rows: &Quantised, matrix: &Panels, bias: &[f32], out: &mut [f32]) {
     let (count, columns) = (rows.rows(), matrix.columns);
     assert_eq!(rows.stride, matrix.depth.div_ceil(4) * 4, "the depth of both is the same");
@@ -205,7 +208,7 @@ pub fn product(level: Level, rows: &Quantised, matrix: &Panels, bias: &[f32], ou
     }
 }
 
-/// The sums of up to six rows with one panel.
+/// Computes the sums of up to six rows with one panel.
 fn sums(level: Level, rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
     assert!(
         panel.len() == stride / 4 * LINES && rows.len().is_multiple_of(stride.max(1)),
@@ -232,7 +235,7 @@ fn sums(level: Level, rows: &[u8], stride: usize, panel: &[Line], tile: &mut Til
 }
 
 crate::level::widest! {
-    /// From sums of bytes to what they stand for.
+    /// Converts sums of bytes to the numbers that they stand for.
     fn scale(sums: &[i32; COLUMNS], out: &mut [f32], scales: &[f32], of_columns: &[i32], bias: &[f32], scale: f32, zero: i32) => scale_each
 }
 

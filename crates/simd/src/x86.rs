@@ -1,4 +1,4 @@
-//! The same by the instructions of x86-64. The one module of this crate that reads through pointers.
+//! Implementation with the instructions of x86-64. No other module of this crate reads through pointers.
 
 #![allow(
     unsafe_code,
@@ -23,13 +23,15 @@ use crate::level::Kind;
 use crate::matrix::{LINES, Tile};
 use crate::{Line, Split};
 
-/// Sums of up to six rows with one panel. The caller has checked that rows and panel are whole.
+/// Computes the sums of up to six rows with one panel. The caller has checked that rows and panel
+/// are whole.
 pub(crate) fn sums(kind: Kind, rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
     let count = rows.len() / stride.max(1);
     assert!(count <= tile.len() && panel.len() == stride / 4 * LINES, "it fits the tile");
     macro_rules! by_count {
         ($function:ident) => {
-            // SAFETY: a kind is made only where its features were found; rows and panel are whole, as asserted.
+            // SAFETY: a kind is created only after its features were found; rows and panel are
+            // whole, as asserted.
             match count {
                 1 => unsafe { $function::<1>(rows, stride, panel, tile) },
                 2 => unsafe { $function::<2>(rows, stride, panel, tile) },
@@ -48,7 +50,7 @@ pub(crate) fn sums(kind: Kind, rows: &[u8], stride: usize, panel: &[Line], tile:
     }
 }
 
-/// Four bytes of a row, as one number.
+/// Reads four bytes of a row as one number.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "one load within the innermost loop")]
 unsafe fn four(rows: &[u8], at: usize) -> i32 {
@@ -57,12 +59,12 @@ unsafe fn four(rows: &[u8], at: usize) -> i32 {
 }
 
 /// # Safety
-/// `R` rows of `stride` bytes in `rows`, `stride / 4 * LINES` lines in `panel`.
+/// `rows` has `R` rows of `stride` bytes, and `panel` has `stride / 4 * LINES` lines.
 #[target_feature(enable = "avx512f,avx512vnni")]
 unsafe fn sums_512<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
     let mut sums: [[__m512i; LINES]; R] = [[_mm512_setzero_si512(); LINES]; R];
     for step in 0..stride / 4 {
-        // SAFETY: `step` counts the fours of a row, of which the panel has `LINES` lines each.
+        // SAFETY: `step` counts the groups of four in a row, and the panel has `LINES` lines for each.
         let lines = unsafe { panel.as_ptr().add(step * LINES) };
         let mut weights = [_mm512_setzero_si512(); LINES];
         for (place, weights) in weights.iter_mut().enumerate() {
@@ -79,20 +81,21 @@ unsafe fn sums_512<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], t
     }
     for (out, sums) in tile.iter_mut().zip(sums) {
         for (out, sum) in out.as_chunks_mut::<16>().0.iter_mut().zip(sums) {
-            // SAFETY: sixteen numbers of 32 bits.
+            // SAFETY: `out` has sixteen numbers of 32 bits.
             unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sum) };
         }
     }
 }
 
 /// # Safety
-/// As `sums_512`.
+/// The conditions of `sums_512` apply.
 #[target_feature(enable = "avx2,avxvnni")]
 unsafe fn sums_vnni<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
     for line in 0..LINES {
         let mut sums: [[__m256i; 2]; R] = [[_mm256_setzero_si256(); 2]; R];
         for step in 0..stride / 4 {
-            // SAFETY: `step` counts the fours of a row, of which the panel has `LINES` lines of 64 bytes each.
+            // SAFETY: `step` counts the groups of four in a row, and the panel has `LINES` lines of
+            // 64 bytes for each.
             let weights = unsafe { halves(panel, step * LINES + line) };
             for (row, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: `row` is less than `R`, and `step * 4 + 4` at most `stride`.
@@ -107,15 +110,16 @@ unsafe fn sums_vnni<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], 
 }
 
 /// # Safety
-/// As `sums_512`.
+/// The conditions of `sums_512` apply.
 #[target_feature(enable = "avx2")]
 unsafe fn sums_256<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
-    // Products of 16 bits, because those of 8 are added with saturation.
+    // The products have 16 bits, because those of 8 bits are added with saturation.
     let low = _mm256_set1_epi16(0xff);
     for line in 0..LINES {
         let mut sums: [[__m256i; 2]; R] = [[_mm256_setzero_si256(); 2]; R];
         for step in 0..stride / 4 {
-            // SAFETY: `step` counts the fours of a row, of which the panel has `LINES` lines of 64 bytes each.
+            // SAFETY: `step` counts the groups of four in a row, and the panel has `LINES` lines of
+            // 64 bytes for each.
             let weights = unsafe { halves(panel, step * LINES + line) };
             let even = weights.map(|weights| _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)));
             let odd = weights.map(|weights| _mm256_srai_epi16::<8>(weights));
@@ -134,13 +138,13 @@ unsafe fn sums_256<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], t
     }
 }
 
-/// Both halves of a line.
+/// Returns both halves of a line.
 ///
 /// # Safety
-/// `line` is one of `lines`.
+/// `line` is the index of one of `lines`.
 #[target_feature(enable = "avx2")]
 unsafe fn halves(lines: &[Line], line: usize) -> [__m256i; 2] {
-    // SAFETY: 64 bytes lie there.
+    // SAFETY: a line has 64 bytes.
     unsafe {
         let start = lines.as_ptr().add(line).cast::<__m256i>();
         [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))]
@@ -152,19 +156,19 @@ fn put<const R: usize>(tile: &mut Tile, line: usize, sums: [[__m256i; 2]; R]) {
     for (out, sums) in tile.iter_mut().zip(sums) {
         let out = &mut out[line * 16..line * 16 + 16];
         for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-            // SAFETY: eight numbers of 32 bits.
+            // SAFETY: `out` has eight numbers of 32 bits.
             unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), sum) };
         }
     }
 }
 
-/// Dot products with many rows.
+/// Computes dot products with many rows.
 pub(crate) fn dots(kind: Kind, query: &Split, rows: &[Line], out: &mut [f32]) {
     assert!(
         rows.len() == out.len() * query.lines() && query.second.len() == query.lines(),
         "a place for every row"
     );
-    // SAFETY: a kind is made only where its features were found; the sizes are as asserted.
+    // SAFETY: a kind is created only after its features were found; the sizes are as asserted.
     match kind {
         Kind::Avx512Vnni => unsafe { dots_512(query, rows, out) },
         Kind::AvxVnni => unsafe { dots_vnni(query, rows, out) },
@@ -172,7 +176,8 @@ pub(crate) fn dots(kind: Kind, query: &Split, rows: &[Line], out: &mut [f32]) {
     }
 }
 
-/// What the products are too large by, because one side of theirs is without a sign: 128 times the sum of the other.
+/// Returns the excess of the products, because one of their sides is unsigned: 128 times the sum of
+/// the other side.
 fn excess(lines: &[Line]) -> i32 {
     lines.iter().flat_map(|line| line.0).map(i32::from).sum::<i32>() * 128
 }
@@ -201,7 +206,7 @@ unsafe fn dots_512(query: &Split, rows: &[Line], out: &mut [f32]) {
 }
 
 /// # Safety
-/// As `dots_512`.
+/// The conditions of `dots_512` apply.
 #[target_feature(enable = "avx2,avxvnni")]
 unsafe fn dots_vnni(query: &Split, rows: &[Line], out: &mut [f32]) {
     let (first_excess, second_excess) = (excess(&query.first), excess(&query.second));
@@ -223,7 +228,7 @@ unsafe fn dots_vnni(query: &Split, rows: &[Line], out: &mut [f32]) {
 }
 
 /// # Safety
-/// As `dots_512`.
+/// The conditions of `dots_512` apply.
 #[target_feature(enable = "avx2")]
 unsafe fn dots_256(query: &Split, rows: &[Line], out: &mut [f32]) {
     let halved = |lines: __m256i| {
@@ -254,7 +259,7 @@ fn sum_of(eight: __m256i) -> i32 {
     _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b00_00_00_01>(two)))
 }
 
-/// Products of floats: up to four rows of `left` with 32 columns of `right`, see `float::grid`, which has checked the sizes.
+/// Computes products of floats: up to six rows of `left` with 32 columns of `right`. See `float::products`.
 #[allow(clippy::too_many_arguments, reason = "two matrices by their strides")]
 pub(crate) fn grid(
     kind: Kind,
@@ -277,7 +282,7 @@ pub(crate) fn grid(
     );
     macro_rules! by_count {
         ($function:ident) => {
-            // SAFETY: a kind is made only where its features were found; the sizes are as asserted.
+            // SAFETY: a kind is created only after its features were found; the sizes are as asserted.
             match count {
                 1 => unsafe { $function::<1>(left, left_stride, right, right_stride, depth, out) },
                 2 => unsafe { $function::<2>(left, left_stride, right, right_stride, depth, out) },
@@ -293,7 +298,7 @@ pub(crate) fn grid(
 }
 
 /// # Safety
-/// `R` rows of `depth` numbers in `left`, `depth` rows of 32 in `right`, each by its stride.
+/// `left` has `R` rows of `depth` numbers, and `right` has `depth` rows of 32, each by its stride.
 #[target_feature(enable = "avx512f")]
 unsafe fn grid_512<const R: usize>(
     left: &[f32],
@@ -305,7 +310,7 @@ unsafe fn grid_512<const R: usize>(
 ) {
     let mut sums: [[__m512; 2]; R] = [[_mm512_setzero_ps(); 2]; R];
     for step in 0..depth {
-        // SAFETY: the row is there, as the caller promises.
+        // SAFETY: the row exists, as the caller guarantees.
         let (first, second) = unsafe {
             let start = right.as_ptr().add(step * right_stride);
             (_mm512_loadu_ps(start), _mm512_loadu_ps(start.add(16)))
@@ -319,14 +324,14 @@ unsafe fn grid_512<const R: usize>(
     }
     for (out, sums) in out.iter_mut().zip(sums) {
         for (out, sum) in out.as_chunks_mut::<16>().0.iter_mut().zip(sums) {
-            // SAFETY: sixteen floats.
+            // SAFETY: `out` has sixteen floats.
             unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
         }
     }
 }
 
 /// # Safety
-/// As `grid_512`.
+/// The conditions of `grid_512` apply.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn grid_256<const R: usize>(
     left: &[f32],
@@ -339,7 +344,7 @@ unsafe fn grid_256<const R: usize>(
     for half in 0..2 {
         let mut sums: [[__m256; 2]; R] = [[_mm256_setzero_ps(); 2]; R];
         for step in 0..depth {
-            // SAFETY: the row is there, as the caller promises.
+            // SAFETY: the row exists, as the caller guarantees.
             let (first, second) = unsafe {
                 let start = right.as_ptr().add(step * right_stride + half * 16);
                 (_mm256_loadu_ps(start), _mm256_loadu_ps(start.add(8)))
@@ -354,7 +359,7 @@ unsafe fn grid_256<const R: usize>(
         for (out, sums) in out.iter_mut().zip(sums) {
             let out = &mut out[half * 16..half * 16 + 16];
             for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-                // SAFETY: eight floats.
+                // SAFETY: `out` has eight floats.
                 unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) };
             }
         }

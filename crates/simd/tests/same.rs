@@ -1,4 +1,4 @@
-//! Every level that this machine has gives what the portable one gives.
+//! Comparison of every level of this machine with the portable one.
 
 use proptest::prelude::*;
 use simd::{Level, Line, Panels, Quantised, Rows, Split};
@@ -7,7 +7,7 @@ fn floats(count: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value 
     prop::collection::vec(prop_oneof![9 => -4.0_f32..4.0, 1 => -1000.0_f32..1000.0], count)
 }
 
-/// Whether all numbers are within what fused additions round differently.
+/// Returns true if all numbers differ by no more than the rounding of fused additions.
 fn near(one: &[f32], other: &[f32], size: f32) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| (one - other).abs() <= size * 1e-5 + 1e-6)
@@ -55,7 +55,7 @@ proptest! {
         let mut exact = vec![0.0; out.len()];
         simd::dense(level, &rows, &Rows::new(&weights, 64), &bias, &mut exact);
         for (out, exact) in out.iter().zip(&exact) {
-            // 64 products, each off by half a step of either side.
+            // Each of 64 products is off by half a step of either side.
             prop_assert!((out - exact).abs() < 64.0 * (0.5 / 127.0 + 1.0 / 255.0), "{out} {exact}");
         }
     }
@@ -144,7 +144,7 @@ proptest! {
 
 #[test]
 fn gelu_is_right_where_its_values_are_known() {
-    // By the definition, x * (1 + erf(x / √2)) / 2, to eight digits.
+    // Values by the definition, x * (1 + erf(x / √2)) / 2, to eight digits.
     let known = [
         (0.0, 0.0),
         (1.0, 0.841_344_7),

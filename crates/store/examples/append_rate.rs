@@ -1,7 +1,7 @@
 //! Prints audit rows per second for 1 and 32 callers, flushed and committed, and the time to open a store.
 //!
-//! `cargo run --release -p store --example append_rate [FOLDER]`; the folder decides which disk is measured
-//! and is left empty.
+//! `cargo run --release -p store --example append_rate [FOLDER]`; the folder decides which disk is
+//! measured, and is left empty.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use store::{AuditRow, Durability, Kind, Store, StoreError};
 
-/// How long each figure is measured for.
+/// Duration of each measurement.
 const MEASURED: Duration = Duration::from_millis(1500);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,7 +47,7 @@ fn rate(folder: &Path, callers: u32, durability: Durability) -> Result<f64, Stor
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(0)));
         joined.collect::<Result<_, _>>()
     })?;
-    // Rows that wait behind count when they are on disk.
+    // Rows written behind count when they are on disk.
     store.close()?;
     Ok(counts.iter().map(|count| f64::from(*count)).sum::<f64>() / started.elapsed().as_secs_f64())
 }
@@ -61,7 +61,7 @@ fn call(store: &Store, started: Instant, durability: Durability, caller: u32) ->
     Ok(count)
 }
 
-/// A row of about 650 bytes, as a command makes.
+/// Builds a row of about 650 bytes, the usual size for a command.
 fn row(call: &str) -> AuditRow {
     let mut row =
         AuditRow::new(Kind::Intent, Timestamp::UNIX_EPOCH, call, "mcp", "handfast", "shell_execute");

@@ -1,7 +1,7 @@
-//! Questions to humans and their answers, shared by every process of a state folder.
+//! Questions to humans and their answers, shared by all processes of a state folder.
 //!
-//! The first answer wins, and a yes for one call is used by one call: each step is one immediate transaction on the
-//! row's state. What is allowed beyond one call is a [`Lease`](crate::Lease).
+//! The first answer wins, and an approval for one call is used by one call: each step is one
+//! immediate transaction on the row's state. A [`Lease`](crate::Lease) allows more than one call.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,109 +18,110 @@ use crate::database::Database;
 use crate::error::StoreError;
 use crate::leases::add_lease;
 
-/// Ended questions are forgotten this long after they were asked; the audit keeps what came of them.
+/// Time after which ended questions are deleted, counted from the question. The audit keeps the
+/// outcome.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// Questions that may wait at a time, of all workspaces; the oldest expires for a new one. An agent that asks without end
-/// fills neither the disk nor the list that a human looks at.
+/// Maximum number of waiting questions in all workspaces; a new question expires the oldest. An
+/// agent that asks without end therefore fills neither the disk nor the human's list.
 const MOST_WAITING: u32 = 200;
 
-/// A question to a human, and what became of it. Nothing in it may be text that the redaction has not seen.
+/// A question to a human, and its outcome. Every text in the row must have passed the redaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApprovalRow {
-    /// The id that an `EAPPROVAL` error carries.
+    /// Id that an `EAPPROVAL` error carries.
     pub id: String,
-    /// The call that asked.
+    /// Id of the call that asked.
     pub call: String,
-    /// Its session.
+    /// Session of the call.
     pub session: String,
-    /// The door that it came through.
+    /// Door through which the call came.
     pub door: String,
-    /// The workspace that it would act in.
+    /// Workspace of the call.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// The level of the call.
+    /// Level of the call.
     pub level: String,
-    /// The digest of the exact plan: a yes is for this and nothing else.
+    /// Digest of the exact plan: an approval applies to this plan only.
     pub plan: String,
-    /// The digest of what the caller asked for: the plan without what the machine adds to it.
+    /// Digest of the caller's request: the plan without the additions of this machine.
     pub request: String,
-    /// What calls of this kind have in common, for counting them.
+    /// Common form of similar calls, for counting them.
     pub shape: String,
-    /// JSON: what the human is shown.
+    /// JSON shown to the human.
     pub question: String,
-    /// When it was asked; kept in whole microseconds, as every time here.
+    /// Time of the question, in whole microseconds.
     pub asked_at: Timestamp,
-    /// From when on it can be neither answered nor, where it was approved, used.
+    /// Time after which the question cannot be answered, and an approval cannot be used.
     pub expires_at: Timestamp,
-    /// What became of it.
+    /// State of the question.
     pub state: ApprovalState,
-    /// The id under which changes of a command lie aside until it is answered.
+    /// Id of a command's changes that are set aside until the answer.
     pub changes: Option<String>,
-    /// How far the yes reaches.
+    /// Scope of the approval.
     pub scope: Option<String>,
-    /// When it was answered.
+    /// Time of the answer.
     pub answered_at: Option<Timestamp>,
-    /// Who answered.
+    /// Name of the person who answered.
     pub answered_by: Option<String>,
-    /// A word for the agent.
+    /// Message for the agent.
     pub message: Option<String>,
 }
 
-/// What became of a question.
+/// State of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalState {
-    /// Nobody has answered yet.
+    /// Unanswered.
     Waiting,
-    /// Yes, and no call has used it yet.
+    /// Approved, and not used by a call yet.
     Approved,
-    /// No.
+    /// Denied.
     Denied,
-    /// Too late, or what it was given for is no longer there.
+    /// Expired, or revoked because the approved plan no longer exists.
     Expired,
-    /// Yes, and the call was made.
+    /// Approved, and used by a call.
     Used,
 }
 
-/// What a human said.
+/// Answer of a human.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalAnswer {
-    /// Yes or no.
+    /// True if the call is approved.
     pub approved: bool,
-    /// How far the yes reaches.
+    /// Scope of the approval.
     pub scope: Option<String>,
-    /// Who said so.
+    /// Name of the person who answers.
     pub by: String,
-    /// A word for the agent.
+    /// Message for the agent.
     pub message: Option<String>,
-    /// From when on a yes can no longer be used.
+    /// Time after which an approval can no longer be used.
     pub expires_at: Timestamp,
-    /// What else is allowed by it.
+    /// Lease that the answer grants in addition.
     pub lease: Option<Lease>,
 }
 
-/// What came of an answer.
+/// Outcome of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// It counts.
+    /// The answer was the first, and counts.
     First(ApprovalRow),
-    /// Somebody else was faster, or it came too late: this is what counts.
+    /// The question was answered or expired before; the row contains the outcome that counts.
     Before(ApprovalRow),
 }
 
-/// What an earlier answer means for a call.
+/// Earlier answer that applies to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Earlier {
-    /// No answer is there for it.
+    /// Absence of an answer.
     None,
-    /// A yes, used up by this.
+    /// An approval, which this lookup has used.
     Approved(ApprovalRow),
-    /// A no that its caller has not been told yet. It is told once.
+    /// A denial that its caller has not received yet. Each denial is reported once.
     Denied(ApprovalRow),
-    /// A yes to the same request, but to another plan: it is void now.
+    /// An approval of the same request with another plan. The lookup has voided it.
     Drifted(ApprovalRow),
 }
 
@@ -130,7 +131,8 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// Writes a question down, and gives it back; where one about the same plan waits already, that one.
+    /// Records a question and returns it. If a question about the same plan already waits, returns
+    /// that one.
     pub fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
         let mut row = row.clone();
         for text in [&mut row.session, &mut row.tool, &mut row.question] {
@@ -179,7 +181,7 @@ impl Approvals {
         })
     }
 
-    /// The answer to a question that waits. The first one counts.
+    /// Answers a waiting question. The first answer counts.
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<Answered, StoreError> {
         let mut answer = answer.clone();
         self.database.cover(&mut answer.by);
@@ -219,7 +221,7 @@ impl Approvals {
         answered.ok_or_else(|| StoreError::ApprovalUnknown { id: id.to_owned() })
     }
 
-    /// Uses a yes up. Of several callers, in whatever processes, exactly one is told `true`.
+    /// Uses an approval. Among all callers in all processes, exactly one gets `true`.
     pub fn use_up(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
             end_expired(connection, now)?;
@@ -228,7 +230,7 @@ impl Approvals {
         })
     }
 
-    /// What an earlier answer means for a call with this plan, which asks for this request.
+    /// Finds the earlier answer that applies to a call with this plan and this request.
     pub fn earlier(
         &self,
         workspace: &Path,
@@ -237,7 +239,7 @@ impl Approvals {
         now: Timestamp,
     ) -> Result<Earlier, StoreError> {
         let workspace = bytes(workspace);
-        // Most calls have none, and they need not wait for those that write.
+        // Most calls have no answer, and need not wait for processes that write.
         let any = self.database.read(|connection| {
             let mut statement = connection.prepare(
                 "SELECT EXISTS (SELECT 1 FROM approvals WHERE workspace = ? AND request = ?
@@ -276,14 +278,15 @@ impl Approvals {
         })
     }
 
-    /// Notes that the caller of a question knows its answer.
+    /// Records that the caller of a question has received the answer.
     pub fn told(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|connection| {
             connection.execute("UPDATE approvals SET told = 1 WHERE id = ?", [id]).map(drop)
         })
     }
 
-    /// Notes that changes of a command lie aside until the question is answered. Gives the question as it is now.
+    /// Records that a command's changes are set aside until the question is answered. Returns the
+    /// current question.
     pub fn hold(&self, id: &str, changes: &str) -> Result<ApprovalRow, StoreError> {
         let row = self.database.write(|connection| {
             connection.execute("UPDATE approvals SET changes = ? WHERE id = ?", [changes, id])?;
@@ -313,12 +316,13 @@ impl Approvals {
         })
     }
 
-    /// One question.
+    /// Returns one question.
     pub fn find(&self, id: &str, now: Timestamp) -> Result<Option<ApprovalRow>, StoreError> {
         self.database.read(|connection| Ok(find(connection, id)?.map(|row| row.seen_at(now))))
     }
 
-    /// The questions, the newest first: those that can be answered or used still, or all.
+    /// Lists the questions, newest first: all of them, or only those that can still be answered or
+    /// used.
     pub fn list(&self, open_only: bool, limit: u32, now: Timestamp) -> Result<Vec<ApprovalRow>, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare(&format!(
@@ -330,7 +334,8 @@ impl Approvals {
         })
     }
 
-    /// How many calls of this shape a human has let pass one by one in the workspace since then.
+    /// Counts the calls of this shape that a human has approved one by one in the workspace since
+    /// `since`.
     pub fn allowed_once(&self, workspace: &Path, shape: &str, since: Timestamp) -> Result<u32, StoreError> {
         self.database.read(|connection| {
             connection.query_row(
@@ -348,7 +353,7 @@ impl Approvals {
 }
 
 impl ApprovalRow {
-    /// The same question, as it is at this time.
+    /// Returns the question with its state at the time `now`.
     fn seen_at(mut self, now: Timestamp) -> Self {
         if matches!(self.state, ApprovalState::Waiting | ApprovalState::Approved) && self.expires_at <= now {
             self.state = ApprovalState::Expired;
@@ -358,7 +363,7 @@ impl ApprovalRow {
 }
 
 impl ApprovalState {
-    /// The word in the table.
+    /// Returns the word stored in the table.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -384,7 +389,8 @@ impl FromStr for ApprovalState {
 const COLUMNS: &str = "id, call, session, door, workspace, tool, level, plan, request, shape, question, asked_at_us, \
      expires_at_us, state, changes, scope, answered_at_us, answered_by, message";
 
-/// INVARIANT: every transaction that answers or uses comes through here first, so that nothing expired is either.
+/// INVARIANT: every transaction that answers a question or uses an approval calls this function
+/// first, so that neither happens after the expiry.
 fn end_expired(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection
         .execute(

@@ -1,4 +1,5 @@
-//! Who waits for what others write, and who is there to be asked.
+//! Notifications between processes: changes in the database, watchers of questions, and waiting
+//! calls.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -13,7 +14,7 @@ use rustix::fs::FlockOperation;
 use crate::database::Database;
 use crate::error::StoreError;
 
-/// Tells whether anybody has written since it was last asked: one look at a number, without reading a table.
+/// A watch for commits of other connections. Each check reads one number and no table.
 pub struct Watch {
     database: Arc<Database>,
     connection: Connection,
@@ -28,7 +29,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Whether another connection, of this process or of another one, has committed anything since the last time.
+    /// Returns true if another connection, in any process, has committed anything since the last
+    /// call.
     pub fn has_changed(&mut self) -> Result<bool, StoreError> {
         let version = self
             .connection
@@ -38,14 +40,15 @@ impl Watch {
     }
 }
 
-/// That somebody looks at the questions as they come, for as long as this value lives, also when its process is killed.
+/// A mark that somebody watches questions as they arrive. The mark ends with this value, or when its
+/// process is killed.
 pub struct Attention {
     _file: File,
 }
 
-/// The files behind it: each watcher holds a lock on one of them, and whoever wants to know tries to take it.
+/// Number of lock files: each watcher locks one of them, and a check tries to take each lock.
 ///
-/// A single file would not do: two who try at the same moment would each take the other for a watcher.
+/// A single file would not work: two simultaneous checks would take each other for a watcher.
 const PLACES: usize = 8;
 
 fn place(folder: &Path, number: usize) -> PathBuf {
@@ -57,9 +60,10 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 impl Attention {
-    /// Pays attention. With more watchers than places the last ones are not seen, and the others are there.
+    /// Marks that somebody watches. With more watchers than lock files, the last ones are invisible,
+    /// but the others suffice.
     ///
-    /// Whoever can answer the questions of one workspace alone names it.
+    /// A watcher that can answer only the questions of one workspace names that workspace.
     pub(crate) fn pay(folder: &Path, workspace: Option<&Path>) -> Result<Self, StoreError> {
         let mut last = None;
         for number in 0..PLACES {
@@ -79,14 +83,14 @@ impl Attention {
             .ok_or_else(|| StoreError::from_io(&path, std::io::Error::other("there is no place")))
     }
 
-    /// Whether anybody does who can answer a question of this workspace.
+    /// Returns true if somebody watches who can answer a question of this workspace.
     pub(crate) fn is_paid(folder: &Path, workspace: &Path) -> bool {
         (0..PLACES).any(|number| {
             let path = place(folder, number);
             let Ok(file) = File::open(&path) else { return false };
-            // Shared, so that two who look do not see each other.
+            // A shared lock, so that two simultaneous checks do not block each other.
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() && {
-                // What is not written yet is looked at again by whoever waits.
+                // If the name is not written yet, the waiting process checks again later.
                 let named = std::fs::read(&path).unwrap_or_default();
                 named.is_empty() || named == workspace.as_os_str().as_bytes()
             }
@@ -94,14 +98,15 @@ impl Attention {
     }
 }
 
-/// That a call waits for the answer to a question, for as long as this value lives, also when its process is killed.
+/// A mark that a call waits for the answer to a question. The mark ends with this value, or when its
+/// process is killed.
 #[derive(Debug)]
 pub struct Waiting {
     path: PathBuf,
     _file: File,
 }
 
-/// The folder with a locked file for each call that waits, named after the question and the call.
+/// Folder with a locked file for each waiting call, named after the question and the call.
 const WAITING: &str = "waiting";
 
 impl Waiting {
@@ -110,7 +115,7 @@ impl Waiting {
         crate::blobs::create_folder(&folder)?;
         let (path, new) =
             (folder.join(format!("{question}.{call}")), folder.join(format!(".{question}.{call}")));
-        // It gets its name once it is locked: one that is seen without a lock is left over.
+        // The file gets its name after it is locked, so a visible file without a lock is a leftover.
         let locked = open(&new).and_then(|file| {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             std::fs::rename(&new, &path)?;
@@ -120,9 +125,9 @@ impl Waiting {
         Ok(Self { path, _file: file })
     }
 
-    /// The questions that calls wait for. What killed processes left is removed.
+    /// Lists the questions that calls wait for. Removes the files of killed processes.
     pub(crate) fn all(folder: &Path) -> HashSet<String> {
-        // Where nothing has waited yet there is no folder.
+        // The folder is missing until a first call waits.
         let Ok(entries) = std::fs::read_dir(folder.join(WAITING)) else { return HashSet::new() };
         let mut waited_for = HashSet::new();
         for entry in entries.flatten() {
@@ -135,7 +140,7 @@ impl Waiting {
             if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
                 waited_for.insert(question.to_owned());
             } else {
-                // Another looker may have been faster.
+                // Another process may have removed the file first.
                 let _ = std::fs::remove_file(entry.path());
             }
         }
@@ -145,7 +150,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // One that stays is without a lock, and the next looker removes it.
+        // A file that stays has no lock, and the next check removes it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,6 +1,7 @@
-//! The audit log: one append-only table in which each row carries the hash of the row before.
+//! The audit log: one append-only table in which each row contains the hash of the row before.
 //!
-//! Decides nothing about what is recorded and redacts nothing: rows come in as they are to be kept.
+//! This module does not decide which rows are recorded, and redacts nothing: callers pass finished
+//! rows.
 
 mod chain;
 mod encoding;
@@ -27,19 +28,19 @@ pub use recorded::Recorded;
 pub use row::{AuditRow, Kind, ROW_BYTES_MAX};
 pub use verify::{Fault, HeadFileState, Verification};
 
-/// What has to be true of a row before its receipt says so.
+/// Condition that an audit row must meet before its receipt resolves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It outlives a power loss: committed and flushed to disk.
+    /// The row survives a power loss: committed and flushed to disk.
     Flushed,
-    /// It outlives the end of this process by any signal: committed.
+    /// The row survives the end of this process by any signal: committed.
     Committed,
-    /// It is queued, and outlives any orderly end of this process. While more than about a thousand rows
-    /// wait, or after a failed attempt to write, the receipt waits for the commit instead.
+    /// The row is queued, and survives any orderly end of this process. While more than about a
+    /// thousand rows wait, or after a failed write, the receipt waits for the commit instead.
     Behind,
 }
 
-/// The log of one store.
+/// The audit log of one store.
 pub struct Audit {
     database: Arc<Database>,
     head: PathBuf,
@@ -47,13 +48,14 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Adds a row. It is queued when this returns, whatever becomes of the receipt; rows of one process are
-    /// written in the order in which they were added. Blocks at most for one commit without a flush, of the order of 0.1 ms,
-    /// and never for another process.
+    /// Adds a row. The row is queued when this method returns, whatever happens to the receipt; rows
+    /// of one process are written in the order of the calls. Blocks for at most one commit without a
+    /// flush, about 0.1 ms, and never for another process.
     ///
-    /// An error in the receipt means that the row is not recorded, or that `audit.head` could not follow
-    /// it: do not act on it. Rows written behind that could not be written are kept and tried again with
-    /// the next row and at [`Store::close`](crate::Store::close), which reports what is left.
+    /// An error in the receipt means that the row is not recorded, or that `audit.head` could not be
+    /// updated: do not perform the call. Rows written behind that could not be written stay queued.
+    /// The writer retries them with the next row and at [`Store::close`](crate::Store::close), which
+    /// reports the rest.
     pub fn append(&self, row: AuditRow, durability: Durability) -> Receipt {
         let mut row = row;
         for text in row.texts() {
@@ -62,23 +64,26 @@ impl Audit {
         self.writer.append(row, durability)
     }
 
-    /// A page of rows, newest first. Rows that still wait behind are not seen. Blocks on the disk.
+    /// Returns a page of rows, newest first. Rows that are still queued are not included. Blocks on
+    /// the disk.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Recorded>, StoreError> {
         read::list(&self.database, filter)
     }
 
-    /// The rows of one call in order; none where there is no such call. Blocks on the disk.
+    /// Returns the rows of one call in order, or an empty list for an unknown call. Blocks on the
+    /// disk.
     pub fn show(&self, call: &str) -> Result<Vec<Recorded>, StoreError> {
         read::show(&self.database, call)
     }
 
-    /// Writes every row as JSON Lines, oldest first, and gives how many. Blocks on the disk and on `target`.
+    /// Writes every row as JSON Lines, oldest first, and returns the number of rows. Blocks on the
+    /// disk and on `target`.
     pub fn export(&self, target: &mut dyn Write) -> Result<u64, StoreError> {
         read::export(&self.database, target)
     }
 
-    /// Proves the chain, and that it holds `expect`, the hash of some row, where one is given. A fault is a
-    /// finding, not an error. Blocks for about a second for every half million rows.
+    /// Verifies the chain, and checks that it contains the row hash `expect`, if given. A fault is a
+    /// finding, not an error. Blocks for about one second per half million rows.
     pub fn verify(&self, expect: Option<Hash>) -> Result<Verification, StoreError> {
         verify::verify(&self.database, &self.head, expect)
     }

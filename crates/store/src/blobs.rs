@@ -1,9 +1,9 @@
-//! Content by its BLAKE3 hash, one file each: `blobs/ab/ab12...`.
+//! Content stored by its BLAKE3 hash, one file each: `blobs/ab/ab12...`.
 //!
-//! A file appears under its name only when it is whole, by a rename, so that processes share the folder
-//! without locks and one that is killed leaves nothing but a temporary file, which pruning removes. Files
-//! are not flushed to disk: a blob outlives the end of the process, but after a power loss it may be gone or
-//! short, which [`Blobs::open`] says.
+//! A file appears under its name only when it is complete, by a rename. Processes therefore share
+//! the folder without locks, and a killed process leaves only a temporary file, which pruning
+//! removes. Files are not flushed to disk: a blob survives the end of the process, but after a power
+//! loss it may be missing or truncated, which [`Blobs::open`] reports.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
@@ -22,32 +22,33 @@ use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::keys::{Key, key};
 
-/// The buffer of one `put`, which is all the memory it takes.
+/// Size in bytes of the buffer of one `put`, its only memory use.
 const BUFFER: usize = 64 * 1024;
 
-/// Where files are before they are whole.
+/// Folder of files that are not complete yet.
 pub(crate) const INCOMING: &str = "incoming";
 
-/// What the name of a compressed blob ends with, behind the hash of what it holds.
+/// Suffix of a compressed blob's name, after the hash of the uncompressed content.
 pub(crate) const COMPRESSED: &str = ".zst";
 
-/// What the name of a pack ends with, behind its own hash.
+/// Suffix of a pack's name, after the hash of the pack.
 pub(crate) const PACK: &str = ".pack";
 
-/// What a blob is found by.
+/// Reference to a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BlobRef {
-    /// The hash of the content.
+    /// Hash of the content.
     pub hash: Hash,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
 }
 
-/// What is not to be removed.
+/// Contents that must not be removed.
 pub(crate) struct Referred {
-    /// What outputs are, sorted.
+    /// Hashes of the outputs, sorted.
     pub(crate) outputs: Vec<Hash>,
-    /// What checkpoints need, by its keys, sorted. A content with the key of another stays with that.
+    /// Keys of the contents that checkpoints need, sorted. A content with the same key as a needed
+    /// one stays too.
     pub(crate) saved: Vec<Key>,
 }
 
@@ -60,15 +61,15 @@ impl Referred {
 /// The blobs of one store.
 pub struct Blobs {
     pub(crate) folder: PathBuf,
-    /// Where it is written what lies in which pack.
+    /// Database with the positions of contents in packs.
     pub(crate) database: Arc<Database>,
 }
 
 impl Blobs {
-    /// Keeps everything that `content` gives. The same content is kept once.
+    /// Stores everything that `content` yields. Equal content is stored once.
     ///
-    /// Nothing refers to the blob yet: from an hour later on, pruning may remove it, unless it was made an
-    /// [`Output`](crate::Output) or was put again.
+    /// The new blob has no references yet: after one hour, pruning may remove it, unless an
+    /// [`Output`](crate::Output) refers to it or it was put again.
     pub fn put(&self, content: &mut dyn Read) -> Result<BlobRef, StoreError> {
         let incoming = self.folder.join(INCOMING);
         let (temporary, blob) = retry_with_folder(&incoming, || NamedTempFile::new_in(&incoming))
@@ -86,7 +87,7 @@ impl Blobs {
         Ok(blob)
     }
 
-    /// Keeps the whole content of `file`, wherever it was read or written last.
+    /// Stores the whole content of `file`, from its start, whatever its position is.
     pub fn put_file(&self, mut file: File) -> Result<BlobRef, StoreError> {
         file.rewind().map_err(|error| StoreError::Content { source: Arc::new(error) })?;
         self.put(&mut file)
@@ -111,11 +112,12 @@ impl Blobs {
         Self { folder, database }
     }
 
-    /// Removes every file that was last put or begun before `before` and that `referred`, which was read since then, does not know.
-    /// Gives how many blobs and bytes were removed.
+    /// Removes every file that was last put or begun before `before` and that is absent from
+    /// `referred`. `referred` must have been read after the time `before`. Returns the numbers of
+    /// removed blobs and bytes.
     ///
-    /// It begins with one of the folders and ends where it `goes_on` no more, so that with another `first` each time it comes
-    /// to all of them.
+    /// The sweep begins with the folder number `first`, and stops when `goes_on` returns false. With
+    /// varying values of `first`, repeated sweeps reach all folders.
     pub(crate) fn sweep(
         &self,
         before: Timestamp,
@@ -140,13 +142,14 @@ impl Blobs {
                     (_, _, true) => false,
                     (Some(pack), _, false) => self.holds_any(pack, &referred.saved)?,
                     (_, Some(hash), false) => referred.knows(hash),
-                    // Not a file of this program.
+                    // A file that this program did not write.
                     (None, None, false) => true,
                 };
                 if kept {
                     continue;
                 }
-                // Exclusive, so that no `put` finds the file and trusts in it while it is being removed.
+                // The lock is exclusive, so that no `put` finds and reuses the file while it is
+                // being removed.
                 let _lock = self.lock(Kind::Exclusive)?;
                 if let Some(pack) = &pack
                     && is_older(&path, before)?.is_some()
@@ -193,7 +196,7 @@ fn copy(content: &mut dyn Read, mut file: NamedTempFile) -> Result<(NamedTempFil
     Ok((file, BlobRef { hash: hasher.finalize().into(), size }))
 }
 
-/// Runs `create`, and once more after making `folder` where that was missing.
+/// Runs `create`, and runs it again after creating `folder` if that was missing.
 pub(crate) fn retry_with_folder<T>(
     folder: &Path,
     create: impl Fn() -> io::Result<T>,
@@ -208,7 +211,7 @@ pub(crate) fn retry_with_folder<T>(
     }
 }
 
-/// Creates a folder that only its owner can enter, and the ones above it.
+/// Creates a folder that only its owner can enter, and its missing parents.
 pub(crate) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     DirBuilder::new()
         .recursive(true)
@@ -217,7 +220,7 @@ pub(crate) fn create_folder(folder: &Path) -> Result<(), StoreError> {
         .map_err(|error| StoreError::from_io(folder, error))
 }
 
-/// Marks a blob as put just now.
+/// Marks a blob as put at this moment.
 pub(crate) fn touch(path: &Path) -> Result<(), StoreError> {
     let times = Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -227,18 +230,18 @@ pub(crate) fn touch(path: &Path) -> Result<(), StoreError> {
         .map_err(|error| StoreError::from_io(path, error.into()))
 }
 
-/// The paths in a folder; none where there is no such folder, or it is not one.
+/// Lists the paths in a folder. A missing path, or one that is not a folder, yields an empty list.
 pub(crate) fn entries(folder: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, StoreError> {
     let found = match fs::read_dir(folder) {
         Ok(found) => Some(found),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
         Err(error) => return Err(StoreError::from_io(folder, error)),
     };
-    // An entry that cannot be read was removed meanwhile: it is not there to be pruned.
+    // An entry that cannot be read was removed meanwhile, so it need not be pruned.
     Ok(found.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()))
 }
 
-/// Removes a file and gives its size, unless it is gone or was modified since.
+/// Removes a file and returns its size, unless it is gone or was modified since.
 fn remove_if_older(path: &Path, before: Timestamp) -> Result<Option<u64>, StoreError> {
     let Some(size) = is_older(path, before)? else { return Ok(None) };
     match fs::remove_file(path) {
@@ -248,7 +251,8 @@ fn remove_if_older(path: &Path, before: Timestamp) -> Result<Option<u64>, StoreE
     }
 }
 
-/// The size of a file that was last modified before this; none where it was modified since, or is gone.
+/// Returns the size of a file that was last modified before `before`, or `None` if it is newer or
+/// gone.
 fn is_older(path: &Path, before: Timestamp) -> Result<Option<u64>, StoreError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -343,7 +347,7 @@ mod tests {
         fs::write(&victim, b"victims").unwrap();
         fs::remove_file(blobs.path(&blob.hash)).unwrap();
         std::os::unix::fs::symlink(&victim, blobs.path(&blob.hash)).unwrap();
-        // The positive control: as long as the link is there it would be read.
+        // Positive control: the link is followed while it exists.
         assert_eq!(content(&blobs, &blob), b"victims");
         blobs.put(&mut &b"content"[..]).unwrap();
         assert_eq!(content(&blobs, &blob), b"content");

@@ -1,4 +1,4 @@
-//! Reading back everything that is saved, so that damage is found before somebody needs the content.
+//! Verification of all saved content, so that damage is found before the content is needed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,31 +13,33 @@ use crate::hash::Hash;
 use crate::keys::{Key, key, keys};
 use crate::packs::{Pack, is_damage};
 
-/// Bytes of a large content that are read between two looks at whether the check goes on.
+/// Bytes of a large content that are read between two calls of `goes_on`.
 const PIECE: usize = 1024 * 1024;
 
-/// The result of reading back what is saved.
+/// Result of reading back the saved content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Contents that checkpoints need and that are as they were saved.
+    /// Number of contents that checkpoints need and that are intact.
     pub whole: u64,
-    /// Bytes of the files that were read.
+    /// Number of bytes read from files.
     pub bytes: u64,
-    /// Checkpoints whose contents are damaged or gone, with how many of them, in the order of the checkpoints' ids.
+    /// Ids of the checkpoints with damaged or missing contents, each with the number of those
+    /// contents, in id order.
     pub damaged: Vec<(String, u64)>,
 }
 
-/// Whether a check goes on after so many more bytes were read.
+/// Callback with the number of bytes read since its last call. The check stops when it returns
+/// false.
 type GoesOn<'a> = &'a dyn Fn(u64) -> bool;
 
 impl Blobs {
-    /// Reads back every content that a checkpoint needs, and compares each with its hash. Blocks.
+    /// Reads every content that a checkpoint needs, and compares each with its hash. Blocks.
     ///
-    /// `goes_on` is called with the bytes read since its last call. Gives nothing where it answers no.
-    /// A content that lies in several places counts as damaged only where none of them is whole.
+    /// `goes_on` is called with the bytes read since its last call. If `goes_on` returns false, the
+    /// result is `None`. A content with several copies counts as damaged only if no copy is intact.
     ///
     /// # Errors
-    /// Where the database, or a file that is there, cannot be read.
+    /// Returns an error if the database, or an existing file, cannot be read.
     pub fn check(&self, goes_on: GoesOn<'_>) -> Result<Option<Checked>, StoreError> {
         let before = self.database.read(needed)?;
         let mut found = Found::default();
@@ -59,7 +61,8 @@ impl Blobs {
                 return Ok(None);
             }
         }
-        // A checkpoint that came since may need files that were not there to be read, and one that went needs nothing.
+        // A checkpoint added since may need files that were not read, and a removed checkpoint needs
+        // none.
         let now: BTreeSet<String> = self.database.read(needed)?.into_iter().map(|(id, _)| id).collect();
         let mut checked = Checked { bytes: found.bytes, ..Checked::default() };
         for (id, keys) in before.into_iter().filter(|(id, _)| now.contains(id)) {
@@ -72,7 +75,7 @@ impl Blobs {
         Ok(Some(checked))
     }
 
-    /// Lists the files that hold one compressed content each.
+    /// Lists the files that contain one compressed content each.
     fn saved_files(&self) -> Result<Vec<std::path::PathBuf>, StoreError> {
         let mut files = Vec::new();
         for folder in entries(&self.folder)? {
@@ -82,7 +85,7 @@ impl Blobs {
     }
 }
 
-/// The contents that are as they were saved.
+/// The intact contents found so far.
 #[derive(Default)]
 struct Found {
     whole: BTreeSet<Key>,
@@ -90,7 +93,7 @@ struct Found {
 }
 
 impl Found {
-    /// Reads a pack, and gives its length in bytes.
+    /// Reads a pack, and returns its length in bytes.
     fn pack(&mut self, pack: &Pack, path: &Path) -> Result<u64, StoreError> {
         let Some(file) = open(path)? else { return Ok(0) };
         let at = |error| StoreError::from_io(path, error);
@@ -101,7 +104,7 @@ impl Found {
         Ok(length)
     }
 
-    /// Reads a file with one content. Gives whether the check goes on.
+    /// Reads a file with one content. Returns true if the check continues.
     fn file(&mut self, path: &Path, goes_on: GoesOn<'_>) -> Result<bool, StoreError> {
         let (Some(file), Some(expected)) = (open(path)?, hash_of(path)) else { return Ok(true) };
         let at = |error| StoreError::from_io(path, error);
@@ -126,7 +129,7 @@ impl Found {
     }
 }
 
-/// Opens a file; none where it is gone.
+/// Opens a file, or returns `None` if it is gone.
 fn open(path: &Path) -> Result<Option<File>, StoreError> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
@@ -135,12 +138,13 @@ fn open(path: &Path) -> Result<Option<File>, StoreError> {
     }
 }
 
-/// Reads the hash off the name of a file with one compressed content; none where it is another file.
+/// Parses the hash in the name of a file with one compressed content. Returns `None` for any other
+/// file.
 fn hash_of(path: &Path) -> Option<Hash> {
     path.file_name()?.to_str()?.strip_suffix(COMPRESSED)?.parse().ok()
 }
 
-/// Lists the checkpoints with the keys of what each needs.
+/// Lists the checkpoints with the keys of the contents that each needs.
 fn needed(connection: &Connection) -> rusqlite::Result<Vec<(String, Vec<Key>)>> {
     let mut statement =
         connection.prepare("SELECT checkpoint, keys FROM checkpoint_contents ORDER BY checkpoint")?;
@@ -202,7 +206,7 @@ mod tests {
         }
         std::fs::remove_file(path).unwrap();
         assert_eq!(check(&store).damaged, all_of_the_pack);
-        // Saved once more, the contents are whole again.
+        // After another save, the contents are intact again.
         save(&store, &["one", "", "two"]);
         assert_eq!(check(&store).damaged, vec![]);
     }

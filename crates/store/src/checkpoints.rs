@@ -1,9 +1,11 @@
-//! What calls changed, path by path, so that it can be undone: rows here, the old bytes of files among the blobs.
+//! Changes made by calls, path by path, so that they can be undone: rows here, the old bytes of
+//! files among the blobs.
 //!
-//! A row is there before anything is changed, and says how far the change got. Whoever finds one that is not done, of a
-//! process that is gone, settles it: the folder that the row names tells whether its process lives.
+//! A row exists before anything is changed, and records the progress of the change. A process that
+//! finds an unfinished row of a dead process settles the change. The folder named in the row shows
+//! whether its process lives.
 //!
-//! It does not know what the state of a path is made of: that is bytes to it.
+//! The state of a path is opaque bytes to this module.
 
 use std::borrow::Borrow;
 use std::ffi::OsString;
@@ -20,68 +22,69 @@ use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::packs::refer;
 
-/// What one call changed.
+/// Changes of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The call's id.
+    /// Id of the call.
     pub id: String,
-    /// The session whose call it was.
+    /// Session of the call.
     pub session: Option<String>,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// The folder that the paths are relative to.
+    /// Folder that the paths are relative to.
     pub workspace: PathBuf,
-    /// When, by the caller's clock; kept in whole microseconds.
+    /// Time by the caller's clock, in whole microseconds.
     pub made_at: Timestamp,
-    /// The folder in which the call keeps its changes, by its name.
+    /// Name of the folder that contains the changes of the call.
     pub folder: String,
-    /// How far it got.
+    /// Progress of the change.
     pub state: CheckpointState,
-    /// The first and last checkpoint that this one took back.
+    /// First and last checkpoint that this one undid.
     pub undoes: Option<String>,
-    /// How many paths changed.
+    /// Number of changed paths.
     pub paths: u64,
-    /// Bytes of the files that were saved.
+    /// Number of bytes of the saved files.
     pub bytes: u64,
-    /// What was not saved, relative to the workspace.
+    /// Paths that were not saved, relative to the workspace.
     pub unsaved: Vec<PathBuf>,
-    /// Of a direct change: the paths from which on anything may change.
+    /// Paths below which a direct change may change anything.
     pub roots: Vec<PathBuf>,
 }
 
-/// How far a change got.
+/// Progress of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointState {
-    /// Everything is saved, and a commit is to follow: all of it or nothing.
+    /// Everything is saved, and an all-or-nothing commit follows.
     Prepared,
-    /// Everything is saved, and a tool is changing the workspace itself.
+    /// Everything is saved, and a tool is changing the workspace directly.
     Direct,
-    /// It has happened.
+    /// The change has happened.
     Done,
 }
 
 /// One path of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointEntry {
-    /// Where, relative to the workspace.
+    /// Path relative to the workspace.
     pub path: PathBuf,
-    /// What was there.
+    /// State of the path before the change.
     pub before: Option<Vec<u8>>,
-    /// What is there afterwards.
+    /// State of the path after the change.
     pub after: Option<Vec<u8>>,
-    /// The blob with the bytes of the file that was there.
+    /// Hash of the blob with the file's bytes before the change.
     pub content: Option<Hash>,
 }
 
-/// Which checkpoints are removed: of those that are done, the ones older than `max_age`, and the oldest until the others have
-/// saved no more than `max_bytes` in all, but never one of the newest `keep_newest` of a workspace.
+/// Limits for finished checkpoints. Pruning removes those older than `max_age`. The oldest go until
+/// the remaining ones have saved at most `max_bytes` in all. The `keep_newest` newest of each
+/// workspace always stay.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckpointRetention {
-    /// The bytes of the saved files together, each counted although several may share a blob.
+    /// Maximum number of bytes of all saved files; shared blobs count once per checkpoint.
     pub max_bytes: u64,
-    /// The age from which a checkpoint is removed.
+    /// Age at which a checkpoint is removed.
     pub max_age: Duration,
-    /// How many of the newest of each workspace are kept whatever their size and age.
+    /// Number of the newest checkpoints of each workspace that stay whatever their size and age.
     pub keep_newest: u32,
 }
 
@@ -96,7 +99,7 @@ const COLUMNS: &str =
 impl Checkpoints {
     /// Adds a checkpoint with all its entries, in one transaction. The id must be new.
     ///
-    /// Entries may be made as they are asked for, so that a change of many paths is never in memory twice.
+    /// `entries` may be a lazy iterator, so that a change of many paths is never in memory twice.
     pub fn add(
         &self,
         checkpoint: &Checkpoint,
@@ -105,7 +108,7 @@ impl Checkpoints {
         self.add_with(checkpoint, entries, &[])
     }
 
-    /// The same where what its entries name needs these contents in its turn.
+    /// Adds a checkpoint whose entries' contents need the contents `needed` in turn.
     pub fn add_with(
         &self,
         checkpoint: &Checkpoint,
@@ -135,7 +138,7 @@ impl Checkpoints {
         })
     }
 
-    /// Says that the change has happened as it was prepared.
+    /// Marks the prepared change as done.
     pub fn complete(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute("UPDATE checkpoints SET state = 2 WHERE id = ?", [id])?;
@@ -143,7 +146,7 @@ impl Checkpoints {
         })
     }
 
-    /// Says what came of a direct change: these entries, in place of those it was saved with.
+    /// Marks a direct change as done, and replaces the entries that it was saved with.
     pub fn complete_as(
         &self,
         id: &str,
@@ -162,7 +165,8 @@ impl Checkpoints {
         })
     }
 
-    /// Adds an entry, with so many bytes and the contents that it needs beside its own, to a checkpoint that is there.
+    /// Adds an entry to an existing checkpoint, with its number of bytes and the further contents
+    /// that it needs.
     pub fn extend(
         &self,
         id: &str,
@@ -186,7 +190,8 @@ impl Checkpoints {
         })
     }
 
-    /// Takes an entry that was added out again, because its change did not happen. Its content stays as long as the checkpoint.
+    /// Removes the last added entry, because its change did not happen. The content stays as long as
+    /// the checkpoint.
     pub fn retract(&self, id: &str, entry: &CheckpointEntry) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute(
@@ -208,7 +213,7 @@ impl Checkpoints {
         })
     }
 
-    /// The checkpoint of this id, whatever its state.
+    /// Returns the checkpoint with this id, whatever its state.
     pub fn find(&self, id: &str) -> Result<Option<Checkpoint>, StoreError> {
         self.read(|connection| {
             connection
@@ -217,7 +222,7 @@ impl Checkpoints {
         })
     }
 
-    /// The checkpoint of the change that went through this folder, whatever its state.
+    /// Returns the checkpoint of the change that went through this folder, whatever its state.
     pub fn of_folder(&self, folder: &str) -> Result<Option<Checkpoint>, StoreError> {
         self.read(|connection| {
             connection
@@ -230,7 +235,7 @@ impl Checkpoints {
         })
     }
 
-    /// What changed, in the order in which it was added.
+    /// Lists the changed paths, in the order in which they were added.
     pub fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -240,7 +245,8 @@ impl Checkpoints {
         })
     }
 
-    /// Those of them that have exactly this for what was there, which a caller marks entries of its own with.
+    /// Lists the entries whose `before` state equals `before`; callers mark their own entries this
+    /// way.
     pub fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
@@ -251,7 +257,7 @@ impl Checkpoints {
         })
     }
 
-    /// The checkpoints of a workspace that are done, the newest first, at most `limit`.
+    /// Lists the finished checkpoints of a workspace, newest first, at most `limit`.
     pub fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         self.read(|connection| {
             let mut statement = connection.prepare(&format!(
@@ -262,7 +268,7 @@ impl Checkpoints {
         })
     }
 
-    /// Those that are not done: their processes are at it, or were killed.
+    /// Lists the unfinished checkpoints: their processes are at work, or were killed.
     pub fn unfinished(&self) -> Result<Vec<Checkpoint>, StoreError> {
         self.read(|connection| {
             let mut statement = connection
@@ -271,7 +277,7 @@ impl Checkpoints {
         })
     }
 
-    /// Says that what was prepared in this folder has happened.
+    /// Marks the change that was prepared in this folder as done.
     pub fn complete_folder(&self, folder: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction
@@ -280,11 +286,12 @@ impl Checkpoints {
         })
     }
 
-    /// Removes the checkpoints that `retention` does not keep, and gives how many. Their blobs go when outputs are pruned.
+    /// Removes the checkpoints beyond the limits of `retention`, and returns their number. Pruning
+    /// of outputs removes their blobs.
     pub fn prune(&self, retention: &CheckpointRetention, now: Timestamp) -> Result<u64, StoreError> {
         let age = SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX);
         let oldest = now.checked_sub(age).unwrap_or(Timestamp::MIN);
-        // In one transaction: entries without their checkpoint would keep their blobs for ever.
+        // One transaction, because entries without their checkpoint would keep their blobs forever.
         self.database.write(|transaction| {
             let mut statement = transaction.prepare(
                 "DELETE FROM checkpoints WHERE state = 2 AND id IN (
@@ -356,7 +363,7 @@ fn add_entries_from(
     refer(transaction, id, &contents)
 }
 
-/// Removes the entries of a checkpoint, and what it says that it needs.
+/// Removes the entries of a checkpoint, and its list of needed contents.
 fn remove_entries(transaction: &Connection, id: &str) -> rusqlite::Result<()> {
     transaction.prepare_cached("DELETE FROM checkpoint_entries WHERE checkpoint = ?")?.execute([id])?;
     transaction.prepare_cached("DELETE FROM checkpoint_contents WHERE checkpoint = ?")?.execute([id])?;
@@ -407,7 +414,7 @@ fn path(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// Paths hold no NUL.
+/// Joins paths with NUL, which no path contains.
 fn joined(paths: &[PathBuf]) -> Vec<u8> {
     let bytes: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
     bytes.join(&0)

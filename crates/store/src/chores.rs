@@ -1,4 +1,4 @@
-//! The time at which a chore was last begun, by any of the processes that share the folder.
+//! Time at which any of the processes that share the folder last began a chore.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -10,17 +10,18 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::StoreError;
 
-/// Work on a state folder that one of its processes does from time to time.
+/// Periodic work on a state folder that one of its processes does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
-    /// Removing what was kept for too long.
+    /// Removal of outdated content.
     Prune,
-    /// Reading back what is saved.
+    /// Verification of saved content.
     Check,
 }
 
 impl Chore {
-    /// Names the chore's file, which has no content; its time is that of the chore.
+    /// Returns the name of the chore's file, which is empty; its modification time is that of the
+    /// chore.
     fn mark(self) -> &'static str {
         match self {
             Self::Prune => "pruned",
@@ -38,7 +39,8 @@ pub(crate) fn begin(chore: Chore, folder: &Path, now: Timestamp) -> Result<(), S
     file.set_modified(SystemTime::from(now)).map_err(at)
 }
 
-/// Tells whether a chore was last begun longer ago than `every`. In a folder where it never was, the time begins now.
+/// Returns true if the last run of a chore began longer ago than `every`. In a folder without a run,
+/// the period begins now.
 pub(crate) fn is_due(
     chore: Chore,
     folder: &Path,
@@ -54,7 +56,7 @@ pub(crate) fn is_due(
         }
         Err(error) => return Err(StoreError::from_io(&path, error)),
     };
-    // A time outside every calendar is one that nobody waits for.
+    // A time outside every calendar makes the chore due.
     Ok(Timestamp::try_from(modified).map_or(true, |marked| now.duration_since(marked).abs() >= every))
 }
 

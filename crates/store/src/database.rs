@@ -1,8 +1,9 @@
-//! Connections to the one SQLite file: how it is created, migrated, opened and locked.
+//! Connections to the one SQLite file: creation, migration, opening and locking.
 //!
-//! Knows no table of the schema. Every connection is in WAL mode with `synchronous=NORMAL`: a commit
-//! survives the end of the process by any signal, and after a power loss the file is whole but may lack
-//! the last commits. The audit writer raises `synchronous` to FULL for rows that must outlive power loss.
+//! This module knows no table of the schema. Every connection is in WAL mode with
+//! `synchronous=NORMAL`: a commit survives the end of the process by any signal. After a power loss
+//! the file is intact but may lack the last commits. The audit writer raises `synchronous` to FULL
+//! for rows that must survive a power loss.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,11 @@ use rustix::fs::{FileType, Mode};
 use crate::error::StoreError;
 use crate::packs;
 
-/// What a migration does beside its statements.
+/// Code that a migration runs after its statements.
 type Moving = fn(&Connection) -> rusqlite::Result<()>;
 
-/// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A migration that
-/// was released is never edited.
+/// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A released
+/// migration is never edited.
 const MIGRATIONS: &[(&str, Option<Moving>)] = &[
     (include_str!("schema/0001.sql"), None),
     (include_str!("schema/0002.sql"), None),
@@ -32,18 +33,19 @@ const MIGRATIONS: &[(&str, Option<Moving>)] = &[
     (include_str!("schema/0008.sql"), None),
 ];
 
-/// Connections that are kept open for the next reader.
+/// Maximum number of idle connections that stay open for the next reader.
 const IDLE_CONNECTIONS: usize = 4;
 
-/// The WAL is cut back to this many bytes when a checkpoint has emptied it.
+/// Size in bytes to which the WAL is truncated after a checkpoint has emptied it.
 const WAL_BYTES_KEPT: u32 = 16 * 1024 * 1024;
 
-/// From how many pages on whoever commits moves the WAL into the file: 8 MiB, half of what is kept of it. That waits for the disk,
-/// so behind a large change it is done before.
+/// Number of WAL pages from which a commit runs a checkpoint: 8 MiB, half of the retained WAL. The
+/// checkpoint waits for the disk, so [`Database::move_log`] runs one earlier, after a large change.
 const WAL_PAGES: u32 = 2_048;
 
-/// How many pages a transaction may change in memory, some 32 MiB. A spilled page that changes again is written again, and a
-/// transaction with thousands of random keys wrote most of its pages several times.
+/// Number of pages that a transaction may change in memory, about 32 MiB. A spilled page that
+/// changes again is written again. Without this limit, a transaction with thousands of random keys
+/// wrote most of its pages several times.
 const PAGES_UNTIL_SPILLED: u32 = 8_192;
 
 /// The database file and its idle connections.
@@ -54,21 +56,21 @@ pub(crate) struct Database {
     cover: OnceLock<Box<Cover>>,
 }
 
-/// A function that covers the secrets in a text, and gives none where the text holds no secret.
+/// A function that masks the secrets in a text, or returns `None` if the text contains no secret.
 pub(crate) type Cover = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// What a database is opened for.
+/// Purpose for which a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// For all; where it cannot be written, that is said at once.
+    /// Reading and writing; a database that cannot be written is an immediate error.
     Write,
-    /// For reading, also where it cannot be written.
+    /// Reading, even if the database cannot be written.
     Read,
 }
 
 impl Database {
-    /// Opens `folder/handfast.db`, creating or migrating it where needed. `prepare` is called, with other
-    /// processes locked out, before a file without any format becomes one of format 1.
+    /// Opens `folder/handfast.db`, and creates or migrates it if needed. `prepare` is called before
+    /// a file without any format becomes one of format 1, while other processes are locked out.
     pub(crate) fn open(
         folder: &Path,
         access: Access,
@@ -90,7 +92,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Runs `work` on a connection of its own, blocking the calling thread.
+    /// Runs `work` on its own connection, and blocks the calling thread.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
@@ -101,8 +103,8 @@ impl Database {
             None => self.connect()?,
         };
         let result = work(&mut connection);
-        // A connection that saw an error may hold a half-finished statement or a broken file: it is not
-        // kept.
+        // After an error, the connection may have a half-finished statement or a broken file, so it
+        // is closed.
         let mut idle = self.idle();
         if result.is_ok() && idle.len() < IDLE_CONNECTIONS {
             idle.push(connection);
@@ -126,7 +128,8 @@ impl Database {
         self.end(DropBehavior::Commit, work)
     }
 
-    /// Does the same and takes it back: what `work` gives is what it would have come to.
+    /// Runs `work` in an immediate transaction and rolls it back. The result is that of the change
+    /// if it were made.
     pub(crate) fn try_write<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -151,12 +154,12 @@ impl Database {
         })
     }
 
-    /// Moves the WAL into the file, as far as nobody still reads from it or does the same.
+    /// Runs a WAL checkpoint, as far as no other connection reads from the WAL or runs one.
     pub(crate) fn move_log(&self) -> Result<(), StoreError> {
         self.read(|connection| connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
     }
 
-    /// A new connection, set up like every other.
+    /// Opens a connection, set up like every other.
     pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
         let opened = match self.as_unchanging() {
             Some(uri) => Connection::open_with_flags(
@@ -175,8 +178,9 @@ impl Database {
         Ok(connection)
     }
 
-    /// The file as one that nobody changes, where it lies on a read-only file system and nothing is left in its WAL: the engine makes
-    /// a file beside it otherwise, to read it at all. None where it can change, and where it must be written to be read.
+    /// Returns an immutable-mode URI for a file on a read-only file system with an empty WAL.
+    /// Otherwise the engine would create a file next to the database to read it at all. Returns
+    /// `None` if the file can change, or must be written to be read.
     fn as_unchanging(&self) -> Option<String> {
         if self.access == Access::Write {
             return None;
@@ -190,7 +194,7 @@ impl Database {
         Some(format!("file:{path}?immutable=1"))
     }
 
-    /// Sorts an error of the engine, naming this file.
+    /// Classifies an error of the engine, with the path of this file.
     pub(crate) fn error(&self, error: rusqlite::Error) -> StoreError {
         StoreError::from_engine(&self.path, error)
     }
@@ -204,20 +208,20 @@ impl Database {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Covers secrets in these texts of rows, from here on. The first who says how is heard.
+    /// Masks secrets in the texts of later rows. The first call wins.
     pub(crate) fn cover_with(&self, cover: Box<Cover>) {
         let _second = self.cover.set(cover);
     }
 
-    /// Covers secrets in a text that goes into a row.
+    /// Masks secrets in a text that goes into a row.
     pub(crate) fn cover(&self, text: &mut String) {
         if let Some(covered) = self.cover.get().and_then(|cover| cover(text)) {
             *text = covered;
         }
     }
 
-    /// Refuses a database that a newer Handfast has brought up to date, also while this one has it open. Within a transaction nobody
-    /// does that meanwhile.
+    /// Refuses a database that a newer Handfast has migrated, even while this process has it open.
+    /// Within a transaction no other process can migrate it.
     pub(crate) fn is_known(&self, connection: &Connection) -> Result<(), StoreError> {
         let (found, known) = (self.format(connection)?, known_format());
         if found > known {
@@ -237,7 +241,7 @@ impl Database {
         connection: &mut Connection,
         prepare: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        // Another process may have done it while this one waited for the lock.
+        // Another process may have migrated the database while this one waited for the lock.
         let found = self.format(connection)?;
         if found == 0 {
             connection
@@ -272,8 +276,9 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))
 }
 
-/// Waits for another process's transaction: often at first, for such a transaction takes well under a
-/// millisecond, and for 10 seconds in all. The engine's own handler sleeps up to 100 ms at a time.
+/// Waits for another process's transaction: often at first, because a transaction usually takes well
+/// under a millisecond, and for 10 seconds in all. The engine's own handler sleeps up to 100 ms at a
+/// time.
 fn wait_for_lock(attempts: i32) -> bool {
     const QUICK: i32 = 100;
     const SLOW: i32 = 1_990;
@@ -284,14 +289,15 @@ fn wait_for_lock(attempts: i32) -> bool {
     true
 }
 
-/// Creates an empty file of mode 0600 where there is none; the engine gives its companions the same mode.
+/// Creates an empty file of mode 0600 if none exists; the engine gives the companion files the same
+/// mode.
 ///
-/// INVARIANT: the database is never opened except through the engine. Its locks belong to the process, and
+/// INVARIANT: the database is only opened through the engine. Its locks belong to the process, and
 /// closing any other descriptor of the file would silently release them all.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     match rustix::fs::mknodat(rustix::fs::CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        // A database that is there can still be opened in a folder that takes no new file.
+        // An existing database can be opened in a folder that accepts no new file.
         Err(_) if path.exists() => Ok(()),
         Err(error) => Err(StoreError::from_io(path, error.into())),
     }

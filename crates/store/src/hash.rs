@@ -1,32 +1,32 @@
-//! A BLAKE3 hash as a value: what rows are chained by and blobs are named by.
+//! A BLAKE3 hash as a value: the link between audit rows, and the name of blobs.
 //!
-//! It is the only form in which a blob's name reaches a path, so no name that a caller typed ever becomes
-//! a part of one.
+//! A blob's name reaches a path only in this form, so no name that a caller typed ever becomes part
+//! of a path.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// 32 bytes of BLAKE3, written as 64 lower-case hexadecimal digits.
+/// A BLAKE3 hash: 32 bytes, written as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash([u8; 32]);
 
 impl Hash {
-    /// What the first audit row names as the hash before it: 32 zero bytes.
+    /// Previous hash of the first audit row: 32 zero bytes.
     pub const GENESIS: Self = Self([0; 32]);
 
-    /// The hash of `bytes`.
+    /// Computes the hash of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The hash in `bytes`, when there are exactly 32 of them.
+    /// Converts a slice of exactly 32 bytes into a hash.
     pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
@@ -56,7 +56,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// a hash is 64 lower-case hexadecimal digits
+/// Error for a text that is not 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hash is 64 lower-case hexadecimal digits")]
 pub struct HashSyntaxError;
@@ -65,7 +65,7 @@ impl FromStr for Hash {
     type Err = HashSyntaxError;
 
     fn from_str(text: &str) -> Result<Self, HashSyntaxError> {
-        // One spelling only: a name that compares unequal as text never means the same blob.
+        // One spelling is accepted: two names that differ as text never mean the same blob.
         if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Err(HashSyntaxError);
         }

@@ -1,10 +1,12 @@
-//! The beginnings of hashes, many in one value: enough to find what may be meant, which the whole hash then settles.
+//! Prefixes of hashes, many in one value: enough to find candidates, which the whole hash then
+//! confirms.
 //!
-//! Two contents whose hashes begin alike can be made on purpose, so a key alone never says that a content is there.
+//! Somebody can construct two contents whose hashes begin alike, so a key alone never proves that a
+//! content exists.
 
 use crate::hash::Hash;
 
-/// The first bytes of a hash, in whose order keys are sorted.
+/// First bytes of a hash; keys are sorted in byte order.
 pub(crate) type Key = [u8; 8];
 
 pub(crate) fn key(hash: &Hash) -> Key {
@@ -12,12 +14,13 @@ pub(crate) fn key(hash: &Hash) -> Key {
     keys.first().copied().unwrap_or_default()
 }
 
-/// The keys in a value of the database. What is left of a damaged one is not a key.
+/// Returns the keys in a value of the database. An incomplete key at the end of a damaged value is
+/// ignored.
 pub(crate) fn keys(value: &[u8]) -> &[Key] {
     value.as_chunks().0
 }
 
-/// Sorted, each once.
+/// Returns the keys of the hashes, sorted and without duplicates.
 pub(crate) fn sorted<'a>(hashes: impl IntoIterator<Item = &'a Hash>) -> Vec<Key> {
     let mut keys: Vec<Key> = hashes.into_iter().map(key).collect();
     keys.sort_unstable();
@@ -25,7 +28,7 @@ pub(crate) fn sorted<'a>(hashes: impl IntoIterator<Item = &'a Hash>) -> Vec<Key>
     keys
 }
 
-/// The keys that are in both, which are sorted. Takes the time of the shorter one.
+/// Iterates over the keys in both sorted lists, in about the time of the shorter list.
 pub(crate) fn in_both<'a>(mut one: &'a [Key], mut other: &'a [Key]) -> impl Iterator<Item = Key> + 'a {
     std::iter::from_fn(move || {
         loop {
@@ -42,7 +45,7 @@ pub(crate) fn in_both<'a>(mut one: &'a [Key], mut other: &'a [Key]) -> impl Iter
     })
 }
 
-/// What is left from this key on, looked for in steps that double, because it mostly is near.
+/// Returns the keys from `key` on. The search doubles its steps, because the key usually is near.
 fn from(keys: &[Key], key: Key) -> &[Key] {
     let mut step = 1;
     while keys.get(step).is_some_and(|found| *found < key) {

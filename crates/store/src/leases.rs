@@ -1,4 +1,4 @@
-//! What a human has allowed beyond one call, and until when.
+//! Permissions that a human has granted beyond one call, with their expiry.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,53 +13,53 @@ use crate::approvals::{bytes, time};
 use crate::database::Database;
 use crate::error::StoreError;
 
-/// Something that a human has allowed for a time.
+/// A permission that a human has granted for a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lease {
-    /// Its id.
+    /// Id of the lease.
     pub id: String,
-    /// The question that it is an answer to.
+    /// Id of the question whose answer granted the lease.
     pub approval: Option<String>,
-    /// How far it reaches: `session`, `project` or `always`.
+    /// Scope: `session`, `project` or `always`.
     pub scope: String,
-    /// The session that it is for; none where it is for all.
+    /// Session of the lease; `None` for all sessions.
     pub session: Option<String>,
-    /// The workspace that it is for; none where it is for all.
+    /// Workspace of the lease; `None` for all workspaces.
     #[serde(serialize_with = "as_text")]
     pub workspace: Option<PathBuf>,
-    /// What it covers.
+    /// Kind of the permission.
     pub kind: LeaseKind,
-    /// The tool that was asked about.
+    /// Tool of the question.
     pub tool: String,
-    /// The digest of the effects, or the pattern.
+    /// Digest of the effects, or the pattern.
     pub pattern: String,
-    /// What it covers, in words.
+    /// Description of the permission for people.
     pub covers: String,
-    /// Who granted it.
+    /// Name of the person who granted the lease.
     pub granted_by: String,
-    /// When; kept in whole microseconds, as every time here.
+    /// Time of the grant, in whole microseconds.
     pub granted_at: Timestamp,
-    /// Until when.
+    /// Time at which the lease expires.
     pub expires_at: Timestamp,
-    /// When it was taken back.
+    /// Time at which the lease was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// How many calls it has let pass.
+    /// Number of calls that the lease has allowed.
     pub uses: u32,
-    /// When it let one pass last.
+    /// Time of the last call that the lease allowed.
     pub used_at: Option<Timestamp>,
 }
 
-/// What a lease covers.
+/// Kind of permission in a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseKind {
-    /// Calls with exactly the effects whose digest the pattern is.
+    /// Calls with exactly the effects whose digest is the pattern.
     Exact,
-    /// Commands that begin with the pattern's words.
+    /// Commands that begin with the words of the pattern.
     Command,
-    /// Writing the paths of the pattern.
+    /// Writing the paths that match the pattern.
     Write,
-    /// Reading the folder that the pattern is.
+    /// Reading the folder that the pattern names.
     Read,
 }
 
@@ -69,7 +69,8 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Those that a call of this session in this workspace has at this time, in the order in which they were granted.
+    /// Lists the leases that apply to a call of this session in this workspace now, in the order of
+    /// their grants.
     pub fn in_force(
         &self,
         session: &str,
@@ -88,7 +89,7 @@ impl Leases {
         })
     }
 
-    /// All that are in force for anybody at this time, or all that there ever were; the newest first.
+    /// Lists all leases that are in force now, or all leases ever granted, newest first.
     pub fn list(&self, in_force_only: bool, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare(&format!(
@@ -100,7 +101,8 @@ impl Leases {
         })
     }
 
-    /// Counts a call that the lease lets pass; `false` where it was taken back or has run out meanwhile, so that it does not.
+    /// Counts a call that the lease allows. Returns false if the lease was revoked or has expired,
+    /// so that the call is not allowed.
     pub fn note_use(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
             let sql = "UPDATE leases SET uses = uses + 1, used_at_us = ?1
@@ -109,10 +111,10 @@ impl Leases {
         })
     }
 
-    /// Takes a lease back; says whether it was in force.
+    /// Revokes a lease. Returns true if it was in force.
     pub fn revoke(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
-            // The yes that it came with may not have been used yet.
+            // The approval of the same answer may still be unused.
             connection.execute(
                 "UPDATE approvals SET state = 'expired'
                  WHERE state = 'approved' AND id = (SELECT approval FROM leases WHERE id = ?)",
@@ -153,7 +155,7 @@ pub(crate) fn add_lease(connection: &Connection, lease: &Lease) -> rusqlite::Res
 }
 
 impl Lease {
-    /// Its texts, but for what names other rows.
+    /// Lists the texts of the lease, except ids of other rows.
     pub(crate) fn texts(&mut self) -> Vec<&mut String> {
         let mut texts = vec![&mut self.tool, &mut self.pattern, &mut self.covers, &mut self.granted_by];
         texts.extend(&mut self.session);
@@ -162,7 +164,7 @@ impl Lease {
 }
 
 impl LeaseKind {
-    /// The word in the table.
+    /// Returns the word stored in the table.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",

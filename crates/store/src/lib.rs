@@ -1,17 +1,19 @@
-//! Everything durable of the runtime: the audit log, approvals, outputs kept by reference, blobs, trusted files.
+//! Durable state of the runtime: the audit log, approvals, outputs stored by reference, blobs,
+//! checkpoints, memories, trusted files.
 //!
-//! One SQLite file in WAL mode and a folder of blobs, shared safely by several processes at once:
+//! The state is one SQLite file in WAL mode and a folder of blobs, shared safely by several
+//! processes at once:
 //!
 //! ```text
-//! handfast.db     the tables (with -wal and -shm beside it while it is in use)
-//! audit.head      how many audit rows there are, and the hash of the last one
-//! attention.0 …   locked by those who look at approvals as they come
-//! blobs/ab/ab12…  content by its hash; `.zst` where it is compressed, `.pack` where it is many small ones
+//! handfast.db  the tables (with -wal and -shm files while it is in use)
+//! audit.head   the number of audit rows, and the hash of the last one
+//! attention.0 …   locked by processes that watch approvals as they arrive
+//! blobs/ab/ab12…  content by its hash; `.zst` if compressed, `.pack` for many small contents
 //! ```
 //!
-//! It is the only crate that knows SQL and SQLite, and none of its types is in this interface. It reads no
-//! clock and makes no ids: both are handed in. It knows no other crate of the workspace and no async
-//! runtime; its functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
+//! This crate is the only one that knows the schema of the state, and its interface contains no SQL
+//! types. It reads no clock and makes no ids: callers pass both. It knows no policy and no async
+//! runtime. All functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
 
 mod approvals;
 mod attention;
@@ -74,32 +76,34 @@ pub struct Store {
     database: Arc<Database>,
 }
 
-/// Where files of a state folder may lie while something is done with them. What a killed process left there, pruning removes.
+/// Returns the folder for temporary files in a state folder. Pruning removes the files of killed
+/// processes there.
 pub fn spool(folder: &Path) -> PathBuf {
     folder.join(BLOBS).join(blobs::INCOMING)
 }
 
-/// Where in the state folder the blobs lie.
+/// Name of the folder for blobs in the state folder.
 const BLOBS: &str = "blobs";
 
-/// Bytes for the rows that end a call: twice those of the longest row of the audit, and a page of every table and index.
+/// Bytes for the rows that end a call: twice those of the longest audit row, and a page of every
+/// table and index.
 const ROOM_OF_CALL: u64 = 1024 * 1024;
 
 /// Bytes for one path of a checkpoint, whose row is written again when the change is done.
 const ROOM_OF_PATH: u64 = 1024;
 
 impl Store {
-    /// Opens the state folder, creating it with mode 0700 and its files with mode 0600, and brings an older
-    /// database up to date. A folder that is there keeps its mode.
+    /// Opens the state folder, and migrates an older database. Creates a missing folder with mode
+    /// 0700 and its files with mode 0600. An existing folder keeps its mode.
     ///
-    /// A database written by a newer Handfast, one that is damaged, a folder that cannot be written and a
-    /// full disk each have an error of their own that says what to do.
+    /// A database of a newer Handfast, a damaged database, an unwritable folder and a full disk each
+    /// have their own error with advice.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         Self::open_for(folder, Access::Write)
     }
 
-    /// The same for who only reads, or can do without writing: a folder on a read-only file system is opened, too, where whoever wrote
-    /// to it last has ended.
+    /// Opens the state folder for a caller that only reads, or can do without writing. A folder on a
+    /// read-only file system can be opened too, if the last process that wrote to it has ended.
     pub fn open_to_read(folder: &Path) -> Result<Self, StoreError> {
         Self::open_for(folder, Access::Read)
     }
@@ -125,69 +129,69 @@ impl Store {
         })
     }
 
-    /// Covers secrets in the texts of every row of the audit, of the approvals and of the leases that is written from here on. The
-    /// first who says how is heard.
+    /// Masks secrets in the texts of all later rows of the audit, the approvals and the leases. The
+    /// first call wins.
     pub fn cover_rows(&self, cover: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
         self.database.cover_with(Box::new(cover));
     }
 
-    /// The audit log.
+    /// Returns the audit log.
     pub fn audit(&self) -> &Audit {
         &self.audit
     }
 
-    /// Content by its hash.
+    /// Returns the content stored by hash.
     pub fn blobs(&self) -> &Blobs {
         &self.blobs
     }
 
-    /// Outputs kept by reference.
+    /// Returns the outputs stored by reference.
     pub fn outputs(&self) -> &Outputs {
         &self.outputs
     }
 
-    /// What calls changed, so that it can be undone.
+    /// Returns the changes made by calls, for undo.
     pub fn checkpoints(&self) -> &Checkpoints {
         &self.checkpoints
     }
 
-    /// Files that the user trusts.
+    /// Returns the files that the user trusts.
     pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// Questions to humans.
+    /// Returns the questions to humans.
     pub fn approvals(&self) -> &Approvals {
         &self.approvals
     }
 
-    /// What humans have allowed beyond one call.
+    /// Returns the permissions that humans have granted beyond one call.
     pub fn leases(&self) -> &Leases {
         &self.leases
     }
 
-    /// What agents remember.
+    /// Returns the memories of agents.
     pub fn memories(&self) -> &Memories {
         &self.memories
     }
 
-    /// Tells of what others write from now on.
+    /// Begins to watch for commits of other connections.
     pub fn watch(&self) -> Result<Watch, StoreError> {
         Watch::new(Arc::clone(&self.database))
     }
 
-    /// Says, for as long as the value lives, that somebody looks at questions as they come, and can answer those of this workspace;
-    /// where none is named, those of all.
+    /// Marks, for the life of the returned value, that somebody watches questions as they arrive.
+    /// The watcher can answer those of the named workspace, or of all workspaces without a name.
     pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<Attention, StoreError> {
         Attention::pay(&self.folder, workspace)
     }
 
-    /// Whether anybody looks at questions as they come who can answer those of this workspace.
+    /// Returns true if somebody watches questions who can answer those of this workspace.
     pub fn has_attention(&self, workspace: &Path) -> bool {
         Attention::is_paid(&self.folder, workspace)
     }
 
-    /// Says, for as long as the value lives, that a call waits for the answer to a question.
+    /// Marks, for the life of the returned value, that a call waits for the answer to a question.
     pub fn wait_for(&self, question: &str, call: &str) -> Result<Waiting, StoreError> {
         Waiting::begin(&self.folder, question, call)
     }
@@ -197,27 +201,30 @@ impl Store {
         Waiting::all(&self.folder)
     }
 
-    /// Tells whether no process has begun a chore for such a time. In a new folder the time begins now.
+    /// Returns true if no process has begun the chore for the time `every`. In a new folder, the
+    /// time begins now.
     pub fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> Result<bool, StoreError> {
         chores::is_due(chore, &self.folder, every, now)
     }
 
-    /// Tells all processes that a chore begins now.
+    /// Records for all processes that a chore begins now.
     pub fn begin(&self, chore: Chore, now: Timestamp) -> Result<(), StoreError> {
         chores::begin(chore, &self.folder, now)
     }
 
-    /// Moves what was written lately to its place in the database, as far as nobody hinders it: behind a large change, so that
-    /// no later one has to wait for the disk. Blocks.
+    /// Runs a WAL checkpoint, as far as other processes do not prevent it. Call it after a large
+    /// change, so that no later change waits for the disk. Blocks.
     pub fn move_log(&self) -> Result<(), StoreError> {
         self.database.move_log()
     }
 
-    /// Makes sure that the disk has room for the rows that tell how a change of so many paths ended. Whoever is about to change
-    /// something asks first: a change whose end finds no room is made, and cannot be recorded.
+    /// Checks that the disk has room for the rows that record the end of a change of `paths` paths.
+    /// Callers ask before they change anything: otherwise a change could succeed without room to
+    /// record its end.
     ///
     /// # Errors
-    /// [`StoreError::DiskFull`] where there is less, and [`StoreError::File`] where the disk does not answer.
+    /// [`StoreError::DiskFull`] if there is less room, and [`StoreError::File`] if the disk does not
+    /// answer.
     pub fn require_room(&self, paths: usize) -> Result<(), StoreError> {
         let failed = |error: rustix::io::Errno| StoreError::from_io(&self.folder, error.into());
         let disk = rustix::fs::statvfs(&self.folder).map_err(failed)?;
@@ -228,9 +235,9 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later
-    /// rows are refused; everything else still works. Blocks on the disk. Dropping the store does the same
-    /// without saying what failed.
+    /// Writes the queued audit rows, makes them survive a power loss, and ends the writer thread.
+    /// Later rows are refused; everything else still works. Blocks on the disk. Dropping the store
+    /// does the same, but reports no error.
     pub fn close(&self) -> Result<(), StoreError> {
         let result = self.audit.close();
         self.database.close_idle();
@@ -240,12 +247,12 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // There is nobody left to tell; who must know calls `close`.
+        // No caller is left to receive the error; callers that need it use `close`.
         let _ = self.close();
     }
 }
 
-/// Creates the folder so that it outlives a power loss together with the first flushed row.
+/// Creates the folder so that it survives a power loss together with the first flushed row.
 fn create_durably(folder: &Path) -> Result<(), StoreError> {
     blobs::create_folder(folder)?;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,7 +1,7 @@
-//! What agents remember: texts by their keys, with every version there was, and found by their words.
+//! Memories of agents: texts by key, with all their versions and a word index.
 //!
-//! An agent sees its own and those that are shared in the workspace. What is deleted is out of every list and stays in its history.
-//! Nothing is written here but what a call asks for.
+//! An agent sees its own memories and those shared in the workspace. A deleted memory disappears
+//! from every list, but its history stays. Memories are only written on request of a call.
 
 mod finding;
 
@@ -19,93 +19,94 @@ use crate::error::StoreError;
 use finding::forget_vectors;
 pub use finding::{FoundMemories, Meaning, Unread};
 
-/// Memories of one agent at most that are not deleted.
+/// Maximum number of one agent's memories that are not deleted.
 const MOST_MEMORIES: i64 = 10_000;
 
-/// Something remembered, as it is now.
+/// A memory, in its current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Its id, which never changes.
+    /// Id of the memory, which never changes.
     pub id: String,
-    /// Its name.
+    /// Key of the memory.
     pub key: String,
-    /// The text.
+    /// Text of the memory.
     pub content: String,
-    /// From 1, one more with each change.
+    /// Version, from 1, incremented with each change.
     pub version: u64,
-    /// Whether every agent of the workspace has it.
+    /// True if every agent of the workspace sees it.
     pub shared: bool,
-    /// Who made it.
+    /// Agent that created it.
     pub agent: String,
-    /// When; kept in whole microseconds, as every time here.
+    /// Time of creation, in whole microseconds.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// Time of the last change.
     pub changed_at: Timestamp,
 }
 
 /// One version of a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryVersion {
-    /// From 1.
+    /// Number of the version, from 1.
     pub version: u64,
     /// `created`, `updated` or `deleted`.
     pub what: String,
-    /// The text then; of a deletion, the last one.
+    /// Text of this version; for a deletion, the last text.
     pub content: String,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// By whom.
+    /// Agent that made the change.
     pub agent: String,
-    /// In which session.
+    /// Session of the change.
     pub session: String,
-    /// By which call.
+    /// Call of the change.
     pub call: String,
 }
 
-/// Who remembers, and in which call.
+/// Identity of the agent and its call.
 #[derive(Clone, Debug)]
 pub struct Remembering {
-    /// The folder that the memories belong to.
+    /// Folder that the memories belong to.
     pub workspace: PathBuf,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// Its session.
+    /// Session of the agent.
     pub session: String,
-    /// The call.
+    /// Id of the call.
     pub call: String,
-    /// The time.
+    /// Time of the call.
     pub now: Timestamp,
-    /// Whether changes are only tried: what they come to is the answer, and none is made.
+    /// True for a dry run: a change is computed and returned, but not made.
     pub only_tries: bool,
 }
 
-/// What came of a change.
+/// Outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remembered {
-    /// It was made.
+    /// The change was made.
     Done(Memory),
-    /// There is none of this key or id.
+    /// The key or id is unknown.
     Unknown,
-    /// It is there already, or has another version than was expected.
+    /// The memory already exists, or has another version than expected.
     Conflict(Memory),
-    /// The agent has as many as it may.
+    /// The agent has reached its maximum number of memories.
     Full,
 }
 
 /// The memories of one store.
 pub struct Memories {
     database: Arc<Database>,
-    /// The agents that have what lay under an earlier name of theirs.
+    /// Agents that have already adopted the memories of their earlier name.
     adopted: Mutex<HashSet<String>>,
 }
 
 const COLUMNS: &str =
     "m.id, m.key, m.content, m.version, m.shared, m.agent, m.created_at_us, m.changed_at_us";
-/// What an agent sees: `?1` is the workspace, `?2` the agent.
+/// Condition for the memories that an agent sees: `?1` is the workspace, `?2` the agent.
 const SEEN: &str = "m.workspace = ?1 AND (m.agent = ?2 OR m.shared = 1)";
 
 impl Memories {
-    /// Gives an agent what lies under a name that an earlier version had for it. A key that the agent has already stays its own.
+    /// Gives an agent the memories under the name that an earlier version used for it. On a key
+    /// conflict, the agent keeps its own memory.
     pub fn adopt(&self, earlier: &str, agent: &str) -> Result<(), StoreError> {
         let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
         if adopted.contains(agent) {
@@ -125,7 +126,7 @@ impl Memories {
         Ok(())
     }
 
-    /// Remembers a text under a key that is new to whoever would see it.
+    /// Creates a memory under a key that is new to every agent that would see it.
     pub fn create(
         &self,
         who: &Remembering,
@@ -161,12 +162,12 @@ impl Memories {
         })
     }
 
-    /// The one of this key or id.
+    /// Returns the memory with this key or id.
     pub fn read(&self, who: &Remembering, key: &str) -> Result<Option<Memory>, StoreError> {
         self.database.read(|connection| Ok(find(connection, who, key)?.map(|(_, memory)| memory)))
     }
 
-    /// Gives a memory another text, where it still has the version that is expected.
+    /// Replaces the text of a memory, if it still has the expected version.
     pub fn update(
         &self,
         who: &Remembering,
@@ -187,7 +188,7 @@ impl Memories {
         })
     }
 
-    /// Takes a memory out of every list; its history stays.
+    /// Deletes a memory from every list; its history stays.
     pub fn delete(
         &self,
         who: &Remembering,
@@ -207,7 +208,8 @@ impl Memories {
         })
     }
 
-    /// Those whose key begins so, by their keys, from the given place on, and whether there is more.
+    /// Lists the memories whose key begins with `prefix`, by key, from position `skip` on, and
+    /// whether more follow.
     pub fn list(
         &self,
         who: &Remembering,
@@ -231,7 +233,8 @@ impl Memories {
         })
     }
 
-    /// Every version of the memory of this id or key, the first one first, also where it is deleted.
+    /// Lists all versions of the memory with this id or key, oldest first, even if the memory is
+    /// deleted.
     pub fn history(&self, who: &Remembering, key: &str) -> Result<Vec<MemoryVersion>, StoreError> {
         self.database.read(|connection| {
             let sql = format!(
@@ -279,7 +282,7 @@ impl Memories {
     }
 }
 
-/// The one that an agent means by a key: its own before a shared one; or the one of this id.
+/// Finds the memory that an agent means by a key or id: its own memory comes before a shared one.
 fn find(connection: &Connection, who: &Remembering, key: &str) -> rusqlite::Result<Option<(i64, Memory)>> {
     let sql = format!(
         "SELECT {COLUMNS}, m.number FROM memories m
@@ -390,7 +393,7 @@ mod tests {
         assert_eq!(by_words(&one, "blue"), ["color"]);
         let elsewhere = Remembering { workspace: "/other".into(), ..one.clone() };
         assert!(keys(&elsewhere).is_empty());
-        // An own one of the same key as a shared one comes first for its agent, where it was there before.
+        // An agent's own memory wins over a shared one with the same key, if it existed first.
         assert!(matches!(
             memories.create(&two, "i3", ("port", "x"), false).unwrap(),
             Remembered::Conflict(_)

@@ -1,7 +1,8 @@
-//! Outputs kept by reference: an id leads to a blob, in every process that shares the state folder.
+//! Outputs stored by reference: an id leads to a blob, in every process that shares the state
+//! folder.
 //!
-//! Any caller of the same user can read any output whose id it knows; the session is kept so that a later
-//! rule can be stricter. Every table that refers to blobs is asked in [`Outputs::prune`].
+//! Any caller of the same user can read any output whose id it knows; the session is stored so that
+//! a later rule can be stricter. [`Outputs::prune`] asks every table that refers to blobs.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,44 +18,44 @@ use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::keys::keys;
 
-/// How long a blob stays that nothing refers to, so that it can be given an id after it was put.
+/// Time for which an unreferenced blob stays, so that it can be given an id after the put.
 const UNREFERRED_FOR: SignedDuration = SignedDuration::from_hours(1);
 
-/// An output and what is known of it.
+/// An output and its metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Output {
-    /// The id, as in an audit row's and an answer's `output_ref`.
+    /// Id, equal to the `output_ref` of an audit row and of a response.
     pub id: String,
-    /// Where the content is.
+    /// Reference to the content.
     pub blob: BlobRef,
-    /// Its media type.
+    /// Media type of the content.
     pub media_type: String,
-    /// The session whose call made it.
+    /// Session whose call made the output.
     pub session: Option<String>,
-    /// When, by the caller's clock; kept in whole microseconds.
+    /// Time by the caller's clock, in whole microseconds.
     pub created_at: Timestamp,
 }
 
-/// Which outputs are removed: those older than `max_age`, and the oldest until the others have no more than
-/// `max_bytes` in all, but never one of the newest `keep_newest`.
+/// Limits for outputs. Pruning removes those older than `max_age`. The oldest go until the remaining
+/// ones have at most `max_bytes` in all. The `keep_newest` newest always stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// The bytes of all outputs together, each counted although several may share a blob.
+    /// Maximum number of bytes of all outputs; shared blobs count once per output.
     pub max_bytes: u64,
-    /// The age from which an output is removed.
+    /// Age at which an output is removed.
     pub max_age: Duration,
-    /// How many of the newest are kept whatever their size and age.
+    /// Number of the newest outputs that stay whatever their size and age.
     pub keep_newest: u32,
 }
 
-/// What pruning removed.
+/// Result of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
-    /// Ids that lead nowhere now.
+    /// Number of removed output ids.
     pub outputs: u64,
-    /// Blobs that nothing referred to.
+    /// Number of removed blobs, which had no references.
     pub blobs: u64,
-    /// The bytes that were freed.
+    /// Number of freed bytes.
     pub bytes: u64,
 }
 
@@ -65,7 +66,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Gives a blob that was just put an id. The id must be new.
+    /// Gives an id to a blob that was just put. The id must be new.
     pub fn keep(&self, output: &Output) -> Result<(), StoreError> {
         let added = self.database.write(|transaction| {
             transaction.execute(
@@ -87,7 +88,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// What is kept under an id.
+    /// Returns the output with an id.
     pub fn find(&self, id: &str) -> Result<Output, StoreError> {
         let found = self.database.with(|connection| {
             connection
@@ -105,20 +106,21 @@ impl Outputs {
             .ok_or_else(|| StoreError::OutputUnknown { id: id.to_owned() })
     }
 
-    /// What is kept under an id, and its content, from its start.
+    /// Returns the output with an id, and opens its content from the start.
     pub fn open(&self, id: &str) -> Result<(Output, File), StoreError> {
         let output = self.find(id)?;
         let file = self.blobs.open(&output.blob)?;
         Ok((output, file))
     }
 
-    /// Removes the outputs that `retention` does not keep, then every blob that nothing refers to and that
-    /// was put more than an hour before `now`, which must be of the same clock as the file system's.
+    /// Removes the outputs beyond the limits of `retention`. Then removes every unreferenced blob
+    /// that was put more than an hour before `now`, which must come from the file system's clock.
     pub fn prune(&self, retention: &Retention, now: Timestamp) -> Result<Pruned, StoreError> {
         self.prune_while(retention, now, &|| true)
     }
 
-    /// The same for as long as it `goes_on`: then some of the blobs stay until another time.
+    /// Prunes as long as `goes_on` returns true; after that, some of the blobs stay until another
+    /// time.
     pub fn prune_while(
         &self,
         retention: &Retention,
@@ -156,8 +158,8 @@ impl Outputs {
         Self { database, blobs }
     }
 
-    /// What outputs and checkpoints need. What comes to be needed after this was put or touched after it, too, and so is not
-    /// removed by who began before.
+    /// Collects the hashes that outputs and checkpoints need. A content that is needed later was
+    /// also put or touched later, so a sweep with an earlier `before` does not remove it.
     fn referred(&self) -> Result<Referred, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare("SELECT blob FROM outputs")?;
@@ -215,7 +217,7 @@ mod tests {
     const NEVER: Retention =
         Retention { max_bytes: u64::MAX, max_age: Duration::from_secs(u64::MAX), keep_newest: 0 };
 
-    /// Far after every file of a test was written, by any clock that runs it.
+    /// Returns a time far after every file of a test was written, by any clock.
     fn later() -> Timestamp {
         "2200-01-01T00:00:00Z".parse().unwrap()
     }
@@ -306,7 +308,7 @@ mod tests {
         assert!(matches!(store.blobs().open(&blob), Err(StoreError::BlobUnknown { .. })));
     }
 
-    /// The time at which a blob was put last, by the clock of the file system.
+    /// Returns the time at which a blob was last put, by the clock of the file system.
     fn put_at(folder: &Path, blob: &BlobRef) -> Timestamp {
         Timestamp::try_from(file(folder, blob).metadata().unwrap().modified().unwrap()).unwrap()
     }
@@ -337,7 +339,7 @@ mod tests {
         file(folder.path(), &blob).set_modified(long_ago).unwrap();
         store.blobs().put(&mut &b"again"[..]).unwrap();
         assert_eq!(store.outputs().prune(&NEVER, now).unwrap(), Pruned::default());
-        // The control: without having been put again it goes.
+        // Control: the blob is removed if it was not put again.
         file(folder.path(), &blob).set_modified(long_ago).unwrap();
         assert_eq!(store.outputs().prune(&NEVER, now).unwrap().blobs, 1);
     }

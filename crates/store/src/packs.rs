@@ -1,12 +1,12 @@
-//! Small saved files, many in one blob: making a file for each would take longer than copying them.
+//! Packs: small saved files, many in one blob, because a file for each would take longer than copying them.
 //!
-//! A pack is blocks one behind the other, each of several contents compressed together: of contents of 1 KB that takes
-//! half the time, and two thirds of the room, of compressing each by itself. A row says where each content lies. The file is there before its row, so a process
-//! that is killed leaves at most a file that no row names, which pruning removes. A pack stays as a whole while anything in it
-//! is referred to.
+//! A pack is a sequence of blocks, each of several contents compressed together. For contents of 1 KB, that
+//! takes half the time, and two thirds of the space, of compressing each separately. A row contains the
+//! position of each content. The file is written before its row, so a killed process leaves at most a file
+//! without a row, which pruning removes. A pack stays as a whole while anything in it is referenced.
 //!
-//! Nothing is looked up by its hash in the database: the keys of all packs are gone through, which takes less than the writing
-//! of index pages all over the file did.
+//! No content is looked up by its hash in the database. Instead, the keys of all packs are scanned, which takes
+//! less time than writing index pages all over the file did.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,42 +27,43 @@ use crate::hash::Hash;
 use crate::keys::{Key, in_both, key, keys, sorted};
 use crate::saver::LEVEL;
 
-/// The largest content that is packed; what a larger one costs is its bytes.
+/// Size in bytes of the largest content that is packed; the cost of a larger one is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
 
-/// From which size on a pack is compressed and written. Until then it lies in memory.
+/// Size in bytes at which a pack is compressed and written. Until then it stays in memory.
 const FULL: usize = 8 * 1024 * 1024;
 
-/// From which size on a block ends, before it is compressed. To read one content, a whole block is unpacked: some 40 µs.
+/// Size in bytes at which a block ends, before compression. Reading one content unpacks a whole block, in about
+/// 40 µs.
 const BLOCK: usize = 64 * 1024;
 
-/// How many threads compress a pack at most.
+/// Maximum number of threads that compress a pack.
 const MOST_THREADS: usize = 4;
 
 /// Several contents that are compressed together. All numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Where it lies in its pack.
+    /// Offset in the pack.
     pub(crate) start: u32,
-    /// As it lies there, compressed.
+    /// Compressed length.
     pub(crate) length: u32,
-    /// Before it was compressed.
+    /// Uncompressed size.
     pub(crate) size: u32,
 }
 
-/// Where a content lies.
+/// Position of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The number of its block.
+    /// Number of the block.
     pub(crate) block: u32,
-    /// Where it starts there, in bytes.
+    /// Offset in the uncompressed block, in bytes.
     pub(crate) start: u32,
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) size: u32,
 }
 
 impl Block {
-    /// Reads the block from its pack, and unpacks it.
+    /// Reads the block from its pack, and decompresses it.
     pub(crate) fn read(&self, file: &File, decompressor: &mut Decompressor<'_>) -> io::Result<Vec<u8>> {
         let mut compressed = vec![0; self.length as usize];
         file.read_exact_at(&mut compressed, self.start.into())?;
@@ -71,19 +72,19 @@ impl Block {
 }
 
 impl Place {
-    /// Cuts the content out of its unpacked block; none where the block ends before it.
+    /// Returns the content's slice of its uncompressed block, or `None` if the block ends before it.
     pub(crate) fn of<'a>(&self, block: &'a [u8]) -> Option<&'a [u8]> {
         block.get(self.start as usize..)?.get(..self.size as usize)
     }
 }
 
-/// Whether reading a block failed because of what its file holds: it is cut off, or its bytes are not what was written.
+/// Returns true if reading a block failed because its file is truncated or has other bytes than were written.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
-    // What the system refuses has a number; what zstd cannot unpack and a file that ends too early have none.
+    // System errors have a number; decompression errors and a premature end of file have none.
     error.raw_os_error().is_none()
 }
 
-/// What the database knows of a pack.
+/// Database record of a pack.
 pub(crate) struct Pack {
     pub(crate) name: Hash,
     pub(crate) blocks: Vec<Block>,
@@ -91,7 +92,7 @@ pub(crate) struct Pack {
 }
 
 impl Pack {
-    /// The pack of this number; none where it is damaged or gone.
+    /// Reads the pack with this number, or returns `None` if its row is damaged or gone.
     pub(crate) fn read(connection: &Connection, number: i64) -> rusqlite::Result<Option<Self>> {
         let mut statement =
             connection.prepare_cached("SELECT name, directory, blocks FROM packs WHERE number = ?")?;
@@ -101,7 +102,7 @@ impl Pack {
         let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY>().0.iter().map(decode);
         let block = |[start, length, size]: [u32; 3]| Block { start, length, size };
         let Some(blocks) = row.get_ref(2)?.as_blob_or_null()? else {
-            // Formats 6 and 7: the numbers of an entry are those of a block of its own.
+            // In formats 6 and 7, each entry is its own block.
             let mut pack = Self { name, blocks: Vec::new(), contents: BTreeMap::new() };
             for ((hash, numbers), number) in entries.zip(0..) {
                 pack.blocks.push(block(numbers));
@@ -115,9 +116,11 @@ impl Pack {
         Ok(Some(Self { name, blocks, contents }))
     }
 
-    /// Gives the length that the pack's file needs for a content to be in it; none where the pack does not hold the content.
+    /// Returns the length that the pack's file needs to contain a content, or `None` if the pack does not
+    /// contain it.
     ///
-    /// Up to Handfast 0.1 an empty content could cut its block short: what lay behind the cut was never written.
+    /// In Handfast up to 0.1 an empty content could truncate its block: the bytes after the cut were never
+    /// written.
     pub(crate) fn end_of(&self, content: &Hash) -> Option<u64> {
         let place = self.contents.get(content)?;
         let block = self.blocks.get(place.block as usize)?;
@@ -125,10 +128,10 @@ impl Pack {
         is_in_block.then(|| u64::from(block.start) + u64::from(block.length))
     }
 
-    /// Reads all contents back, and gives the hashes of those that are not there or not what their hash says.
+    /// Reads all contents back, and returns the hashes of those that are missing or do not match their hash.
     ///
     /// # Errors
-    /// Where the file cannot be read, other than by its end.
+    /// Returns an error if the file cannot be read, except for a premature end.
     pub(crate) fn damaged(&self, file: &File) -> io::Result<Vec<Hash>> {
         let mut by_block: Vec<Vec<(&Hash, &Place)>> = vec![Vec::new(); self.blocks.len()];
         let mut damaged = Vec::new();
@@ -165,10 +168,10 @@ impl Pack {
     }
 }
 
-/// The bytes of three numbers.
+/// Number of bytes of three numbers.
 const NUMBERS: usize = 3 * 4;
 
-/// The bytes of one content in a directory: its hash and three numbers.
+/// Number of bytes of one directory entry: a hash and three numbers.
 const ENTRY: usize = 32 + NUMBERS;
 
 fn encode(numbers: [u32; 3], to: &mut Vec<u8>) {
@@ -201,7 +204,7 @@ fn add_pack<'a>(
         directory.extend(hash.as_bytes());
         encode(numbers, &mut directory);
     }
-    // The migration that gathers packs runs before there is a column for blocks.
+    // The migration that gathers packs runs before the `blocks` column exists.
     match blocks {
         Some(blocks) => transaction
             .prepare_cached(
@@ -215,7 +218,8 @@ fn add_pack<'a>(
     .map(drop)
 }
 
-/// Gathers what formats 3 to 5 had a row for each: where contents lie in packs, and what checkpoints need.
+/// Gathers the per-content rows of formats 3 to 5: the positions of contents in packs, and the contents that
+/// checkpoints need.
 pub(crate) fn gather(transaction: &Connection) -> rusqlite::Result<()> {
     {
         let mut statement =
@@ -252,7 +256,7 @@ pub(crate) fn gather(transaction: &Connection) -> rusqlite::Result<()> {
     transaction.execute_batch("DROP INDEX checkpoint_entries_by_content; DROP TABLE packed;")
 }
 
-/// Says that a checkpoint needs these contents.
+/// Records that a checkpoint needs these contents.
 pub(crate) fn refer<'a>(
     transaction: &Connection,
     checkpoint: &str,
@@ -284,9 +288,9 @@ impl Filling {
         self.bytes.len() >= FULL
     }
 
-    /// Adds a content of at most [`LARGEST_PACKED`].
+    /// Adds a content of at most [`LARGEST_PACKED`] bytes.
     ///
-    /// Another thread may have added the same just before.
+    /// Another thread may have added the same content just before.
     pub(crate) fn add(&mut self, hash: Hash, content: &[u8]) {
         if self.holds(&hash) {
             return;
@@ -296,13 +300,13 @@ impl Filling {
         self.contents.insert(hash, start..self.bytes.len());
     }
 
-    /// The only content, where there is but one.
+    /// Returns the content if there is exactly one.
     pub(crate) fn only(&self) -> Option<(Hash, &[u8])> {
         let hash = self.contents.keys().next().filter(|_| self.contents.len() == 1)?;
         Some((*hash, &self.bytes))
     }
 
-    /// The same without what is packed already.
+    /// Returns the pack without the contents that are packed already.
     fn without(self, packed: &[Hash]) -> Self {
         if packed.is_empty() {
             return self;
@@ -316,18 +320,19 @@ impl Filling {
         rest
     }
 
-    /// The contents as they lie behind each other: what was saved together lies together.
+    /// Returns the contents in storage order: contents saved together lie together.
     ///
-    /// INVARIANT: each begins where the one before it ends. An empty content begins where its neighbour does, so the end counts, too.
+    /// INVARIANT: each content begins where the previous one ends. An empty content begins where its neighbour
+    /// does, so the sort also uses the end.
     fn in_order(&self) -> Vec<(&Hash, Range<usize>)> {
         let mut contents: Vec<_> = self.contents.iter().map(|(hash, range)| (hash, range.clone())).collect();
         contents.sort_unstable_by_key(|(_, range)| (range.start, range.end));
         contents
     }
 
-    /// The pack, and what it holds.
+    /// Compresses the pack, and returns it with its bytes.
     fn compressed(&self) -> io::Result<(Pack, Vec<u8>)> {
-        // A pack is written long before it has so many bytes.
+        // A pack is written long before its size exceeds 32 bits.
         let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut contents = BTreeMap::new();
@@ -354,13 +359,14 @@ impl Filling {
     }
 }
 
-/// Compresses parts, by several threads where there are many.
+/// Compresses parts, with several threads if there are many.
 fn compress(bytes: &[u8], parts: &[Range<usize>]) -> io::Result<Vec<Vec<u8>>> {
     let begin = || Compressor::new(LEVEL);
     in_parallel(parts, begin, |compressor, part| compressor.compress(&bytes[part.clone()]))
 }
 
-/// Works on every part, by several threads where there are many, and gives the results in the order of the parts.
+/// Processes every part, with several threads if there are many, and returns the results in the order of the
+/// parts.
 fn in_parallel<P: Sync, S, T: Clone + Send>(
     parts: &[P],
     begin: impl Fn() -> io::Result<S> + Sync,
@@ -377,7 +383,7 @@ fn in_parallel<P: Sync, S, T: Clone + Send>(
         }
     };
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    // A thread is begun in the time of a block.
+    // Starting a thread takes about as long as compressing a block.
     let threads = processors.min(MOST_THREADS).min(parts.len().div_ceil(4));
     let all: io::Result<Vec<Vec<_>>> = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_parts)).collect();
@@ -393,10 +399,11 @@ fn in_parallel<P: Sync, S, T: Clone + Send>(
 }
 
 impl Blobs {
-    /// Writes a pack of what is not packed already, reads all of it back, and then writes where everything in it lies.
+    /// Writes a pack of the contents that are not packed yet, reads it back, and then records the positions.
     ///
     /// # Errors
-    /// Where the pack cannot be written, or what is read back is not what was handed in: then nothing refers to the pack.
+    /// Returns an error if the pack cannot be written, or if the bytes read back differ. The pack then has no
+    /// references.
     pub(crate) fn put_pack(&self, filled: Filling) -> Result<(), StoreError> {
         let packed = self.find_packed(filled.contents.keys())?;
         let filled = filled.without(&packed);
@@ -407,7 +414,7 @@ impl Blobs {
         drop(filled);
         let mut incoming = self.incoming()?;
         incoming.write_all(&bytes).map_err(|error| StoreError::from_io(incoming.path(), error))?;
-        // What is saved is about to be replaced, and lies nowhere else afterwards.
+        // The saved files are about to be replaced, so the pack will be the only copy.
         let damaged =
             pack.damaged(incoming.as_file()).map_err(|error| StoreError::from_io(incoming.path(), error))?;
         if let Some(hash) = damaged.first() {
@@ -421,12 +428,12 @@ impl Blobs {
         self.database.write(|transaction| pack.add_to(transaction))
     }
 
-    /// Which of these are packed. Their packs are marked as used just now.
+    /// Returns those of the contents that are packed, and marks their packs as used now.
     fn find_packed<'a>(&self, contents: impl Iterator<Item = &'a Hash>) -> Result<Vec<Hash>, StoreError> {
         let wanted: Vec<&Hash> = contents.collect();
         let wanted_keys = sorted(wanted.iter().copied());
         let candidates = self.database.read(|connection| {
-            // Ends as it is dropped: both queries see the same packs.
+            // The transaction ends on drop: both queries see the same packs.
             let reading = connection.unchecked_transaction()?;
             let mut statement = reading.prepare("SELECT number, keys FROM packs")?;
             let mut rows = statement.query([])?;
@@ -449,7 +456,7 @@ impl Blobs {
                 continue;
             }
             let length = self.use_pack(&pack.name)?;
-            // A power loss may have left a short one.
+            // A power loss may have truncated a pack.
             packed.extend(
                 found.filter(|hash| pack.end_of(hash).is_some_and(|end| end <= length)).copied().copied(),
             );
@@ -459,7 +466,7 @@ impl Blobs {
         Ok(packed)
     }
 
-    /// Marks a pack as used just now, and gives its length; 0 where it is gone.
+    /// Marks a pack as used now, and returns its length, or 0 if it is gone.
     fn use_pack(&self, pack: &Hash) -> Result<u64, StoreError> {
         let path = self.pack_path(pack);
         let length = path.symlink_metadata().map_or(0, |found| if found.is_file() { found.len() } else { 0 });
@@ -469,7 +476,7 @@ impl Blobs {
         Ok(length)
     }
 
-    /// Whether anything in a pack has one of these keys, which are sorted.
+    /// Returns true if any content of a pack has one of these sorted keys.
     pub(crate) fn holds_any(&self, pack: &Hash, wanted: &[Key]) -> Result<bool, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare_cached("SELECT keys FROM packs WHERE name = ?")?;
@@ -479,7 +486,7 @@ impl Blobs {
         })
     }
 
-    /// Before a pack is removed.
+    /// Deletes the row of a pack that is about to be removed.
     pub(crate) fn forget_pack(&self, pack: &Hash) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute("DELETE FROM packs WHERE name = ?", [pack.as_bytes()]).map(drop)

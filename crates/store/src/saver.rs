@@ -1,4 +1,4 @@
-//! Bytes of files that were saved so that a change can be undone: compressed, and kept once.
+//! Bytes of files that were saved for undo: compressed, and without duplicates.
 
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Write};
@@ -15,31 +15,32 @@ use crate::hash::Hash;
 use crate::packs::{Filling, LARGEST_PACKED};
 use crate::unpacking::Unpacking;
 
-/// Up to which size a file is read and compressed in one piece.
+/// Size in bytes below which a file is read and compressed in one piece.
 const IN_ONE_PIECE: usize = 1024 * 1024;
 
-/// The level of zstd that costs about as much as copying.
+/// zstd level whose cost is about that of copying.
 pub(crate) const LEVEL: i32 = 1;
 
-/// Saves files, for several threads at once. While it lives nothing is pruned.
+/// Writer of saved files, for several threads at once. Pruning waits while it lives.
 ///
-/// INVARIANT: what it has saved is kept only when [`Saver::finish`] has worked; nothing may refer to it before.
+/// INVARIANT: saved content is durable only after [`Saver::finish`] has succeeded; do not refer to
+/// it earlier.
 pub struct Saver<'a> {
     blobs: &'a Blobs,
-    /// What a thread takes for one file, and puts back.
+    /// Working memory that a thread takes for one file, and puts back.
     idle: Mutex<Vec<Press>>,
     filling: Mutex<Filling>,
     _lock: Locked,
 }
 
-/// What one file takes to be compressed.
+/// Working memory to compress one file.
 struct Press {
     compressor: Compressor<'static>,
     content: Vec<u8>,
     compressed: Vec<u8>,
 }
 
-/// Reads what was saved, for several threads at once.
+/// Reader of saved content, for several threads at once.
 pub struct Reader<'a> {
     blobs: &'a Blobs,
     unpacking: Unpacking,
@@ -53,7 +54,7 @@ impl Blobs {
         Ok(Saver { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
     }
 
-    /// Begins to read what was saved.
+    /// Begins to read saved content.
     pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
         Ok(Reader { blobs: self, unpacking: Unpacking::default() })
     }
@@ -73,7 +74,7 @@ impl Blobs {
 }
 
 impl Reader<'_> {
-    /// Opens what was saved, from its start.
+    /// Opens a saved content, from its start.
     pub fn open(&self, hash: &Hash) -> Result<Box<dyn Read>, StoreError> {
         if let Some(content) = self.unpacking.read(self.blobs, hash)? {
             return Ok(Box::new(Cursor::new(content)));
@@ -89,9 +90,9 @@ impl Reader<'_> {
 }
 
 impl Saver<'_> {
-    /// Saves everything that `content` gives, and gives its hash. The same content is saved once.
+    /// Saves everything that `content` yields, and returns its hash. Equal content is saved once.
     ///
-    /// From an hour later on, pruning may remove what no checkpoint names.
+    /// After one hour, pruning may remove a content that no checkpoint names.
     pub fn save(&self, content: &mut dyn Read) -> Result<Hash, StoreError> {
         let idle = lock(&self.idle).pop();
         let mut press = match idle {
@@ -129,7 +130,7 @@ impl Saver<'_> {
         Ok(hash)
     }
 
-    /// Makes sure that all that was saved is kept. More can be saved afterwards.
+    /// Writes everything that was saved so far. More can be saved afterwards.
     pub fn finish(&self) -> Result<(), StoreError> {
         let filled = std::mem::take(&mut *lock(&self.filling));
         match filled.only() {
@@ -183,10 +184,11 @@ impl Saver<'_> {
         Ok(())
     }
 
-    /// A file appears under its name only when it is whole, so one that is there and is no link is what it should be.
+    /// Returns true if the content has a file. A file appears under its name only when it is
+    /// complete, so an existing regular file is valid.
     fn is_saved(&self, hash: &Hash) -> Result<bool, StoreError> {
         let path = self.blobs.saved_path(hash);
-        // A power loss may have left an empty one.
+        // A power loss may have left an empty file.
         if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() > 0) {
             return Ok(false);
         }
@@ -256,7 +258,7 @@ mod tests {
         for (hash, expected) in hashes.iter().zip(&contents) {
             assert_eq!(content(&store, hash), *expected);
         }
-        // Saved once, also by another saver, together with what is new.
+        // Equal content is saved once, even by another saver and together with new content.
         save(&store, &contents);
         assert_eq!(files(&store).len(), 2);
         save(&store, &[&own[0], b"another"]);
@@ -275,7 +277,7 @@ mod tests {
             } else {
                 fs::remove_file(&pack).unwrap();
             }
-            // The control: it cannot be read.
+            // Control: the damaged content cannot be read.
             assert!(store.blobs().reader().unwrap().open(&hashes[0]).is_err());
             save(&store, &[b"one", b"two"]);
             assert_eq!(content(&store, &hashes[1]), b"two");

@@ -1,4 +1,4 @@
-//! Which files the user trusts, each exactly as it was when it was trusted.
+//! Files that the user trusts, each with its exact content at the time.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
 
-/// The trusted files of one store. Paths are compared byte for byte; the caller makes them absolute and
-/// resolves their links first.
+/// The trusted files of one store. Paths are compared byte for byte; the caller makes them absolute
+/// and resolves their links first.
 pub struct Trust {
     database: Arc<Database>,
 }
 
 impl Trust {
-    /// Trusts `path` as long as its bytes have `hash`, instead of what was trusted before.
+    /// Trusts `path` as long as its bytes have `hash`, and replaces an earlier hash.
     pub fn trust(&self, path: &Path, hash: &Hash, at: Timestamp) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute(
@@ -30,7 +30,7 @@ impl Trust {
         })
     }
 
-    /// The hash under which `path` is trusted, if it is.
+    /// Returns the hash under which `path` is trusted, if any.
     pub fn trusted_hash(&self, path: &Path) -> Result<Option<Hash>, StoreError> {
         self.database.with(|connection| {
             let found: Option<Vec<u8>> = connection
@@ -43,7 +43,7 @@ impl Trust {
         })
     }
 
-    /// Trusts `path` no longer; says whether it was trusted.
+    /// Removes the trust in `path`. Returns true if the path was trusted.
     pub fn distrust(&self, path: &Path) -> Result<bool, StoreError> {
         self.database.write(|transaction| {
             Ok(transaction.execute("DELETE FROM trust WHERE path = ?", [path.as_os_str().as_bytes()])? > 0)

@@ -1,4 +1,4 @@
-//! Reading what lies in packs.
+//! Reading of contents in packs.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -15,48 +15,50 @@ use crate::keys::{Key, key, keys};
 use crate::packs::Pack;
 use crate::saver::lock;
 
-/// How many packs are open at a time: more than there are threads, each of which may read another one.
+/// Maximum number of open packs: more than the threads, each of which may read another pack.
 const MOST_OPEN: usize = 8;
 
-/// A pack that is open, and what lies in it.
+/// An open pack, and its directory.
 struct Opened {
     file: File,
     number: i64,
     pack: Pack,
 }
 
-/// How many blocks are kept unpacked, each some 64 KiB: what was saved together is read together, by several threads.
+/// Maximum number of blocks in the cache, each about 64 KiB. Contents that were saved together are
+/// read together, by several threads.
 const MOST_BLOCKS: usize = 16;
 
-/// A block of a pack; its bytes once they are unpacked.
+/// A block of a pack; `None` until it is unpacked.
 type Unpacked = Arc<Mutex<Option<Vec<u8>>>>;
 
-/// Reads packed contents; those of one pack without looking each up.
+/// Reader of packed contents with a cache, so that contents of one pack need no lookup each.
 #[derive(Default)]
 pub(crate) struct Unpacking {
     packs: Mutex<Packs>,
     idle: Mutex<Vec<Decompressor<'static>>>,
-    /// By the numbers of the pack and of the block. What was begun last comes last.
+    /// Cached blocks, by the numbers of the pack and the block, in the order of their creation.
     blocks: Mutex<VecDeque<((i64, u32), Unpacked)>>,
 }
 
 #[derive(Default)]
 struct Packs {
-    /// Which packs may hold what, the newest first: sorted, and read again only where a pack has come since.
+    /// Keys of all packs with the pack numbers, newest first per key. The index is rebuilt when a
+    /// new pack has come.
     index: Vec<(Key, Reverse<i64>)>,
     newest: Option<i64>,
-    /// The one that was opened last comes last.
+    /// Open packs, in the order of opening.
     open: Vec<Arc<Opened>>,
 }
 
 impl Unpacking {
-    /// A packed content; nothing where it is not packed, or its pack is gone.
+    /// Reads a packed content. Returns `None` if the content is not packed, or its pack is gone.
     pub(crate) fn read(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        // Whoever needs one that is being opened waits, so that it is not opened twice.
+        // A second reader of the same pack waits, so that the pack is not opened twice.
         let found = lock(&self.packs).find(blobs, content)?;
         let Some(opened) = found else { return Ok(None) };
         let Some(place) = opened.pack.contents.get(content) else { return Ok(None) };
-        // Whoever needs one that is being unpacked waits, so that it is not unpacked twice.
+        // A second reader of the same block waits, so that the block is not unpacked twice.
         let block = self.block((opened.number, place.block));
         let mut unpacked = lock(&block);
         let bytes = match &mut *unpacked {
@@ -110,7 +112,7 @@ impl Packs {
             if self.open.iter().any(|opened| opened.number == *number) {
                 continue;
             }
-            // One that a power loss cut may have been made again under another name.
+            // A pack truncated by a power loss may have been written again under another name.
             let Some(opened) = open(blobs, *number, content)? else { continue };
             if self.open.len() == MOST_OPEN {
                 self.open.remove(0);
@@ -136,7 +138,7 @@ impl Packs {
                 let number = row.get(0)?;
                 self.index.extend(keys(row.get_ref(1)?.as_blob()?).iter().map(|key| (*key, Reverse(number))));
             }
-            // Runs that are in order, which is what this sort is quick with.
+            // The sort is fast, because the index consists of sorted runs.
             self.index.sort();
             self.newest = newest;
             Ok(())
@@ -144,7 +146,8 @@ impl Packs {
     }
 }
 
-/// The pack of this number, where the content lies in it and it is whole as far as that.
+/// Opens the pack with this number, if it contains the content and is intact up to the content's
+/// end.
 fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<Opened>, StoreError> {
     let pack = blobs.database.read(|connection| Pack::read(connection, number))?;
     let Some((pack, end)) = pack.and_then(|pack| pack.end_of(content).map(|end| (pack, end))) else {

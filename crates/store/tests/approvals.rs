@@ -1,4 +1,4 @@
-//! Questions and answers, asked and given by several at once.
+//! Tests of questions and answers, asked and given by several processes at once.
 #![expect(clippy::disallowed_methods, reason = "some of these tests are about other processes")]
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails it by panicking")]
 
@@ -128,7 +128,7 @@ fn of_processes_that_use_one_approval_exactly_one_may() {
         store.approvals().answer(&id, &yes("u"), now()).unwrap();
         let children: Vec<Child> = (0..4)
             .map(|at| {
-                // Both ways of using one: by its id, and by the plan.
+                // Test both ways to use an approval: by its id, and by the plan.
                 let way = if at % 2 == 0 { "use" } else { "earlier" };
                 child(folder.path(), &[way, &id])
             })
@@ -170,7 +170,7 @@ fn what_has_expired_is_neither_answered_nor_used() {
     }
     assert!(!store.approvals().use_up("a2", late).unwrap());
     assert_eq!(store.approvals().earlier(Path::new("/w"), "a3", "request", late).unwrap(), Earlier::None);
-    // The control: in time it is.
+    // Control: an approval is usable before its expiry.
     store.approvals().ask(&question("a4", "a4")).unwrap();
     store.approvals().answer("a4", &yes("u"), now()).unwrap();
     assert!(store.approvals().use_up("a4", now() + 59.minutes()).unwrap());

@@ -1,7 +1,7 @@
-//! A full disk, a read-only folder, a damaged or newer database: the error names the path and says what to
-//! do, and nothing that was recorded is lost.
+//! Tests of a full disk, a read-only folder, and a damaged or newer database. The error names the
+//! path and gives advice, and no recorded row is lost.
 //!
-//! The disks are small ones of their own, mounted in a user namespace, which the sandbox needs as well.
+//! The disks are small ones, mounted in a user namespace, which the sandbox needs as well.
 #![expect(clippy::disallowed_methods, reason = "these tests are about other processes")]
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails it by panicking")]
 
@@ -136,7 +136,7 @@ fn a_database_that_a_newer_one_takes_over_while_it_is_open_is_written_to_no_more
         store.audit().append(row(), durability).wait().unwrap();
     }
     store.trust().trust(Path::new("/a"), &Hash::of(b"a"), Timestamp::UNIX_EPOCH).unwrap();
-    // Another program, with the next version, brings it up to date meanwhile.
+    // Another program of the next version migrates the database meanwhile.
     Connection::open(folder.path().join("handfast.db"))
         .unwrap()
         .pragma_update(None, "user_version", 99)
@@ -192,7 +192,7 @@ fn the_folder_and_its_files_are_for_their_owner_alone() {
         .output()
         .unwrap();
     assert!(output.status.success());
-    // Open again, so that the companions of the database are there too.
+    // Open the store again, so that the companion files of the database exist too.
     let store = Store::open(&state).unwrap();
     assert_eq!(store.audit().show("a-0").unwrap().len(), 1);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;

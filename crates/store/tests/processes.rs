@@ -1,4 +1,4 @@
-//! Several processes on one state folder, and processes that are killed.
+//! Tests of several processes on one state folder, and of processes that are killed.
 #![expect(clippy::disallowed_methods, reason = "these tests are about other processes")]
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails it by panicking")]
 
@@ -37,7 +37,7 @@ fn proved(store: &Store) -> Verification {
 fn processes_that_append_at_once_share_one_whole_chain() {
     const ROWS: u32 = 400;
     let folder = tempfile::tempdir().unwrap();
-    // None of them finds a database: they also race to create it.
+    // The processes start without a database, so they also race to create it.
     let state = folder.path().join("state");
     let names = ["a", "b", "c", "d"];
     let durabilities = ["flushed", "committed", "behind", "committed"];
@@ -49,7 +49,7 @@ fn processes_that_append_at_once_share_one_whole_chain() {
     let store = Store::open(&state).unwrap();
     let mut outputs: Vec<_> = children.iter_mut().map(lines).collect();
     for output in &mut outputs {
-        // A walk while they write finds nothing wrong either: it sees the log as of one moment.
+        // A walk during the writes finds no fault: it sees the log at one moment.
         proved(&store);
         output.read_to_string(&mut String::new()).unwrap();
     }
@@ -82,7 +82,7 @@ fn a_kill_loses_no_row_that_was_answered_and_breaks_no_chain() {
         for (number, child) in children.iter_mut().enumerate() {
             let mut output = lines(child);
             let mut first = String::new();
-            // Each is killed at another place of its work.
+            // Each process is killed at another point of its work.
             for _ in 0..=round * 7 + number {
                 first.clear();
                 assert_ne!(output.read_line(&mut first).unwrap(), 0);

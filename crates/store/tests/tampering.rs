@@ -1,4 +1,5 @@
-//! What someone who can write the database does to the log, and what `verify` says of it.
+//! Tests of changes to the log by somebody who can write the database, and of the faults that
+//! `verify` reports.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails it by panicking")]
 
 use std::path::Path;
@@ -9,13 +10,13 @@ use store::{AuditRow, Durability, Fault, Hash, HeadFileState, Kind, Store, Verif
 
 const ROWS: i64 = 10;
 
-/// A state folder with ten rows, and the hash of the last.
+/// Creates a state folder with ten rows, and returns it with the hash of the last row.
 fn folder() -> (tempfile::TempDir, Hash) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     append(&store, ROWS);
     let verification = store.audit().verify(None).unwrap();
-    // The positive control of every test here: before the tampering there is nothing to find.
+    // The positive control of every test here: before the tampering there is no fault.
     assert_eq!((verification.rows, &verification.fault), (ROWS, &None));
     store.close().unwrap();
     (folder, verification.head)
@@ -34,7 +35,7 @@ fn raw(folder: &Path) -> Connection {
     Connection::open(folder.join("handfast.db")).unwrap()
 }
 
-/// Runs SQL as someone who first removes the triggers.
+/// Runs SQL after removing the triggers, as an attacker would.
 fn tamper(folder: &Path, sql: &str) {
     let connection = raw(folder);
     connection
@@ -83,7 +84,7 @@ fn the_table_refuses_every_change_but_a_row_at_its_end() {
         assert!(error.to_string().contains("append-only"), "{sql}: {error}");
     }
     assert_eq!(verify(folder.path(), None).fault, None);
-    // The control: the same statement with the next number is what the table takes.
+    // Control: the table accepts the same statement with the next number.
     connection.execute_batch(&copy_as("INSERT", ROWS + 1)).unwrap();
     assert_eq!(verify(folder.path(), None).fault, Some(Fault::ChangedRow { sequence: ROWS + 1 }));
 }
@@ -154,7 +155,8 @@ fn swapped_rows_are_found() {
 
 #[test]
 fn a_row_inserted_with_a_right_hash_does_not_hide_that_a_later_one_moved() {
-    // The other log has the same ten rows and an eleventh, which would follow the tenth of this one too.
+    // The other log has the same ten rows and an eleventh, which would follow the tenth row here
+    // too.
     let (other, _) = folder();
     let store = Store::open(other.path()).unwrap();
     append(&store, 1);
@@ -178,7 +180,7 @@ fn a_row_that_names_another_row_before_it_is_a_broken_link() {
     let (folder, _) = folder();
     let second = tempfile::tempdir().unwrap();
     let store = Store::open(second.path()).unwrap();
-    // One more row at the start, so that the same calls have other hashes.
+    // One more row at the start gives the same calls other hashes.
     append(&store, 1);
     append(&store, ROWS);
     store.close().unwrap();
@@ -256,7 +258,7 @@ fn who_cuts_the_log_and_puts_back_an_old_head_file_is_found_by_a_hash_kept_elsew
     append(&store, 3);
     let kept_elsewhere = store.audit().verify(None).unwrap().head;
     store.close().unwrap();
-    // The control: as long as nothing is cut, both hashes are found where they were.
+    // Control: both hashes are found at their positions before the cut.
     assert_eq!(verify(folder.path(), Some(kept_elsewhere)).expected_at, Some(ROWS + 3));
     assert_eq!(verify(folder.path(), Some(old)).expected_at, Some(ROWS));
 

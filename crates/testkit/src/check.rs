@@ -1,4 +1,4 @@
-//! What every tool must fulfil, whatever it does.
+//! Requirements that every tool must meet.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use tool::{AnyTool, Presentation, subset_violations};
 
 use crate::{Workspace, run_tool};
 
-/// Checks every tool of a family, and that no two have the same name. `workspace` makes the place for each example.
+/// Checks every tool of a family, and that no two have the same name. `workspace` makes the
+/// workspace for each example.
 pub fn check_family(tools: &[Arc<dyn AnyTool>], workspace: impl Fn() -> Workspace) {
     let mut names: Vec<_> = tools.iter().map(|tool| tool.spec().name).collect();
     names.sort_unstable();
@@ -56,7 +57,8 @@ fn check_example(tool: &dyn AnyTool, workspace: Workspace) {
     assert_contains(&result, &expected);
 }
 
-/// That `whole` has everything that `part` names: fields of objects at any depth, lists item by item.
+/// Asserts that `whole` contains everything that `part` names: fields of objects at any depth,
+/// lists item by item.
 pub fn assert_contains(whole: &Value, part: &Value) {
     if let Some(difference) = difference(whole, part, "") {
         panic!("{difference}\nin {whole:#}");

@@ -1,25 +1,27 @@
+//! Clocks under the control of a test.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use tool::Clock;
 
-/// A clock that stands.
+/// A clock that always returns the same time.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
 
 impl Default for FixedClock {
-    /// 1 January 2026, midnight UTC.
+    /// Returns a clock at 1 January 2026, midnight UTC.
     fn default() -> Self {
         Self(Timestamp::constant(1_767_225_600, 0))
     }
 }
 
-/// A wall clock that a test moves on. Clones share the time.
+/// A wall clock that a test advances. Clones share the time.
 #[derive(Debug, Clone, Default)]
 pub struct MovingClock(Arc<Mutex<SignedDuration>>);
 
 impl MovingClock {
-    /// Lets this much time pass.
+    /// Advances the clock.
     pub fn advance(&self, by: SignedDuration) {
         let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *passed = passed.saturating_add(by);

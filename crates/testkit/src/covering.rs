@@ -1,11 +1,13 @@
+//! Redaction of the secrets of a test.
+
 use tool::{CoveredStream, Covering};
 
-/// The secrets of a test, by name and value, covered where they stand as they are.
+/// Secrets of a test, by name and value. Only their literal values are covered.
 #[derive(Clone, Default)]
 pub struct Covers(Vec<(String, Vec<u8>)>);
 
 impl Covers {
-    /// Covers these.
+    /// Covers these secrets, given by name and value.
     pub fn of(secrets: &[(&str, &str)]) -> Self {
         Self(secrets.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect())
     }

@@ -1,8 +1,8 @@
-//! A server on this machine that behaves like Gmail and like Google's logins, over the part of them that is used here: consent, tokens,
-//! messages, pages, limits, and answers that get lost.
+//! A local server that behaves like Gmail and Google's logins, for the part of both that Handfast
+//! uses: consent, tokens, messages, pages, limits, and lost answers.
 //!
-//! The part is `gmail/discovery.json`; every request is held to it before anything is done, and every answer before it is given.
-//! What is in the mailbox stays in memory.
+//! `gmail/discovery.json` describes that part. Every request is checked against it before anything
+//! is done, and every answer before it is sent. The mailbox is in memory.
 
 mod discovery;
 mod logins;
@@ -20,16 +20,16 @@ pub use discovery::{Asked, Discovery};
 use logins::Logins;
 use mailbox::Mailbox;
 
-/// Whose mailbox it is.
+/// Address of the mailbox's owner.
 pub const ACCOUNT: &str = "ada@example.com";
-/// The program that the logins know.
+/// Client id that the logins know.
 pub const CLIENT_ID: &str = "0123456789-handfast.apps.example.com";
-/// Its secret.
+/// Secret of that client.
 pub const CLIENT_SECRET: &str = "GOCSPX-0123456789abcdefgh";
 
 /// The server.
 pub struct Gmail {
-    /// What it listens with, and what came.
+    /// Underlying web server, which records the requests.
     pub server: Server,
     state: Arc<Mutex<State>>,
 }
@@ -41,20 +41,22 @@ struct State {
     trouble: Vec<Trouble>,
 }
 
-/// What goes wrong with one of the next requests to the API. Those that are no such requests pass by it.
+/// A failure of one of the next API requests. A failure waits for the first request that it applies
+/// to.
 #[derive(Debug, Clone)]
 pub enum Trouble {
     /// A message is sent, and the connection ends before the answer.
     LosesAnswer,
     /// A message is not sent, and the connection ends.
     LosesQuestion,
-    /// A message is sent, and who stands in between answers with this status.
+    /// A message is sent, and a gateway answers with this status.
     Gateway(u16),
     /// A message gets no answer, and the connection stays open.
     Hangs,
-    /// Any request is refused: status, reason, message, and the header `Retry-After` where it is not empty.
+    /// Any request is refused: status, reason, message, and the header `Retry-After` unless it is
+    /// empty.
     Refuses(u16, &'static str, String, &'static str),
-    /// A request that reads is answered with this, whatever it asks for.
+    /// A read request is answered with this text, regardless of its content.
     Answers(String),
 }
 
@@ -75,7 +77,8 @@ impl Default for Gmail {
 }
 
 impl Gmail {
-    /// The mailbox of Ada, with one message in it, from Grace; nobody is logged in.
+    /// Starts a server with the mailbox of Ada, which has one message, from Grace. Nobody is logged
+    /// in.
     pub fn new() -> Self {
         let state = Arc::new(Mutex::new(State {
             discovery: Discovery::own(),
@@ -95,32 +98,33 @@ impl Gmail {
         gmail
     }
 
-    /// Its address.
+    /// Returns the server's URL.
     pub fn endpoint(&self) -> String {
         self.server.url("/")
     }
 
-    /// What goes wrong, each once, in this order.
+    /// Adds failures, which happen once each, in this order.
     pub fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
         self.with(|state| state.trouble.extend(trouble));
     }
 
-    /// Puts a message into the mailbox; its id.
+    /// Puts a message into the mailbox and returns its id.
     pub fn deliver(&self, raw: impl AsRef<[u8]>) -> String {
         self.with(|state| state.mailbox.add(raw.as_ref(), &["INBOX", "UNREAD"], None))
     }
 
-    /// The same with its parts as Gmail would give them.
+    /// Puts a message with this payload into the mailbox and returns its id. The payload has the
+    /// form in which Gmail returns it.
     pub fn deliver_parts(&self, payload: Value) -> String {
         self.with(|state| state.mailbox.add_parts(payload))
     }
 
-    /// Every message that was sent, whole, the oldest first.
+    /// Returns every sent message, whole, the oldest first.
     pub fn sent(&self) -> Vec<String> {
         self.with(|state| state.mailbox.sent())
     }
 
-    /// How many requests to send came.
+    /// Returns the number of requests to send a message.
     pub fn sends(&self) -> usize {
         self.server
             .seen()
@@ -129,55 +133,57 @@ impl Gmail {
             .count()
     }
 
-    /// Gives messages that are sent another id than they have, as some servers do.
+    /// Gives each sent message another `Message-ID`, as some servers do.
     pub fn renames(&self) {
         self.with(|state| state.mailbox.renames = true);
     }
 
-    /// Lets no page have more results.
+    /// Limits the number of results of a page.
     pub fn bound_pages(&self, most: usize) {
         self.with(|state| state.mailbox.most_of_a_page = most);
     }
 
-    /// Logs in as a person would who lets these scopes pass: the token that opens the mailbox, and the one that gets others.
+    /// Logs in like a person who grants these scopes. Returns the access token and the refresh
+    /// token.
     pub fn log_in(&self, scopes: &[&str]) -> (String, String) {
         self.with(|state| state.logins.give(&scopes.join(" ")))
     }
 
-    /// What a browser does at this address where the person says yes, or no: where it is sent on to.
+    /// Acts as a browser at this address whose user accepts or refuses. Returns the URL that it is
+    /// redirected to.
     ///
     /// # Errors
-    /// What is wrong with the address.
+    /// Returns a description of the fault in the address.
     pub fn consent(&self, address: &str, says_yes: bool) -> Result<String, String> {
         self.with(|state| state.logins.consent(address, says_yes))
     }
 
-    /// Forgets every token that opens the mailbox, as if its hour had passed.
+    /// Forgets every access token, as if it had expired after its hour.
     pub fn forget_access(&self) {
         self.with(|state| state.logins.access.clear());
     }
 
-    /// Takes back what gets others.
+    /// Revokes the refresh token and every access token.
     pub fn revoke(&self) {
         self.with(|state| state.logins.revoke());
     }
 
-    /// Whether somebody is logged in.
+    /// Returns true if a refresh token is valid.
     pub fn is_logged_in(&self) -> bool {
         self.with(|state| state.logins.refresh.is_some())
     }
 
-    /// How often a token was renewed, or asked for.
+    /// Returns how often a token was requested or renewed.
     pub fn renewals(&self) -> usize {
         self.server.seen().iter().filter(|request| request.path == "/token").count()
     }
 
-    /// The next requests for tokens are answered with these, each once, the last first.
+    /// Sets the answers to the next token requests, each used once, the last first.
     pub fn token_trouble(&self, trouble: impl IntoIterator<Item = Reply>) {
         self.with(|state| state.logins.trouble.extend(trouble));
     }
 
-    /// How long tokens are good that are given out from now on, in seconds.
+    /// Sets the lifetime of tokens that are issued from now on, in seconds.
     pub fn tokens_last(&self, seconds: u64) {
         self.with(|state| state.logins.lasts = seconds);
     }

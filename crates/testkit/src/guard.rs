@@ -1,3 +1,5 @@
+//! Guards for the roots of tests.
+
 use std::path::Path;
 
 use roots::{Guard, Refusal};
@@ -16,12 +18,12 @@ impl Guard for Permissive {
     }
 }
 
-/// A guard that denies these names, at any depth, and what lies below them.
+/// A guard that denies paths with a component of one of these names, at any depth.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DenyNames {
-    /// Not to be read.
+    /// Names that must not be read.
     pub read: &'static [&'static str],
-    /// Not to be written.
+    /// Names that must not be written.
     pub write: &'static [&'static str],
 }
 

@@ -1,7 +1,8 @@
-//! What tests of tools are written with: a temporary workspace, a clock that stands, guards, and a way to run one tool.
+//! Support for tests of tools: a temporary workspace, clocks, guards, local servers, and a way to
+//! run one tool.
 //!
-//! Nothing here decides or audits anything: a tool is run without the engine around it.
-//! Tests are the only callers, so what goes wrong in their set-up panics.
+//! This crate makes no decisions and writes no audit: a tool runs without the engine. Its only
+//! callers are tests, so a failed set-up panics.
 
 #![expect(
     clippy::panic,

@@ -1,8 +1,8 @@
-//! A server on this machine that behaves like Linear, over the part of its API that is used here: keys, errors, pages, limits, and
-//! answers that get lost.
+//! A local server that behaves like Linear, for the part of its API that Handfast uses: keys,
+//! errors, pages, limits, and lost answers.
 //!
-//! The part is `linear/schema.graphql`; every question is held to it before anything is done. What is in the workspace is below,
-//! and stays in memory.
+//! `linear/schema.graphql` describes that part. Every query is checked against it before anything
+//! is done. The records are in `linear/records.rs` and stay in memory.
 
 mod graph;
 mod records;
@@ -15,14 +15,15 @@ use crate::web::{Reply, Request, Server};
 pub use graph::Schema;
 use records::Records;
 
-/// The key that the server takes.
+/// API key that the server accepts.
 pub const KEY: &str = "lin_api_0123456789abcdefghij";
-/// What a question may be worth at most, and all of an hour for one key (Linear's documentation, "Rate limiting").
+/// Maximum complexity of one query, and of all queries with one key in an hour (Linear's
+/// documentation, "Rate limiting").
 const MOST_COMPLEX: f64 = 10_000.0;
 
 /// The server.
 pub struct Linear {
-    /// What it listens with, and what came.
+    /// Underlying web server, which records the requests.
     pub server: Server,
     state: Arc<Mutex<State>>,
 }
@@ -34,20 +35,20 @@ struct State {
     most_complex: f64,
 }
 
-/// What goes wrong with one of the next questions. Those that are no such questions pass by it.
+/// A failure of one of the next queries. A failure waits for the first query that it applies to.
 #[derive(Debug, Clone)]
 pub enum Trouble {
     /// A mutation is done, and the connection ends before the answer.
     LosesAnswer,
     /// A mutation is not done, and the connection ends.
     LosesQuestion,
-    /// A mutation is done, and who stands in between answers with this status.
+    /// A mutation is done, and a gateway answers with this status.
     Gateway(u16),
-    /// Any question is refused: the limit is used up until this time, in milliseconds since 1970.
+    /// Any query is refused: the limit is reached until this time, in milliseconds since 1970.
     Limited(i64),
-    /// The same, with nothing said about when.
+    /// Any query is refused: the limit is reached, without a time.
     LimitedForUnknown,
-    /// The next question is answered with this error of Linear's own: status, type, code, message.
+    /// Any query is refused with this error of Linear: status, type, code, message.
     Refuses(u16, &'static str, &'static str, &'static str),
     /// A mutation gets no answer, and the connection stays open.
     Hangs,
@@ -60,7 +61,8 @@ impl Default for Linear {
 }
 
 impl Linear {
-    /// A workspace with two teams (ENG and OPS), three people (who has the key is Ada), their states and labels, and no issues.
+    /// Starts a server without issues. Its workspace has two teams (ENG and OPS), four people,
+    /// states and labels. The key is Ada's, and one of the people is inactive.
     pub fn new() -> Self {
         let state = Arc::new(Mutex::new(State {
             schema: Schema::own(),
@@ -76,37 +78,37 @@ impl Linear {
         Self { server, state }
     }
 
-    /// Where it takes questions.
+    /// Returns the URL for queries.
     pub fn endpoint(&self) -> String {
         self.server.url("/graphql")
     }
 
-    /// What goes wrong, each once, in this order.
+    /// Adds failures, which happen once each, in this order.
     pub fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
         self.with(|state| state.trouble.extend(trouble));
     }
 
-    /// Lets no question be worth more.
+    /// Limits the complexity of a query.
     pub fn bound_complexity(&self, most: f64) {
         self.with(|state| state.most_complex = most);
     }
 
-    /// An issue of the team ENG that is there already; its identifier.
+    /// Adds an issue to the team ENG and returns its identifier.
     pub fn with_issue(&self, title: &str) -> String {
         self.with(|state| state.records.seed_issue(title))
     }
 
-    /// All issues, as they are.
+    /// Returns all issues.
     pub fn issues(&self) -> Vec<Value> {
         self.with(|state| state.records.issues().to_vec())
     }
 
-    /// All comments.
+    /// Returns all comments.
     pub fn comments(&self) -> Vec<Value> {
         self.with(|state| state.records.comments().to_vec())
     }
 
-    /// Every question that came, in order: its document and its variables.
+    /// Returns every query so far, in order: its document and its variables.
     pub fn questions(&self) -> Vec<(String, Value)> {
         let read = |request: &Request| {
             let question: Value = serde_json::from_slice(&request.body).expect("a question is JSON");
@@ -115,7 +117,7 @@ impl Linear {
         self.server.seen().iter().map(read).collect()
     }
 
-    /// How many mutations came.
+    /// Returns the number of mutations so far.
     pub fn mutations(&self) -> usize {
         self.questions().iter().filter(|(document, _)| is_mutation(document)).count()
     }

@@ -7,10 +7,11 @@ use policy::{
 };
 use serde_json::{Value, json};
 
-/// The policy of a user whose configuration has this as its one profile, in a workspace there.
+/// Compiles the policy of a user whose configuration has `profile` as its only profile, in this
+/// workspace.
 ///
 /// # Errors
-/// Those of [`Policy::compile`].
+/// Returns the errors of [`Policy::compile`].
 pub fn policy_of(workspace: &Path, mode: Option<Mode>, profile: &Value) -> Result<Policy, PolicyError> {
     let profiles: Profiles = serde_json::from_value(json!({ DEFAULT_PROFILE: profile })).expect("a profile");
     Policy::compile(&Setup {

@@ -1,3 +1,5 @@
+//! Running one tool without the engine.
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
@@ -10,19 +12,20 @@ use tool::{AnyTool, Code, Context, Data, ToolError};
 
 use crate::Workspace;
 
-/// Runs one call as the engine would, without anything around it.
+/// Runs one call as the engine would, but without decisions, audit and redaction.
 ///
 /// # Errors
-/// What the tool says, while planning or running.
+/// Returns the tool's error in planning or running.
 pub fn run_tool(tool: &dyn AnyTool, workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
     run_in(tool, &workspace.context(), arguments)
 }
 
-/// The same in a context that the test made. What the tool drafted goes into the workspace when it has ended well, unless it
-/// was a dry run.
+/// Runs one call in a context that the test made. The tool's draft goes into the workspace when the
+/// tool has succeeded, unless it was a dry run.
 ///
 /// # Errors
-/// What the tool says, while planning or running; `ECONFLICT` where others changed what it drafted.
+/// Returns the tool's error in planning or running, or `ECONFLICT` if others changed the drafted
+/// files.
 pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result<Value, ToolError> {
     let prepared = tool.prepare(arguments, &context.place)?;
     if prepared.plan.dry_run.is_some() {
@@ -45,7 +48,7 @@ fn value(data: Data) -> Result<Value, ToolError> {
     data.into_value().map_err(|error| ToolError::internal("the tool's output cannot be read").because(error))
 }
 
-/// The same context with roots in which nothing changes.
+/// Returns the same context with roots that change nothing.
 fn for_dry_run(context: &Context) -> Context {
     let mut services = context.services.clone();
     if let Ok(roots) = context.service::<Roots>() {
@@ -57,7 +60,7 @@ fn for_dry_run(context: &Context) -> Context {
     other
 }
 
-/// Runs a future to its end on this thread. Tools know no async runtime, so none is needed.
+/// Runs a future to its end on this thread. Tools use no async runtime, so none is needed.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,5 +1,5 @@
-//! Servers of the web on this machine, also with certificates of an authority that only a test knows. What they answer is bytes, so
-//! that they can be as wrong as real ones are.
+//! Local web servers, also with certificates of an authority that only a test knows. Their answers
+//! are bytes, so that they can be as wrong as those of real servers.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// An authority that signs certificates of servers.
+/// An authority that signs server certificates.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,
@@ -23,7 +23,7 @@ impl Default for Authority {
 }
 
 impl Authority {
-    /// A new one.
+    /// Makes an authority with a new key.
     pub fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
@@ -32,17 +32,18 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), certificate }
     }
 
-    /// Its own certificate, for who shall trust it.
+    /// Returns the authority's own certificate, for clients that shall trust it.
     pub fn certificate(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
     }
 
-    /// The same in a file, for a program that is told of it by `SSL_CERT_FILE`.
+    /// Writes the authority's certificate to a file, for a program that reads it from
+    /// `SSL_CERT_FILE`.
     pub fn write(&self, path: &Path) {
         std::fs::write(path, self.certificate.pem()).expect("a certificate written by the test");
     }
 
-    /// What a server needs to speak for this name.
+    /// Returns the TLS configuration of a server for this name.
     pub fn server(&self, name: &str) -> ServerConfig {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new([name.to_owned()]).expect("a name");
@@ -57,27 +58,27 @@ impl Authority {
     }
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The method.
+    /// Method of the request.
     pub method: String,
-    /// The path with its query.
+    /// Path with its query.
     pub path: String,
-    /// The headers, names in lower case.
+    /// Headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Body of the request.
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// The value of a header; empty where there is none.
+    /// Returns the value of a header, or an empty string if the header is missing.
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(named, _)| named == name).map_or("", |(_, value)| value)
     }
 }
 
-/// An answer: its bytes, and what happens behind them.
+/// An answer: its bytes, and what the server does after them.
 #[derive(Debug, Clone)]
 pub struct Reply {
     bytes: Vec<u8>,
@@ -90,14 +91,14 @@ enum Then {
     Keep,
     /// The connection is closed.
     Close,
-    /// Nothing more comes until the client goes.
+    /// The connection stays open, without further data, until the client closes it.
     Hang,
-    /// The same bytes come again and again, until the client goes.
+    /// A piece of the body repeats until the client closes the connection.
     Repeat,
 }
 
 impl Reply {
-    /// A whole answer with these headers.
+    /// Builds a whole answer with these headers.
     pub fn of(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\n", body.len()).into_bytes();
@@ -109,7 +110,7 @@ impl Reply {
         Self { bytes, then: Then::Keep }
     }
 
-    /// 200 with a body of JSON.
+    /// Builds an answer with status 200 and a JSON body.
     pub fn json(body: &str) -> Self {
         let mut reply = Self::of(200, &[("content-type", "application/json")], body);
         let usual = String::from_utf8_lossy(&reply.bytes).replacen("200 Said", "200 OK", 1);
@@ -117,33 +118,33 @@ impl Reply {
         reply
     }
 
-    /// An answer of this status, without a body.
+    /// Builds an answer with this status and without a body.
     pub fn status(status: u16) -> Self {
         Self::of(status, &[], "")
     }
 
-    /// A redirection.
+    /// Builds a redirection.
     pub fn redirect(status: u16, to: &str) -> Self {
         Self::of(status, &[("location", to)], "")
     }
 
-    /// These bytes and no others, and the end of the connection.
+    /// Sends exactly these bytes, then closes the connection.
     pub fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self { bytes: bytes.as_ref().to_vec(), then: Then::Close }
     }
 
-    /// These bytes, and nothing more.
+    /// Sends exactly these bytes, then nothing more.
     pub fn hanging(bytes: impl AsRef<[u8]>) -> Self {
         Self { bytes: bytes.as_ref().to_vec(), then: Then::Hang }
     }
 
-    /// A head, and behind it the same part of a body without end.
+    /// Sends a head with these headers, then a body without end.
     pub fn endless(headers: &str) -> Self {
         let head = format!("HTTP/1.1 200 OK\r\n{headers}\r\n");
         Self { bytes: head.into_bytes(), then: Then::Repeat }
     }
 
-    /// The same, and the end of the connection.
+    /// Returns the same answer, after which the connection is closed.
     #[must_use]
     pub fn closing(mut self) -> Self {
         self.then = Then::Close;
@@ -151,9 +152,9 @@ impl Reply {
     }
 }
 
-/// A server on a port of its own, which ends with the test.
+/// A server on a port of its own, which runs until the test process ends.
 pub struct Server {
-    /// Where it listens.
+    /// Address that the server listens on.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Request>>>,
 }
@@ -161,12 +162,12 @@ pub struct Server {
 type Answering = dyn Fn(&Request) -> Reply + Send + Sync;
 
 impl Server {
-    /// One without encryption.
+    /// Starts a server without encryption.
     pub fn http(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(None, Arc::new(answer))
     }
 
-    /// One that has a certificate for this name.
+    /// Starts a server with a certificate for this name.
     pub fn https(
         authority: &Authority,
         name: &str,
@@ -175,12 +176,12 @@ impl Server {
         Self::start(Some(Arc::new(authority.server(name))), Arc::new(answer))
     }
 
-    /// What came so far.
+    /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Request> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A URL of it, its host called `localhost`.
+    /// Returns a URL of the server with the host `localhost`.
     pub fn url(&self, path: &str) -> String {
         format!("http://localhost:{}{path}", self.address.port())
     }
@@ -194,7 +195,7 @@ impl Server {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (tls, answer, seen) = (tls.clone(), answer.clone(), all.clone());
                 std::thread::spawn(move || {
-                    // A client that goes away ends it.
+                    // A client that closes the connection ends the thread.
                     let _ = match tls {
                         None => serve(stream, answer.as_ref(), &seen),
                         Some(config) => ServerConnection::new(config)
@@ -208,7 +209,7 @@ impl Server {
     }
 }
 
-/// What a connection is.
+/// A connection, with or without encryption.
 trait Wire: Read + Write {
     fn tcp(&self) -> &TcpStream;
 }

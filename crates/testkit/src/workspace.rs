@@ -1,3 +1,5 @@
+//! Temporary workspaces for tests.
+
 use std::any::Any;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +11,12 @@ use tool::{CallId, Context, Covering, Place, Services, SessionId};
 
 use crate::{Covers, FixedClock, Permissive};
 
-/// A workspace in a temporary folder, with a folder beside it that lies outside, and one in which changes are drafted.
+/// A workspace in a temporary folder. Next to it are a folder that lies outside, and one in which
+/// changes are drafted.
 ///
-/// Paths are relative to the workspace; `../outside` is the folder beside it.
+/// Paths are relative to the workspace. `../outside` is the folder that lies outside.
 pub struct Workspace {
-    /// Keeps the folder until the test ends.
+    /// Guard that keeps the folder until the test ends.
     _kept: tempfile::TempDir,
     path: PathBuf,
     guard: Arc<dyn Guard>,
@@ -28,7 +31,7 @@ impl Default for Workspace {
 }
 
 impl Workspace {
-    /// An empty workspace in which everything is allowed.
+    /// Makes an empty workspace in which everything is allowed.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let base = folder.path().canonicalize().expect("the temporary folder's real path");
@@ -46,27 +49,27 @@ impl Workspace {
         .covering(Covers::default())
     }
 
-    /// Lets the workspace know these secrets.
+    /// Makes these secrets known to the workspace.
     #[must_use]
     pub fn covering(self, covers: Covers) -> Self {
         self.with_service::<Arc<dyn Covering>>(Arc::new(Arc::new(covers)))
     }
 
-    /// The same with another guard.
+    /// Returns the workspace with another guard.
     #[must_use]
     pub fn guarded(mut self, guard: impl Guard + 'static) -> Self {
         self.guard = Arc::new(guard);
         self
     }
 
-    /// The same with one more root.
+    /// Returns the workspace with one more root.
     #[must_use]
     pub fn listing(mut self, path: impl Into<PathBuf>, right: Right) -> Self {
         self.listed.push((path.into(), right));
         self
     }
 
-    /// The same with these files: path, content.
+    /// Returns the workspace with these files: path, content.
     #[must_use]
     pub fn with_files(self, files: &[(&str, &str)]) -> Self {
         for (path, content) in files {
@@ -75,56 +78,56 @@ impl Workspace {
         self
     }
 
-    /// The same with a mechanism for [`Context::service`].
+    /// Returns the workspace with a mechanism for [`Context::service`].
     #[must_use]
     pub fn with_service<T: Any + Send + Sync>(mut self, service: Arc<T>) -> Self {
         self.services.insert(service);
         self
     }
 
-    /// The workspace itself: absolute, without links.
+    /// Returns the path of the workspace, absolute and without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path in the workspace.
+    /// Returns the path of an entry in the workspace.
     pub fn at(&self, path: &str) -> PathBuf {
         self.path.join(path)
     }
 
-    /// Writes a file, and makes the folders around it.
+    /// Writes a file, and makes the folders that contain it.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         self.folder(Path::new(path).parent().and_then(Path::to_str).unwrap_or_default());
         fs::write(self.at(path), content).expect("a file written by the test");
     }
 
-    /// Makes a folder and those around it.
+    /// Makes a folder and its parents.
     pub fn folder(&self, path: &str) {
         fs::create_dir_all(self.at(path)).expect("a folder made by the test");
     }
 
-    /// Makes a link at `path` that says `target`.
+    /// Makes a symbolic link at `path` with the target `target`.
     pub fn link(&self, path: &str, target: impl AsRef<Path>) {
         std::os::unix::fs::symlink(target, self.at(path)).expect("a link made by the test");
     }
 
-    /// Makes a file of this size that is one hole.
+    /// Makes a file of this size, in bytes, that is one hole.
     pub fn sparse(&self, path: &str, bytes: u64) {
         let file = fs::File::create(self.at(path)).expect("a file made by the test");
         file.set_len(bytes).expect("a sparse file");
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Whether something has this name, be it a link that leads nowhere.
+    /// Returns true if an entry has this name, even a dangling symbolic link.
     pub fn exists(&self, path: &str) -> bool {
         fs::symlink_metadata(self.at(path)).is_ok()
     }
 
-    /// The names in a folder, in order.
+    /// Returns the names in a folder, in order.
     pub fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.at(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         let name = |entry: std::io::Result<fs::DirEntry>| {
@@ -135,12 +138,12 @@ impl Workspace {
         names
     }
 
-    /// Where calls happen.
+    /// Returns the place of calls: this workspace.
     pub fn place(&self) -> Place {
         Place::at(self.path.clone())
     }
 
-    /// The roots of a call: the workspace, and what was listed.
+    /// Returns the roots of a call: the workspace, and the listed roots.
     pub fn roots(&self) -> Roots {
         let open = |path: &Path, right| Root::open(path, right).expect("a root");
         let mut roots = vec![open(&self.path, Right::Write)];
@@ -148,11 +151,11 @@ impl Workspace {
         Roots::new(roots, self.guard.clone())
     }
 
-    /// The context of a call that nobody stops.
+    /// Returns the context of a call that nobody stops.
     pub fn context(&self) -> Context {
         let mut services = self.services.clone();
         services.insert(Arc::new(self.roots()));
-        // Some tests are about folders in which nothing can be drafted.
+        // In the folders of some tests, nothing can be drafted.
         if let Ok(call) = self.area().and_then(|area| area.begin()) {
             let workspace = checkpoint::Workspace::open(&self.path).expect("the workspace");
             services.insert(Arc::new(call.draft(&workspace).expect("a draft")));

@@ -1,23 +1,28 @@
-//! Arguments as callers spell them, brought into the form that a schema has them in.
+//! Conversion of the arguments that callers send to the types in a tool's schema.
 //!
-//! Models in strict modes send every field, and clients send numbers, lists and objects as text. What a schema leaves no doubt about
-//! is taken for what it stands for; every other value stays as it is, and the schema judges it.
+//! Models in strict modes send every field, and clients send numbers, lists and objects as text. A
+//! value with only one reading under the schema is converted. Every other value stays unchanged,
+//! and the schema judges it.
 //!
-//! - `null` in a field that may be left out is a field that was left out. So is an empty text, unless the field's tool says that empty
-//!   means something ([`Tool::EMPTY_TEXTS`](crate::Tool::EMPTY_TEXTS)), or empty is one of the field's choices.
-//! - A number, `true` and `false` as text are what they spell, where the field holds a number or a boolean.
-//! - JSON as text is the list or object that it spells, where the field holds one.
+//! - A `null` in an optional field means that the field was left out. An empty text means the same,
+//!   unless the tool gives it a meaning ([`Tool::EMPTY_TEXTS`](crate::Tool::EMPTY_TEXTS)) or the
+//!   empty text is one of the field's choices.
+//! - A number, `true` or `false` that is written as text is converted if the schema has a number or
+//!   a boolean.
+//! - A list or an object that is written as JSON text is parsed if the schema has a list or an object.
 //!
-//! A required field is never taken out, and a field that holds text, or any value, keeps the text that is not empty.
+//! A required field is never removed. A field that holds text, or any value, keeps a text that is
+//! not empty.
 
 use serde_json::{Map, Number, Value};
 
-/// Bytes of JSON that are read out of texts, of all arguments of a call. Values of JSON take up to a hundred times as much memory as
-/// text, and what came as one text was not counted when its message was read.
+/// Maximum number of bytes of JSON that are parsed from texts, summed over all arguments of a call.
+/// A parsed JSON value takes up to a hundred times as much memory as its text. A value that arrived
+/// as one text was not counted when its message was read.
 const MOST_TEXT: usize = 1024 * 1024;
 
-/// Brings arguments into the form of the schema, at every depth. `keeps_empty` tells whether an empty text means something in the
-/// optional field of this name.
+/// Converts arguments to the types in the schema, at every depth. `keeps_empty` returns true if an
+/// empty text has a meaning in the optional field of this name.
 pub fn spell(arguments: &mut Value, schema: &Value, keeps_empty: &dyn Fn(&str) -> bool) {
     Speller { keeps_empty, text_left: MOST_TEXT }.value(arguments, schema);
 }
@@ -50,7 +55,7 @@ impl Speller<'_> {
         let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
         fields.retain(|name, value| {
             let Some(own) = schema["properties"].get(name) else {
-                // The names of a map are the caller's, and none of them is left out.
+                // The caller chooses the keys of a map, so each of them is kept.
                 self.value(value, &schema["additionalProperties"]);
                 return true;
             };
@@ -62,7 +67,7 @@ impl Speller<'_> {
         });
     }
 
-    /// Whether the value of an optional field says that the field was left out.
+    /// Returns true if the value of an optional field means that the field was left out.
     fn is_left_out(&self, name: &str, value: &Value, schema: &Value) -> bool {
         match (value, schema["type"].as_str()) {
             (Value::Null, _) => true,
@@ -75,7 +80,7 @@ impl Speller<'_> {
         }
     }
 
-    /// What a text spells that stands where the schema has none.
+    /// Returns the value that a text spells, if the schema has another type than text.
     fn spelled(&mut self, text: &str, schema: &Value) -> Option<Value> {
         let text = text.trim();
         match schema["type"].as_str()? {
@@ -124,7 +129,7 @@ mod tests {
         arguments
     }
 
-    /// At the top, in an object, and in an object of a list.
+    /// Checks the conversion at the top level, in an object, and in an object of a list.
     #[track_caller]
     fn everywhere(given: &Value, expected: &Value) {
         assert_eq!(spelled(given.clone()), *expected, "{given}");
@@ -180,7 +185,7 @@ mod tests {
             &json!({"texts": ["a", ""], "wholes": [1, 2]}),
         );
         everywhere(&json!({"map": "{\"a\": \"\"}"}), &json!({"map": {"a": ""}}));
-        // What was read out of a text is brought into form, too.
+        // A value that was parsed from a text is converted too.
         let inners = json!({"inners": "[{\"must\": \"m\", \"flag\": \"true\", \"whole\": null}]"});
         assert_eq!(spelled(inners), json!({"inners": [{"must": "m", "flag": true}]}));
     }

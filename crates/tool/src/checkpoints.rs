@@ -1,4 +1,4 @@
-//! What the tools about undo need of the runtime.
+//! Interface of the runtime for the tools that undo calls.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -9,73 +9,75 @@ use serde::Serialize;
 
 use crate::ToolError;
 
-/// One call's changes that can be undone.
+/// Changes of one call that can be undone.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct CheckpointSummary {
-    /// Its id.
+    /// Id of the checkpoint.
     pub id: String,
-    /// The tool.
+    /// Tool that made the changes.
     pub tool: String,
-    /// When.
+    /// Time of the checkpoint.
     #[schemars(with = "String")]
     pub made_at: Timestamp,
-    /// Changed.
+    /// Number of changed paths.
     pub paths: u64,
-    /// Bytes that were saved.
+    /// Number of bytes saved.
     pub bytes: u64,
-    /// What it undid.
+    /// Id of the checkpoint that this call undid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undoes: Option<String>,
 }
 
-/// What is to be undone.
+/// Request to undo a checkpoint.
 #[derive(Debug, Clone, Default)]
 pub struct UndoRequest {
-    /// The checkpoint, or the first part of its id.
+    /// Id of the checkpoint, or a prefix of the id.
     pub checkpoint: String,
-    /// Everything that was done since then as well, as one.
+    /// True to undo all later checkpoints as well, in one step.
     pub and_later: bool,
-    /// Only these paths, absolute; all of it where this is empty.
+    /// Absolute paths to undo; empty for all paths of the checkpoint.
     pub paths: Vec<PathBuf>,
-    /// Paths, absolute, that are overwritten although they were changed since.
+    /// Absolute paths that are overwritten although they changed after the checkpoint.
     pub force: Vec<PathBuf>,
 }
 
-/// What will be undone once the call has ended.
+/// Changes that are swapped in when the call has ended.
 #[derive(Debug, Clone)]
 pub struct UndoReport {
-    /// How many paths change.
+    /// Number of paths that change.
     pub paths: u64,
-    /// What stays or does not come back, one line each.
+    /// Paths that stay or cannot be restored, with the reason, one line each.
     pub notes: Vec<String>,
-    /// Since when changes of others are conflicts.
+    /// Time since which changes made by others are conflicts.
     pub taken_at: SystemTime,
 }
 
-/// The checkpoints of the workspace. A call that runs on a snapshot can undo one of them.
+/// Checkpoints of the workspace. A call that runs on a snapshot can undo one of them.
 pub trait Checkpoints: Send + Sync {
-    /// The newest first.
+    /// Lists the checkpoints, newest first.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// Returns an error if the checkpoints cannot be read.
     fn list(&self, limit: u32) -> Result<Vec<CheckpointSummary>, ToolError>;
 
-    /// What changed, as a unified diff from then to now.
+    /// Returns the changes since the checkpoint, as a unified diff from the saved state to the
+    /// current one.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is no such checkpoint.
+    /// `ENOTFOUND` if no checkpoint has this id.
     fn diff(&self, checkpoint: &str, paths: &[PathBuf]) -> Result<String, ToolError>;
 
-    /// What undoing it would change, as a unified diff from now to then. Lays nothing out.
+    /// Returns the changes that undoing would make, as a unified diff from the current state to the
+    /// saved one. Stages no files.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is no such checkpoint.
+    /// `ENOTFOUND` if no checkpoint has this id.
     fn preview(&self, request: &UndoRequest) -> Result<String, ToolError>;
 
-    /// Lays out what undoes it, to be swapped in when the call has ended.
+    /// Stages the saved files, which are swapped in when the call has ended.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is no such checkpoint, `ECONFLICT` where paths were changed since.
+    /// `ENOTFOUND` if no checkpoint has this id, `ECONFLICT` if paths changed after the checkpoint.
     fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError>;
 }

@@ -1,3 +1,5 @@
+//! The context that a tool gets for one call.
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,25 +13,25 @@ use serde_json::Value;
 
 use crate::{CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
 
-/// What the runtime hands to a tool for one call.
+/// Context of one call, which the runtime passes to the tool.
 pub struct Context {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// Who called.
+    /// Session of the caller.
     pub session: SessionId,
-    /// Where it happens.
+    /// Workspace to which relative paths refer.
     pub place: Place,
-    /// The signal that ends the call early.
+    /// Signal that ends the call early.
     pub stop: Stop,
-    /// How long the call may take in all.
+    /// Maximum duration of the call.
     pub timeout: Duration,
-    /// The wall clock.
+    /// Wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Where progress goes.
+    /// Receiver of progress reports.
     pub progress: Arc<dyn Progress>,
-    /// Whether the caller shows its model pictures that an answer holds.
+    /// True if the caller shows its model the pictures in a response.
     pub shows_pictures: bool,
-    /// The mechanisms of the runtime, by type: the roots, the cell, the catalogue, ...
+    /// Services of the runtime, by type: the roots, the cell, the catalogue, ...
     pub services: Services,
     wholes: Mutex<Vec<Whole>>,
     enforced: Mutex<Option<Vec<String>>>,
@@ -41,32 +43,33 @@ pub struct Context {
     only_shown: AtomicBool,
 }
 
-/// That a call ran on a snapshot of the workspace.
+/// Record of a call that ran on a snapshot of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotUse {
-    /// When it was taken, as the file system stamps changes: what others changed at this time or later is not in it.
+    /// Time of the snapshot by the clock of the file system. Changes that others made at this time
+    /// or later are not in it.
     pub taken_at: SystemTime,
-    /// Whether the call could change nothing else.
+    /// True if the call could change files in its snapshot alone.
     pub nothing_else: bool,
 }
 
-/// A text that did not fit into memory, whole, in a file.
+/// Full text of a shortened output field, stored in a file because it did not fit into memory.
 #[derive(Debug)]
 pub struct Whole {
-    /// The field of the output that holds the shortened text.
+    /// Field of the output that holds the shortened text.
     pub field: &'static str,
-    /// The whole text, positioned at its start.
+    /// File with the full text, positioned at its start.
     pub file: File,
-    /// Bytes that were produced, more than the file holds where the disk limit was reached.
+    /// Number of bytes that were produced; larger than the file if the disk limit was reached.
     pub bytes: u64,
-    /// Lines that were produced; one without a newline at its end counts.
+    /// Number of lines that were produced. A last line without a newline counts.
     pub lines: u64,
-    /// Bytes that the file holds.
+    /// Number of bytes in the file.
     pub kept_bytes: u64,
 }
 
 impl Context {
-    /// A context without progress; the engine and tests fill in the rest.
+    /// Creates a context without progress reports. The engine and tests fill in the rest.
     pub fn new(
         call: CallId,
         session: SessionId,
@@ -96,111 +99,114 @@ impl Context {
         }
     }
 
-    /// A mechanism of the runtime.
+    /// Returns a service of the runtime.
     ///
     /// # Errors
-    /// `EUNAVAILABLE` where this runtime was composed without it.
+    /// `EUNAVAILABLE` if this runtime was composed without the service.
     pub fn service<T: Any + Send + Sync>(&self) -> Result<Arc<T>, ToolError> {
         self.services.get::<T>()
     }
 
-    /// Says what the cell of this call really enforced, for `meta.sandbox` and the audit.
+    /// Reports the limits that the cell of this call enforced, for `meta.sandbox` and the audit.
     pub fn report_enforced(&self, facts: Vec<String>) {
         *self.enforced.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
     }
 
-    /// What was enforced, where a cell was used.
+    /// Returns the limits that the cell enforced, or `None` if the call used no cell.
     pub fn enforced(&self) -> Option<Vec<String>> {
         self.enforced.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says that something beside the call itself went wrong; it comes with the answer, as `meta.warnings`.
+    /// Adds a warning about a problem besides the call itself. The response carries it in
+    /// `meta.warnings`.
     pub fn warn(&self, warning: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
     }
 
-    /// What was said so, for the layer that hands it on.
+    /// Takes the warnings, for the layer that adds them to the response.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Says that a command found no way to other machines: to these hosts, or to one that it does not name.
+    /// Reports that a command could not reach other machines: these hosts, or an unnamed one if the
+    /// list is empty.
     pub fn report_missed_hosts(&self, hosts: Vec<String>) {
         *self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts);
     }
 
-    /// Takes what was said so, for the layer that knows which hosts are listed.
+    /// Takes the hosts that were not reached, for the layer that knows which hosts are listed.
     pub fn take_missed_hosts(&self) -> Option<Vec<String>> {
         self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Says that the call ran on the snapshot that it was given, and that everything which could change it has ended.
+    /// Reports that the call ran on its snapshot, and that every process that could change the
+    /// snapshot has ended.
     pub fn used_snapshot(&self, used: SnapshotUse) {
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(used);
     }
 
-    /// Whether that was said.
+    /// Returns the record of the snapshot that the call ran on.
     pub fn snapshot_use(&self) -> Option<SnapshotUse> {
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the call could not run on a snapshot, and so did nothing: it may change the workspace directly only when
-    /// that is decided on.
+    /// Reports that the call could not run on a snapshot and therefore did nothing. The call may
+    /// change the workspace directly only after a decision about that.
     pub fn refuse_snapshot(&self) {
         self.snapshot_refused.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that was said.
+    /// Returns true if the call refused to run on a snapshot.
     pub fn snapshot_is_refused(&self) -> bool {
         self.snapshot_refused.load(Ordering::SeqCst)
     }
 
-    /// Says that what the call changed in its snapshot is only to be shown: it is kept aside, and the difference that it
-    /// makes becomes the field `diff` of the output.
+    /// Asks to show the changes in the snapshot without committing them. The changes are kept
+    /// aside, and their diff becomes the field `diff` of the output.
     pub fn only_show_changes(&self) {
         self.only_shown.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that was said.
+    /// Returns true if the changes are only to be shown.
     pub fn changes_are_only_shown(&self) -> bool {
         self.only_shown.load(Ordering::SeqCst)
     }
 
-    /// Says that what the call changed in its snapshot of the workspace is not wanted. Without a snapshot this is without effect.
+    /// Asks to discard the changes in the snapshot of the workspace. Has no effect without a snapshot.
     pub fn discard_changes(&self) {
         self.discard.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that was said.
+    /// Returns true if the changes are to be discarded.
     pub fn changes_are_discarded(&self) -> bool {
         self.discard.load(Ordering::SeqCst)
     }
 
-    /// Keeps the whole of a text whose shortened form stands in `field` of the output.
+    /// Keeps the full text whose shortened form is in `field` of the output.
     pub fn keep_whole(&self, whole: Whole) {
         self.wholes.lock().unwrap_or_else(PoisonError::into_inner).push(whole);
     }
 
-    /// What was kept, for the layer that stores it.
+    /// Takes the full texts, for the layer that stores them.
     pub fn take_wholes(&self) -> Vec<Whole> {
         std::mem::take(&mut self.wholes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The mechanisms of the runtime, by type.
+/// Services of the runtime, by type.
 #[derive(Clone, Default)]
 pub struct Services(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Services {
-    /// Adds a mechanism; one of the same type is replaced.
+    /// Adds a service, and replaces one of the same type.
     pub fn insert<T: Any + Send + Sync>(&mut self, service: Arc<T>) {
         self.0.insert(TypeId::of::<T>(), service);
     }
 
-    /// The mechanism of this type.
+    /// Returns the service of this type.
     ///
     /// # Errors
-    /// `EUNAVAILABLE` where there is none.
+    /// `EUNAVAILABLE` if the runtime has no service of this type.
     pub fn get<T: Any + Send + Sync>(&self) -> Result<Arc<T>, ToolError> {
         self.0.get(&TypeId::of::<T>()).and_then(|service| service.clone().downcast::<T>().ok()).ok_or_else(
             || {
@@ -211,36 +217,37 @@ impl Services {
     }
 }
 
-/// The wall clock. A trait, so that tests can set it.
+/// Wall clock. A trait, so that tests can set the time.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// Where a long call reports how far it is.
+/// Receiver of the progress of a long call.
 pub trait Progress: Send + Sync {
-    /// Something happened. `done` only grows; `total` is there when known.
+    /// Reports progress. `done` never decreases; `total` is `None` while unknown.
     fn report(&self, done: u64, total: Option<u64>, message: &str);
 }
 
-/// Nobody wants to know how far a call is.
+/// Receiver that discards progress reports.
 pub struct Unreported;
 
 impl Progress for Unreported {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
-/// Everything this runtime can do, for the tools that list it.
+/// List of all tools of this runtime, for the tools that list them.
 #[derive(Clone)]
 pub struct Catalogue(Arc<dyn Fn() -> Vec<CatalogueEntry> + Send + Sync>);
 
 impl Catalogue {
-    /// The one that this lists whenever it is asked: what a tool says of itself may change with the machine.
+    /// Creates a catalogue that calls `list` for each request, because a tool's description may
+    /// change with the machine.
     pub fn new(list: impl Fn() -> Vec<CatalogueEntry> + Send + Sync + 'static) -> Self {
         Self(Arc::new(list))
     }
 
-    /// Everything as it is now.
+    /// Returns the current entries.
     pub fn entries(&self) -> Vec<CatalogueEntry> {
         (self.0)()
     }
@@ -255,68 +262,69 @@ impl Default for Catalogue {
 /// One tool of the [`Catalogue`].
 #[derive(Debug, Clone)]
 pub struct CatalogueEntry {
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// Its short name for people.
+    /// Short name for people.
     pub title: String,
     /// `built_in` or `plugin`.
     pub kind: &'static str,
-    /// What it does.
+    /// Description of the tool.
     pub description: String,
-    /// Its level, unless arguments change it.
+    /// Level of the tool, unless arguments change it.
     pub level: Level,
-    /// `ready`, or why it cannot be used.
+    /// `ready`, or the reason why the tool cannot be used.
     pub status: String,
-    /// When it became part of this runtime.
+    /// Time at which the tool became part of this runtime.
     pub created_at: Timestamp,
-    /// The JSON Schema of its arguments: an object.
+    /// JSON Schema of the arguments: an object.
     pub input_schema: Value,
-    /// Its worked example: the arguments, as JSON.
+    /// Arguments of the worked example, as JSON.
     pub example: String,
 }
 
-/// What the policy says to a call about requests that its plan could not name: where a redirection leads, and what a name leads to.
-/// Whoever makes requests asks before each.
+/// Decisions of the policy about requests that the plan of a call could not name: the targets of
+/// redirections, and the addresses behind a host name. A tool asks before each request.
 pub trait Hosts: Send + Sync {
-    /// Whether the call may do this beside what its plan names. Nobody can be asked any more, so what only a human could allow is
-    /// refused.
+    /// Allows effects that the plan does not name, or refuses them. An effect that needs the
+    /// approval of a human is refused, because no human can be asked at this point.
     ///
     /// # Errors
-    /// `EPERMISSION`, with the rule and what to do.
+    /// `EPERMISSION`, with the rule and the remedy.
     fn may_also(&self, level: Level, effects: &[Effect]) -> Result<(), ToolError>;
 
-    /// Whether `address`, which `host` leads to, may be dialled. None where no rule says anything about the address itself: then it
-    /// has to be one of the public internet.
+    /// Reports whether the tool may connect to `address`, to which `host` resolves. Returns `None`
+    /// if no rule covers the address itself; it must then be an address of the public internet.
     fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool>;
 }
 
-/// The secrets that the runtime knows, for a tool that puts elsewhere than into its answer what it was sent. The answer itself is
-/// covered by the engine.
+/// Redaction of the runtime's secrets, for a tool that sends received text to another place than
+/// its response. The engine redacts the response itself.
 pub trait Covering: Send + Sync {
-    /// Covers every secret in the text; none where the text holds no secret.
+    /// Redacts every secret in the text. Returns `None` if the text holds no secret.
     fn text(&self, text: &str) -> Option<String>;
 
-    /// Begins a stream that covers secrets across the borders of its pieces.
+    /// Opens a stream that also redacts secrets that are split between two chunks.
     fn stream(&self) -> Box<dyn CoveredStream>;
 }
 
-/// One stream of bytes in which secrets are covered.
+/// Stream of bytes in which secrets are redacted.
 pub trait CoveredStream: Send {
-    /// Takes the next piece, and gives what is settled: all but what may be the beginning of a secret. With `ended` all is settled.
+    /// Takes the next chunk and returns the bytes that are final: all but a suffix that may be the
+    /// beginning of a secret. If `ended` is true, every byte is final.
     fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8>;
 
-    /// Counts the bytes that are held back.
+    /// Returns the number of bytes that are held back.
     fn held(&self) -> usize;
 
-    /// Counts the secrets that were covered so far.
+    /// Returns the number of secrets that were redacted so far.
     fn covered(&self) -> u64;
 }
 
-/// The kept outputs of earlier calls.
+/// Kept outputs of earlier calls.
 pub trait Outputs: Send + Sync {
     /// Opens a kept output by its reference.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is none (any more), `EVALIDATION` where this is no reference.
+    /// `ENOTFOUND` if the output does not exist (any more), `EVALIDATION` if the text is no reference.
     fn open(&self, reference: &str) -> Result<File, ToolError>;
 }

@@ -1,53 +1,59 @@
+//! The data of a response: a JSON tree, or JSON that was written once.
+
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// The data of an answer.
+/// Data of a response.
 #[derive(Debug, Clone)]
 pub enum Data {
-    /// As a tree that layers may change.
+    /// JSON tree that layers may change.
     Value(Value),
-    /// As its JSON text, for answers of so many parts that a tree of them costs more than all the rest of the call.
+    /// JSON text, for a response with so many parts that a tree of them would cost more than the
+    /// rest of the call.
     Written(Written),
 }
 
-/// JSON, written once and passed on as it is.
+/// JSON text that is written once and passed on unchanged.
 #[derive(Debug, Clone)]
 pub struct Written(String);
 
 impl Written {
-    /// The value's JSON on one line. `expected` bytes are set aside for it, so that a long one is not moved while it grows.
+    /// Writes the JSON of the value on one line. Reserves `expected` bytes, so that a long text is
+    /// not moved while it grows.
     ///
     /// # Errors
-    /// What the value itself says, and maps whose keys are no texts.
+    /// Returns an error if the value cannot be serialized, or if it holds a map whose keys are not
+    /// texts.
     pub fn of(value: &impl Serialize, expected: usize) -> serde_json::Result<Self> {
-        // INVARIANT: nothing but serde_json's own compact text gets in here. Doors put it into their messages unread, where a
-        // line break would end the message, and the redactor looks for secrets as serde_json escapes them.
+        // INVARIANT: a `Written` holds only the compact text of serde_json. Doors copy the text
+        // into their messages unread, where a line break would end the message. The redactor looks
+        // for secrets in the form that serde_json escapes.
         let mut text = Vec::with_capacity(expected);
         serde_json::to_writer(&mut text, value)?;
         text.shrink_to_fit();
         String::from_utf8(text).map(Self).map_err(serde_json::Error::custom)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The tree that the text stands for.
+    /// Parses the text into a tree.
     ///
     /// # Errors
-    /// For values nested more than 127 levels deep.
+    /// Returns an error for values that are nested more than 127 levels deep.
     pub fn parse(&self) -> serde_json::Result<Value> {
         serde_json::from_str(&self.0)
     }
 }
 
 impl Data {
-    /// The tree.
+    /// Returns the data as a tree.
     ///
     /// # Errors
-    /// As [`Written::parse`].
+    /// Returns the errors of [`Written::parse`].
     pub fn into_value(self) -> serde_json::Result<Value> {
         match self {
             Self::Value(value) => Ok(value),
@@ -66,7 +72,7 @@ impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Value(value) => value.serialize(serializer),
-            // The serializer may want another form, with line breaks for people.
+            // The serializer may want another form, such as one with line breaks for people.
             Self::Written(written) => written.parse().map_err(S::Error::custom)?.serialize(serializer),
         }
     }

@@ -1,8 +1,11 @@
+//! The description of a tool for callers.
+
 use serde_json::{Map, Value, json};
 
 use crate::AnyTool;
 
-/// All that there is to know of a tool before it is called: its name and words, level, times in seconds, schemas, worked example.
+/// Returns the full description of a tool: its names and texts, level, timeouts in seconds, schemas
+/// and worked example.
 pub fn described(tool: &dyn AnyTool) -> Value {
     let spec = tool.spec();
     let example = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();

@@ -1,77 +1,80 @@
+//! The effects that a call would have, on which the policy decides.
+
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// One thing that a call would do to the world.
+/// One effect that a call would have on the world.
 ///
-/// A tool's plan is a list of these, and the policy decides on nothing else.
-/// Paths are absolute and lexically normal (no `.`, no `..`); the engine adds where they really lead.
+/// The plan of a tool is a list of effects, and the policy decides on nothing else. Paths are
+/// absolute and lexically normal (no `.`, no `..`); the engine adds the paths to which links lead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
-    /// Reads a file, or a folder and all below it.
+    /// Reads a file, or a folder and everything below it.
     Read {
-        /// What is read.
+        /// Path that is read.
         #[serde(serialize_with = "as_text")]
         path: PathBuf,
     },
     /// Creates or changes a file or a folder.
     Write {
-        /// What is written.
+        /// Path that is written.
         #[serde(serialize_with = "as_text")]
         path: PathBuf,
     },
-    /// Removes a file, or a folder and all below it.
+    /// Removes a file, or a folder and everything below it.
     Delete {
-        /// What is removed.
+        /// Path that is removed.
         #[serde(serialize_with = "as_text")]
         path: PathBuf,
     },
     /// Runs a program in a cell.
     Run {
-        /// What is run.
+        /// Command to run.
         command: CommandLine,
-        /// The directory it starts in.
+        /// Working directory of the command.
         #[serde(serialize_with = "as_text")]
         directory: PathBuf,
     },
-    /// Speaks to another machine.
+    /// Connects to another machine.
     Connect {
-        /// A host name or address, without brackets.
+        /// Host name or address, without brackets.
         host: String,
-        /// The TCP port.
+        /// TCP port.
         port: u16,
-        /// The HTTP method, where there is one.
+        /// HTTP method, if the protocol has one.
         method: Option<String>,
-        /// Whether the tool itself only asks for what is there, although the method does not say so: a question by POST. No argument
-        /// of a call sets it.
+        /// True if the tool only queries the host although the method does not say so, such as a
+        /// query by POST. No argument of a call can set this field.
         #[serde(default, skip_serializing_if = "is_false")]
         only_asks: bool,
     },
-    /// Does one thing at a host, beside connecting to it: a yes to it is one to this and to nothing else there.
+    /// Performs one action at a host, in addition to the connection. An approval covers this action
+    /// and no other action there.
     Act {
-        /// The host.
+        /// Host of the action.
         host: String,
-        /// What is done there and to whom, such as `send mail to ada@example.com`.
+        /// Action and its target, such as `send mail to ada@example.com`.
         what: String,
     },
-    /// Hands a secret to a host.
+    /// Sends a secret to a host.
     UseSecret {
-        /// The secret's name in the vault.
+        /// Name of the secret in the vault.
         name: String,
-        /// The host that receives it.
+        /// Host that receives the secret.
         host: String,
     },
     /// Changes a database.
     DatabaseWrite {
-        /// The statement's kind, such as `insert`.
+        /// Kind of the statement, such as `insert`.
         statement: String,
     },
     /// Changes Handfast itself: its policy, its plugins, its source.
     ChangeHandfast {
-        /// What is changed.
+        /// Part of Handfast that is changed.
         what: String,
     },
 }
@@ -81,10 +84,11 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A path as text: every byte that is not UTF-8 as `\xNN`, so that different paths stay different.
+/// Returns a path as text. Each byte that is not UTF-8 becomes `\xNN`, so that different paths stay
+/// different.
 ///
-/// A link in the workspace may lead to a path of any bytes, and a plan that could not be written down could be neither
-/// recorded nor compared with the one that was approved.
+/// A symbolic link in the workspace may lead to a path of any bytes. A plan with such a path must
+/// still be recorded and compared with the plan that was approved.
 pub fn path_text(path: &Path) -> String {
     let mut text = String::with_capacity(path.as_os_str().len());
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -98,36 +102,36 @@ fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error>
     serializer.serialize_str(&path_text(path))
 }
 
-/// A command as the caller gave it.
+/// Command in the form that the caller gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandLine {
-    /// A line for the shell.
+    /// Command line for the shell.
     Shell(String),
-    /// A program and its arguments, without a shell.
+    /// Program and its arguments, without a shell.
     Argv(Vec<String>),
-    /// Text for a program that runs already. What it comes to depends on that program, which may be a shell, and on all
-    /// that was typed before.
+    /// Text for a program that is already running. Its effect depends on that program, which may be
+    /// a shell, and on everything that was typed before.
     Typed {
-        /// The session in which the program runs.
+        /// Session in which the program runs.
         session: String,
-        /// What is typed.
+        /// Text to type.
         text: String,
     },
 }
 
-/// What is done to a path, the part of an effect that path rules look at.
+/// Kind of access to a path, on which path rules decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// The content or the listing is read.
+    /// Reads the content or the listing.
     Read,
-    /// The content or the entry is created, changed or removed.
+    /// Creates, changes or removes the content or the entry.
     Write,
 }
 
 impl Effect {
-    /// The path this effect touches and how, for the effects that touch one.
+    /// Returns the path that this effect touches, with the kind of access, if the effect has a path.
     pub fn path(&self) -> Option<(Access, &Path)> {
         match self {
             Effect::Read { path } => Some((Access::Read, path)),
@@ -136,8 +140,8 @@ impl Effect {
         }
     }
 
-    /// Whether the effect leaves this machine, so that its intent must be on disk before it happens. A connection to an address of
-    /// the machine itself does not.
+    /// Returns true if the effect leaves this machine, so that its intent must be on disk before it
+    /// happens. A connection to a loopback address of the machine itself does not leave it.
     pub fn leaves_the_machine(&self) -> bool {
         match self {
             Effect::Connect { host, .. } => {
@@ -148,13 +152,14 @@ impl Effect {
         }
     }
 
-    /// Whether the effect only asks another machine for what it has, by its method (RFC 9110, section 9.2.1) or as the tool says.
+    /// Returns true if the effect only queries another machine, by its method (RFC 9110, section
+    /// 9.2.1) or by the tool's own declaration.
     pub fn only_asks(&self) -> bool {
         let is_safe = |method: &str| ["GET", "HEAD"].contains(&method);
         matches!(self, Effect::Connect { method, only_asks, .. } if *only_asks || method.as_deref().is_some_and(is_safe))
     }
 
-    /// Whether the effect only reads.
+    /// Returns true if the effect only reads.
     pub fn only_reads(&self) -> bool {
         matches!(self, Effect::Read { .. })
     }

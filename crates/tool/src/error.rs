@@ -1,19 +1,21 @@
+//! Errors of calls, in the form that callers see.
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The stable error codes, the same through every door.
+/// Stable error codes, identical through every door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Code {
     /// The arguments, or the message that carried them, are wrong.
     #[serde(rename = "EVALIDATION")]
     Validation,
-    /// The tool, file or reference is not there.
+    /// The tool, file or reference does not exist.
     #[serde(rename = "ENOTFOUND")]
     NotFound,
-    /// The policy or the operating system denies it.
+    /// The policy or the operating system denies the call.
     #[serde(rename = "EPERMISSION")]
     Permission,
-    /// It needs an approval that nobody could give now.
+    /// The call needs an approval that nobody could give now.
     #[serde(rename = "EAPPROVAL")]
     Approval,
     /// The deadline passed.
@@ -25,22 +27,23 @@ pub enum Code {
     /// The tool tried and failed: the disk is full, a file cannot be read.
     #[serde(rename = "ERUNTIME")]
     Runtime,
-    /// The world is not what the caller thought: changed since read, exists already, ambiguous.
+    /// The state differs from the caller's expectation: changed since it was read, exists already,
+    /// ambiguous.
     #[serde(rename = "ECONFLICT")]
     Conflict,
-    /// Something the tool needs is not there: namespaces, a server, a browser.
+    /// A dependency of the tool is missing: namespaces, a server, a browser.
     #[serde(rename = "EUNAVAILABLE")]
     Unavailable,
-    /// The caller cancelled.
+    /// The caller cancelled the call.
     #[serde(rename = "ECANCELLED")]
     Cancelled,
-    /// A defect in Handfast.
+    /// Handfast has a defect.
     #[serde(rename = "EINTERNAL")]
     Internal,
 }
 
 impl Code {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Self; 11] = [
         Self::Validation,
         Self::NotFound,
@@ -55,7 +58,7 @@ impl Code {
         Self::Internal,
     ];
 
-    /// The code as it stands on the wire.
+    /// Returns the code as text, as in responses.
     pub fn as_str(self) -> &'static str {
         match self {
             Code::Validation => "EVALIDATION",
@@ -79,21 +82,21 @@ impl std::fmt::Display for Code {
     }
 }
 
-/// Whether the world changed although the call failed. Without it no caller can retry safely.
+/// Effect of a failed call on the world. Without this field a caller cannot retry safely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectState {
-    /// Nothing changed.
+    /// The call changed nothing.
     #[default]
     None,
-    /// Something may have changed.
+    /// The call may have changed something.
     Maybe,
-    /// The change was made.
+    /// The call made the change.
     Done,
 }
 
 impl EffectState {
-    /// The state's name on the wire.
+    /// Returns the name of the state in responses.
     pub fn as_str(self) -> &'static str {
         match self {
             EffectState::None => "none",
@@ -103,44 +106,45 @@ impl EffectState {
     }
 }
 
-/// Whether the same call may be tried again.
+/// Advice about retrying the same call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// The same call will fail in the same way.
+    /// The call will fail again in the same way.
     #[default]
     Never,
-    /// The same call may succeed at once.
+    /// The call may succeed if it is repeated at once.
     Now,
-    /// The same call may succeed after this many milliseconds.
+    /// The call may succeed after this many milliseconds.
     AfterMs(u64),
 }
 
-/// Why a call failed, in the one shape that callers see.
+/// Failure of a call, in the one form that callers see.
 ///
-/// `Display` gives the message alone, never the source; [`ToolError::source`](std::error::Error::source) carries it for
-/// whoever prints a chain.
+/// `Display` writes the message alone, never the source.
+/// [`ToolError::source`](std::error::Error::source) returns the source for code that prints a chain
+/// of causes.
 #[derive(Debug)]
 pub struct ToolError {
-    /// The stable code.
+    /// Stable code.
     pub code: Code,
-    /// What happened; names the field, path or limit.
+    /// Description of the failure, which names the field, path or limit.
     pub message: String,
-    /// What to do about it.
+    /// Advice for the caller.
     pub hint: Option<String>,
-    /// Whether the world changed.
+    /// Effect of the failed call on the world.
     pub effect: EffectState,
-    /// Whether to try again.
+    /// Advice about retrying.
     pub retry: Retry,
-    /// What there is in spite of the failure, such as partial output.
+    /// Data that is available in spite of the failure, such as partial output.
     pub data: Option<Value>,
-    /// The approval that would let the call pass, with [`Code::Approval`].
+    /// Id of the approval that would allow the call, with [`Code::Approval`].
     pub approval_id: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl ToolError {
-    /// An error without effect, not to be retried.
+    /// Creates an error that reports no effect and advises against a retry.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -154,18 +158,19 @@ impl ToolError {
         }
     }
 
-    /// `EVALIDATION` that names the argument at fault.
+    /// Creates an `EVALIDATION` error that names the argument at fault.
     pub fn validation(field: &str, problem: impl std::fmt::Display) -> Self {
         Self::new(Code::Validation, format!("`{field}`: {problem}"))
     }
 
-    /// `EINTERNAL`: a defect in Handfast.
+    /// Creates an `EINTERNAL` error, which reports a defect in Handfast.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
     }
 
-    /// The error that a failure below an operation becomes: `message`, and what the system said. `ECONFLICT` where that is `ESTALE`,
-    /// because somebody else has changed what was being worked on; `ERUNTIME` otherwise.
+    /// Creates the error for a failed operation from `message` and the system's own message. The
+    /// code is `ECONFLICT` for `ESTALE`, because somebody else changed the file during the
+    /// operation, and `ERUNTIME` otherwise.
     pub fn caused_by(message: &str, error: impl std::error::Error + Send + Sync + 'static) -> Self {
         let source = error.source();
         let system = source.and_then(|source| source.downcast_ref::<std::io::Error>());
@@ -175,7 +180,7 @@ impl ToolError {
         made.because(error)
     }
 
-    /// The error that an input or output operation on `path` becomes.
+    /// Creates the error for a failed input or output operation on `path`.
     ///
     /// `doing` is the verb for the message, such as `read`.
     pub fn io(doing: &str, path: &std::path::Path, error: std::io::Error) -> Self {
@@ -236,35 +241,35 @@ impl ToolError {
         made
     }
 
-    /// Adds what to do about it.
+    /// Adds advice for the caller.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says whether the world changed.
+    /// Sets the effect of the failed call on the world.
     #[must_use]
     pub fn effect(mut self, effect: EffectState) -> Self {
         self.effect = effect;
         self
     }
 
-    /// Says whether to try again.
+    /// Sets the advice about retrying.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Adds what there is in spite of the failure.
+    /// Adds data that is available in spite of the failure.
     #[must_use]
     pub fn data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// Keeps the cause for whoever prints a chain.
+    /// Adds the cause, for code that prints a chain of causes.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());

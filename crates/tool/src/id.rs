@@ -1,11 +1,13 @@
+//! Ids of calls and sessions.
+
 use serde::{Deserialize, Serialize};
 
-/// Names one call for its whole life: in the answer, the audit and every reference to its output.
+/// Id of one call, used in the response, in the audit and in every reference to the call's output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CallId(pub String);
 
-/// Names what belongs together between one door and one client: a connection, or one run of the command line.
+/// Id of the session between one door and one client: a connection, or one run of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(pub String);

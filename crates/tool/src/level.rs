@@ -1,6 +1,8 @@
+//! The permission levels of calls.
+
 use serde::{Deserialize, Serialize};
 
-/// How much a call can cost, from the four permission levels of the EloPhanto source.
+/// Permission level of a call, one of the four levels of the EloPhanto source.
 ///
 /// The order is meaningful: a later variant is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -12,12 +14,12 @@ pub enum Level {
     Moderate,
     /// Deletes data, sends something, runs programs, changes the system.
     Destructive,
-    /// Cannot be taken back, or changes Handfast itself.
+    /// Cannot be undone, or changes Handfast itself.
     Critical,
 }
 
 impl Level {
-    /// The level's name on the wire.
+    /// Returns the name of the level in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Level::Safe => "safe",

@@ -1,10 +1,10 @@
-//! The vocabulary of Handfast: what a tool is, what it says it will do, and what comes back.
+//! The vocabulary of Handfast: tools, their planned effects, and their results.
 //!
-//! Every tool family, the policy, the engine and the doors speak in these types.
-//! This crate does no input or output, reads no clock and no environment, and knows no async runtime: it only names things.
+//! Every tool family, the policy, the engine and the doors use these types. The crate does no input
+//! or output, reads no clock and no environment, and depends on no async runtime.
 //!
-//! A tool is a type that implements [`Tool`].
-//! It never asks for permission, audits, times itself out, redacts or truncates: the layers of the engine do that around it.
+//! A tool is a type that implements [`Tool`]. A tool never asks for permission, audits, enforces
+//! its own timeout, redacts or truncates: the layers of the engine do so around it.
 
 mod arguments;
 mod checkpoints;

@@ -1,4 +1,4 @@
-//! What the tool about memory needs of the runtime.
+//! Interface of the runtime for the tool about memory.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -6,119 +6,119 @@ use serde::Serialize;
 
 use crate::ToolError;
 
-/// Something remembered.
+/// Memory entry.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct MemoryEntry {
-    /// Its id, which never changes.
+    /// Stable id.
     pub id: String,
-    /// Its name.
+    /// Key of the entry.
     pub key: String,
-    /// The text; in a list its beginning.
+    /// Text; in a list only its beginning.
     pub content: String,
-    /// One more with each change.
+    /// Version number, increased by 1 with each change.
     pub version: u64,
-    /// For all agents of the workspace.
+    /// True if all agents of the workspace share the entry.
     pub shared: bool,
-    /// Who made it.
+    /// Agent that created the entry.
     pub agent: String,
-    /// When.
+    /// Time of creation.
     #[schemars(with = "String")]
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// Time of the last change.
     #[schemars(with = "String")]
     pub changed_at: Timestamp,
-    /// Of a search: how well it fits, from 0 to 1; the order goes by it.
+    /// Score of a search result, from 0 to 1; higher is better. Results are sorted by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity_score: Option<f64>,
 }
 
-/// One version of it.
+/// One version of a memory entry.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct MemoryChange {
-    /// From 1.
+    /// Version number, starting at 1.
     pub version: u64,
     /// created, updated or deleted.
     pub what: String,
-    /// The text then.
+    /// Text of this version.
     pub content: String,
-    /// When.
+    /// Time of the change.
     #[schemars(with = "String")]
     pub at: Timestamp,
-    /// By whom.
+    /// Agent that made the change.
     pub agent: String,
-    /// In which session.
+    /// Session of the change.
     pub session: String,
-    /// By which call.
+    /// Call that made the change.
     pub call: String,
 }
 
-/// A part of a list of memories.
+/// Part of a list of memory entries.
 #[derive(Debug, Clone)]
 pub struct MemoryPage {
-    /// In order.
+    /// Entries in the order of the list.
     pub entries: Vec<MemoryEntry>,
-    /// Whether there are more.
+    /// True if the list has more entries.
     pub has_more: bool,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone)]
 pub struct MemoryFound {
-    /// The most fitting first.
+    /// Matching entries, best match first.
     pub page: MemoryPage,
-    /// How sure it is that any entry answers the question, from 0 to 1.
+    /// Confidence that any entry answers the question, from 0 to 1.
     pub confidence: f64,
-    /// Whether the meaning counted beside the words.
+    /// True if the search used meaning in addition to words.
     pub by_meaning: bool,
-    /// Entries that have no vector yet, and are found by their words alone.
+    /// Number of entries without a vector, which the search matches by their words alone.
     pub waiting: u64,
-    /// Why the meaning did not count although a model is set up.
+    /// Reason why the search did not use meaning although a model is set up.
     pub without_model: Option<String>,
 }
 
-/// The memory of the agent that calls: its own entries, and those that are shared in the workspace.
+/// Memory of the calling agent: its own entries and the entries that the workspace shares.
 pub trait Memories: Send + Sync {
-    /// Remembers a text, under its id where the key is empty.
+    /// Stores a text. An entry with an empty key gets its id as key.
     ///
     /// # Errors
-    /// `ECONFLICT` where the key is there already.
+    /// `ECONFLICT` if the key exists already.
     fn create(&self, key: &str, content: &str, shared: bool) -> Result<MemoryEntry, ToolError>;
 
-    /// The one of this key or id.
+    /// Returns the entry with this key or id.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is none.
+    /// `ENOTFOUND` if the entry does not exist.
     fn read(&self, key: &str) -> Result<MemoryEntry, ToolError>;
 
-    /// Gives it another text.
+    /// Replaces the text of an entry.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is none, `ECONFLICT` where it has another version than this.
+    /// `ENOTFOUND` if the entry does not exist, `ECONFLICT` if its version differs from `version`.
     fn update(&self, key: &str, content: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError>;
 
-    /// Takes it out of every list; its history stays.
+    /// Deletes an entry from every list; its history remains.
     ///
     /// # Errors
-    /// As [`Memories::update`].
+    /// Returns the errors of [`Memories::update`].
     fn delete(&self, key: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError>;
 
-    /// Those whose key begins so, from the place `skip` on.
+    /// Lists the entries whose key starts with `prefix`, after skipping `skip` entries.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if the memory cannot be read.
     fn list(&self, prefix: &str, skip: u64, limit: u32) -> Result<MemoryPage, ToolError>;
 
-    /// What fits a question, by its words, and by its meaning where a model is set up.
+    /// Searches for entries that match a question by words, and by meaning if a model is set up.
     ///
     /// # Errors
-    /// Where it cannot be read, or the call is to end.
+    /// Returns an error if the memory cannot be read, or if the call is being stopped.
     fn search(&self, question: &str, skip: u64, limit: u32) -> Result<MemoryFound, ToolError>;
 
-    /// Every version, also of one that is deleted.
+    /// Lists every version of an entry, including a deleted one.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there never was one.
+    /// `ENOTFOUND` if the entry never existed.
     fn history(&self, key: &str) -> Result<Vec<MemoryChange>, ToolError>;
 }

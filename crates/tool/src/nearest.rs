@@ -1,20 +1,21 @@
-//! The known name that a misspelt one most likely stands for.
+//! The known name that is most similar to a misspelt one.
 
-/// So many letters may be wrong, missing or too many in a name that is taken for a misspelt one.
+/// Maximum edit distance between a misspelt name and the known name.
 pub const MISSPELT: usize = 4;
 
-/// The known name that is nearest to what was typed; none where none is near. Case and the sign between words make no difference.
+/// Returns the known name that is most similar to `typed`, or `None` if no name is similar enough.
+/// Ignores case, and treats hyphens and spaces as underscores.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
     let asked = plain(typed);
     let apart = |name: &&str| distance(&plain(name), &asked);
     let found = known.into_iter().min_by_key(apart)?;
-    // A name of three letters with two wrong ones is another name.
+    // A name of three letters with two wrong ones counts as a different name.
     let most = MISSPELT.min(asked.chars().count() / 2);
     (apart(&found) <= most).then_some(found)
 }
 
-/// Levenshtein's distance.
+/// Returns the Levenshtein distance of two texts.
 pub fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,19 +1,22 @@
+//! Notes for a model besides the data of a response.
+
 use crate::{Changes, ChangesState, KeptOutput, Meta};
 
-/// Names of the tools that notes refer to, as the caller knows them; none where the caller has no such tool.
+/// Names of the tools that notes refer to, in the caller's dialect. `None` if the caller has no
+/// such tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoteTools<'a> {
-    /// Undoes a checkpoint.
+    /// Name of the tool that undoes a checkpoint.
     pub restore: Option<&'a str>,
-    /// Reads a kept output.
+    /// Name of the tool that reads a kept output.
     pub read: Option<&'a str>,
 }
 
 impl Meta {
-    /// Lists what a model must know beside the data, one line each: warnings, what became of changes, the checkpoint, and where the
-    /// whole of a shortened text is.
+    /// Returns the facts that a model must know besides the data, one line each: warnings, the
+    /// state of changes, the checkpoint, and the references to full outputs.
     ///
-    /// Doors put these lines into the text that models read.
+    /// Doors add these lines to the text that models read.
     pub fn notes(&self, tools: NoteTools<'_>) -> Vec<String> {
         let warnings = self.warnings.iter().map(|warning| format!("warning: {}", one_line(warning)));
         let changes = self.changes.iter().flat_map(Changes::notes);
@@ -27,15 +30,15 @@ impl Meta {
     }
 }
 
-/// The most shortened texts of one answer that get a line each.
+/// Maximum number of shortened texts in one response that get a line each.
 const MOST_OUTPUTS: usize = 4;
 
-/// The most unsaved paths of one call that are named.
+/// Maximum number of unsaved paths of one call that are named.
 const MOST_UNSAVED: usize = 10;
 
 impl Changes {
-    /// Lists what a model must know of them, one line each: where they are if not in the workspace, and what undoing does not bring
-    /// back.
+    /// Returns the facts that a model must know about the changes, one line each: their location if
+    /// they are not in the workspace, and the paths that undoing does not restore.
     pub fn notes(&self) -> Vec<String> {
         let paths = if self.paths == 1 {
             "1 changed path".to_owned()
@@ -70,7 +73,7 @@ fn of_output(kept: &KeptOutput, reader: &str) -> String {
     format!("{what}: {reader} {{\"output_ref\":\"{output_ref}\"}} ({size})")
 }
 
-/// Puts a text on one line.
+/// Joins the lines of a text into one line.
 fn one_line(text: &str) -> String {
     text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

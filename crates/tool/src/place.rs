@@ -1,33 +1,39 @@
+//! The workspace of a call and the resolution of its paths.
+
 use std::path::{Component, Path, PathBuf};
 
 use crate::ToolError;
 
-/// Where a call happens: what a relative path in its arguments is relative to.
+/// Workspace of a call, to which relative paths in its arguments refer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The workspace: absolute, without links.
+    /// Path of the workspace, absolute and without symbolic links.
     pub workspace: PathBuf,
-    /// The name by which its user knows the workspace, where links lead from there to it: absolute, lexically normal.
+    /// Path by which the user knows the workspace, if it leads there through symbolic links;
+    /// absolute and lexically normal.
     pub also_called: Option<PathBuf>,
 }
 
-/// The longest path that Linux takes (`PATH_MAX`, limits.h), without its final NUL.
+/// Maximum length of a path in bytes on Linux (`PATH_MAX`, limits.h), without the final NUL.
 const LONGEST_PATH: usize = 4095;
 
 impl Place {
-    /// A workspace with one name alone.
+    /// Creates a place whose workspace has one path alone.
     pub fn at(workspace: PathBuf) -> Self {
         Self { workspace, also_called: None }
     }
 
-    /// The absolute, lexically normal path that an argument names.
+    /// Resolves the path in an argument to an absolute, lexically normal path.
     ///
-    /// Nothing is looked up. `..` is resolved by its spelling, so `a/../b` is `b` whatever `a` is; what is decided on is then
-    /// exactly what is opened. A path that climbs out of the workspace is not refused here: the policy decides on it.
-    /// A path below the other name of the workspace is one in the workspace, wherever the links lead by now.
+    /// The function does not access the file system. The component `..` is resolved by spelling, so
+    /// `a/../b` is `b` whatever `a` is. The policy therefore decides on exactly the path that is
+    /// opened. A path outside the workspace is not refused here: the policy decides on it. A path
+    /// below the workspace's other name is a path in the workspace, whatever the symbolic links
+    /// lead to now.
     ///
     /// # Errors
-    /// `EVALIDATION` naming `field` where the path is empty, holds a NUL byte or is longer than Linux takes.
+    /// `EVALIDATION` naming `field` if the path is empty, holds a NUL byte or is longer than Linux
+    /// allows.
     pub fn resolve(&self, field: &str, path: &str) -> Result<PathBuf, ToolError> {
         if path.is_empty() {
             return Err(
@@ -48,7 +54,8 @@ impl Place {
             }
         }
         if let Some(below) = self.also_called.as_ref().and_then(|name| resolved.strip_prefix(name).ok()) {
-            // Pushed part by part: joining an empty rest would leave a slash at the end.
+            // The path is built from components, because joining an empty rest would leave a slash
+            // at the end.
             resolved = self.workspace.iter().chain(below.iter()).collect();
         }
         if resolved.as_os_str().len() > LONGEST_PATH {
@@ -60,7 +67,7 @@ impl Place {
         Ok(resolved)
     }
 
-    /// How a path is shown: relative to the workspace where it lies in it, absolute otherwise.
+    /// Returns a path for display: relative if it lies in the workspace, absolute otherwise.
     pub fn show(&self, path: &Path) -> String {
         match path.strip_prefix(&self.workspace) {
             Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),

@@ -1,24 +1,26 @@
+//! The result of a call.
+
 use jiff::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
 use crate::{CallId, Data, Presentation, ToolError};
 
-/// What comes back from a call, the same through every door (design section 4).
+/// Result of a call, identical through every door (design section 4).
 #[derive(Debug)]
 pub struct CallResult {
-    /// What the tool gave, or why it failed.
+    /// Output of the tool, or its error.
     pub outcome: Outcome,
-    /// How the tool wants it shown to a model.
+    /// Form in which a model sees the output.
     pub presentation: Presentation,
-    /// What the layers have to say about the call.
+    /// Facts that the layers add about the call.
     pub meta: Meta,
-    /// The answer's place among the bytes in flight; given back when this is dropped, so a door keeps it until it has
-    /// written the answer.
+    /// Reservation of the response among the bytes in flight. Dropping it releases the bytes, so a
+    /// door keeps it until the response is written.
     pub held: Held,
 }
 
-/// What an answer occupies until it was delivered.
+/// Reservation of bytes for a response until its delivery.
 #[derive(Default)]
 pub struct Held(pub Option<Box<dyn std::any::Any + Send + Sync>>);
 
@@ -28,63 +30,64 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// The tool's own part of a [`CallResult`].
+/// Tool's own part of a [`CallResult`].
 #[derive(Debug)]
 pub enum Outcome {
-    /// The tool worked.
+    /// The tool succeeded.
     Ok(Data),
-    /// It did not; the error may carry data.
+    /// The tool failed; the error may carry data.
     Err(ToolError),
 }
 
-/// What the layers have to say about a call.
+/// Facts that the layers add about a call.
 #[derive(Debug, Clone, Serialize)]
 pub struct Meta {
-    /// The call, as the audit names it.
+    /// Id of the call, as in the audit.
     pub call_id: CallId,
-    /// When the call arrived, RFC 3339.
+    /// Time at which the call arrived, RFC 3339.
     pub started_at: Timestamp,
-    /// When it was answered, RFC 3339.
+    /// Time of the response, RFC 3339.
     pub ended_at: Timestamp,
-    /// Between the two, in milliseconds.
+    /// Time between arrival and response, in milliseconds.
     pub duration_ms: u64,
-    /// `pass`, `check` or `deny`; absent where the call was refused before the policy was asked.
+    /// `pass`, `check` or `deny`; absent if the call was refused before the policy was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// The rule that decided.
+    /// Rule that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Who said yes to a `check`.
+    /// Identity of the person who approved a `check`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
-    /// What the cell really enforced, where one was used.
+    /// Limits that the cell enforced, if the call used one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Vec<String>>,
-    /// What became of the changes that a command made to its snapshot of the workspace; absent where there were none.
+    /// State of the changes that a command made to its snapshot of the workspace; absent without
+    /// changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
-    /// What undoes the call, where something changed that can be undone.
+    /// Id of the checkpoint that undoes the call, if it made changes that can be undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// Whether text in the answer was shortened.
+    /// True if text in the response was shortened.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// The whole of the longest shortened text, for `output_read`.
+    /// Reference to the full text of the longest shortened output, for `output_read`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_ref: Option<String>,
-    /// Every shortened text.
+    /// All shortened texts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<KeptOutput>,
-    /// Whether the answer came from the cache.
+    /// True if the response came from the cache.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// What went wrong beside the call itself, such as an output that could not be kept.
+    /// Problems besides the call itself, such as an output that could not be kept.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl Meta {
-    /// What is known of a call when it arrives.
+    /// Creates the metadata of a call on arrival.
     pub fn arrived(call_id: CallId, at: Timestamp) -> Self {
         Self {
             call_id,
@@ -106,55 +109,55 @@ impl Meta {
     }
 }
 
-/// What became of the changes that a command made to its snapshot of the workspace.
+/// State of the changes that a command made to its snapshot of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Changes {
-    /// What became of them.
+    /// State of the changes.
     pub state: ChangesState,
-    /// How many files, folders and links they are.
+    /// Number of changed files, folders and links.
     pub paths: u64,
-    /// What `handfast changes` takes, where they were kept aside.
+    /// Id for `handfast changes`, if the changes were kept aside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What undoing does not bring back: folders that tools make again.
+    /// Paths that undoing does not restore: folders that tools can recreate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsaved: Vec<String>,
 }
 
-/// What became of changes.
+/// State of the changes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangesState {
-    /// They are in the workspace, all of them.
+    /// All changes are in the workspace.
     Committed,
-    /// They are gone, and the workspace is as it was.
+    /// The changes are discarded, and the workspace is unchanged.
     Discarded,
-    /// They lie aside, and the workspace is as it was.
+    /// The changes are stored aside, and the workspace is unchanged.
     Kept,
 }
 
-/// The whole of one shortened text.
+/// Full text of one shortened output field.
 #[derive(Debug, Clone, Serialize)]
 pub struct KeptOutput {
-    /// The field of `data` that was shortened.
+    /// Field of `data` that was shortened.
     pub field: String,
-    /// What `output_read` takes.
+    /// Reference for `output_read`.
     pub output_ref: String,
-    /// Bytes that were produced.
+    /// Number of bytes that were produced.
     pub bytes: u64,
-    /// Lines that were produced; one without a newline at its end counts.
+    /// Number of lines that were produced. A last line without a newline counts.
     pub lines: u64,
-    /// Bytes that were kept; fewer than `bytes` only where the disk limit was reached.
+    /// Number of bytes that were kept; less than `bytes` only if the disk limit was reached.
     pub kept_bytes: u64,
 }
 
 impl CallResult {
-    /// Whether the tool worked.
+    /// Returns true if the tool succeeded.
     pub fn ok(&self) -> bool {
         matches!(self.outcome, Outcome::Ok(_))
     }
 
-    /// The error, if there is one.
+    /// Returns the error of a failed call.
     pub fn error(&self) -> Option<&ToolError> {
         match &self.outcome {
             Outcome::Ok(_) => None,
@@ -164,10 +167,10 @@ impl CallResult {
 }
 
 impl CallResult {
-    /// The result as JSON. Data that its tool has written is passed on as it is.
+    /// Returns the result as JSON. JSON that the tool has written already is copied unchanged.
     ///
     /// # Errors
-    /// As [`serde_json::to_vec`].
+    /// Returns the errors of [`serde_json::to_vec`].
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         let Outcome::Ok(Data::Written(data)) = &self.outcome else { return serde_json::to_vec(self) };
         let mut text = Vec::with_capacity(data.as_str().len() + 512);
@@ -187,7 +190,7 @@ impl Serialize for CallResult {
         if let Some(error) = self.error() {
             map.serialize_entry("error", &WireError(error))?;
         }
-        // The tool's output, or what a failed call could still give.
+        // `data` is the output of the tool, or the data that a failed call could still provide.
         match &self.outcome {
             Outcome::Ok(data) => map.serialize_entry("data", data)?,
             Outcome::Err(ToolError { data: Some(data), .. }) => map.serialize_entry("data", data)?,
@@ -198,7 +201,7 @@ impl Serialize for CallResult {
     }
 }
 
-/// The `error` object of section 4 of the design.
+/// Error in the form of the `error` object (design section 4).
 struct WireError<'a>(&'a ToolError);
 
 impl Serialize for WireError<'_> {
@@ -220,7 +223,7 @@ impl Serialize for WireError<'_> {
 }
 
 impl ToolError {
-    /// The `error` object that every door shows.
+    /// Returns the `error` object, identical through every door.
     pub fn to_wire(&self) -> Value {
         serde_json::to_value(WireError(self)).unwrap_or_default()
     }

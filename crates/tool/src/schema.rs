@@ -1,30 +1,30 @@
-//! JSON Schemas in the subset that every model provider accepts, and the check that they are.
+//! Generation of JSON Schemas in the subset that every model provider accepts, and the check for it.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-/// The schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 pub fn schema_of_input<T: JsonSchema>() -> Value {
     finished(settings().for_deserialize().into_generator().into_root_schema_for::<T>())
 }
 
-/// The schema of a tool's output.
+/// Returns the schema of a tool's output.
 pub fn schema_of_output<T: JsonSchema>() -> Value {
     let mut schema = finished(settings().for_serialize().into_generator().into_root_schema_for::<T>());
     name_every_type(&mut schema);
     schema
 }
 
-/// Names every type of JSON, in the form that clients map to their own schemas.
+/// Returns an `anyOf` list of all JSON types, in the form that clients map to their own schemas.
 fn any_type() -> Value {
     let types = ["object", "array", "string", "number", "boolean", "null"];
     types.into_iter().map(|name| serde_json::json!({ "type": name })).collect()
 }
 
-/// Gives each part of an output schema that takes any value the names of all types: checks of clients warn of a schema that says
-/// nothing.
+/// Adds the list of all types to each part of an output schema that accepts any value. Without it,
+/// clients warn that a schema says nothing.
 // BOUNDED: by the schemas of the tools.
 pub fn name_every_type(schema: &mut Value) {
     if *schema == Value::Bool(true) {
@@ -56,14 +56,15 @@ fn finished(mut schema: Schema) -> Value {
     ToSubset.transform(&mut schema);
     let mut value = Value::from(schema);
     if let Some(root) = value.as_object_mut() {
-        // The description of the tool says it already.
+        // The description of the tool replaces that of its arguments.
         root.remove("description");
         root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     }
     value
 }
 
-/// Brings what schemars writes for plain Rust types into the subset: no titles, no formats, no null unions.
+/// Transform of the schemas that schemars writes for plain Rust types into the subset: no titles,
+/// no formats, no null unions.
 #[derive(Clone)]
 struct ToSubset;
 
@@ -75,12 +76,13 @@ impl Transform for ToSubset {
             if object.get("default").is_some_and(Value::is_null) {
                 object.remove("default");
             }
-            // Items of any kind: schemars writes that as `true`, which is no schema to most providers.
+            // schemars writes items of any type as `true`, which most providers do not accept as a
+            // schema.
             if object.get("items") == Some(&Value::Bool(true)) {
                 object.insert("items".to_owned(), Value::Object(Map::new()));
             }
-            // An optional field is one that may be left out; a null union says the same in a way that half of the
-            // providers refuse.
+            // An optional field may be left out. A null union says the same in a form that half of
+            // the providers refuse.
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|name| name != "null");
                 if let [only] = types.as_slice() {
@@ -96,7 +98,7 @@ impl Transform for ToSubset {
     }
 }
 
-/// What in a schema lies outside the portable subset (design section 3), as readable sentences.
+/// Returns the violations of the portable subset (design section 3) in a schema, as readable sentences.
 pub fn subset_violations(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
@@ -114,21 +116,21 @@ fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
         found.push(format!("{at}: a boolean schema"));
         return;
     };
-    // Any value of an output, which no provider reads.
+    // A value of any type occurs only in outputs, which no provider reads.
     let is_any = object.get("anyOf").is_some_and(|types| *types == any_type());
     for key in FORBIDDEN.iter().filter(|key| object.contains_key(**key) && !(is_any && **key == "anyOf")) {
         found.push(format!("{at}: uses {key}"));
     }
     match object.get("type") {
         Some(Value::String(kind)) if kind == "array" => match object.get("items") {
-            // Items of any kind, as parameters of a statement are.
+            // Items of any type, such as the parameters of a statement.
             Some(Value::Object(items)) if items.is_empty() => {}
             Some(items) => walk(items, &format!("{at}/items"), found),
             None => found.push(format!("{at}: an array without items")),
         },
         Some(Value::String(_)) => {}
         Some(Value::Array(_)) => found.push(format!("{at}: a type array")),
-        // What says nothing of its type is any value of JSON.
+        // A schema without a type accepts any JSON value.
         None if !at.is_empty() => {}
         _ => found.push(format!("{at}: no type")),
     }
@@ -152,13 +154,13 @@ mod tests {
     #[serde(deny_unknown_fields)]
     #[allow(dead_code, reason = "only its schema is looked at")]
     struct Args {
-        /// Where.
+        /// The path.
         path: String,
-        /// How many, 10 unless said.
+        /// Maximum number of lines; 10 by default.
         limit: Option<u32>,
-        /// Which lines.
+        /// Range of lines.
         lines: Option<Lines>,
-        /// What kind.
+        /// Kind of entries.
         #[serde(default)]
         kind: Kind,
         /// Values of any kind.

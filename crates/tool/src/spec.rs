@@ -1,35 +1,39 @@
+//! The fixed properties of a tool.
+
 use std::time::Duration;
 
 use crate::Level;
 
-/// All that is fixed about a tool. One constant per tool, most important first.
+/// Fixed properties of a tool. Each tool has one constant of this type, with its fields in the
+/// order of their importance.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The canonical name: `[a-z][a-z0-9_]*`, at most 40 characters.
+    /// Canonical name: `[a-z][a-z0-9_]*`, at most 40 characters.
     pub name: &'static str,
-    /// A short name for people.
+    /// Short name for people.
     pub title: &'static str,
-    /// What the model reads to decide when to use the tool. The example is added to it.
+    /// Description by which a model decides when to use the tool. The example is appended to it.
     pub description: &'static str,
-    /// One worked example, which is also a test and a part of the manual.
+    /// Worked example, which is also a test and a part of the manual.
     pub example: Example,
-    /// The level of a call, unless its plan says another one.
+    /// Level of a call, unless its plan sets another level.
     pub level: Level,
-    /// What a client may assume about calls of this tool.
+    /// Properties of calls that a client may rely on.
     pub class: Class,
-    /// How long a call may take.
+    /// Time that a call may take.
     pub timeout: Timeout,
-    /// What admits a call.
+    /// Lane that admits a call.
     pub lane: Lane,
-    /// How much text an answer may hold.
+    /// Maximum amount of text in a response.
     pub text: TextCap,
-    /// How an answer is shown to a model.
+    /// Form in which a model sees a response.
     pub presentation: Presentation,
 }
 
 impl Spec {
-    /// A tool that reads on this machine and answers with a record, within a minute and without an example of its own. What is
-    /// different about another one is named before it: `Spec { level: Level::Moderate, ..Spec::reading(name, description) }`.
+    /// Returns the specification of a tool that reads on this machine and responds with a record,
+    /// within a minute and without an example of its own. Another tool states its differences
+    /// first: `Spec { level: Level::Moderate, ..Spec::reading(name, description) }`.
     pub const fn reading(name: &'static str, description: &'static str) -> Self {
         Self {
             name,
@@ -46,87 +50,90 @@ impl Spec {
     }
 }
 
-/// A worked example: in a workspace with these files, this call has this result.
+/// Worked example: the result of a call in a workspace with the given files.
 #[derive(Debug, Clone, Copy)]
 pub struct Example {
-    /// Files that exist before the call: path in the workspace, content.
+    /// Files that exist before the call, as pairs of a path in the workspace and a content.
     pub files: &'static [(&'static str, &'static str)],
-    /// The arguments, as a JSON object.
+    /// Arguments, as a JSON object.
     pub arguments: &'static str,
-    /// What the result contains, as a JSON object. Fields that are not named here may have any value.
+    /// Required part of the result, as a JSON object. Other fields may have any value.
     pub result: &'static str,
 }
 
-/// What a client may assume about calls of a tool (the four annotations of MCP).
+/// Properties of a tool's calls that a client may rely on (the four annotations of MCP).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// Changes nothing.
+    /// True if a call changes nothing.
     pub reads_only: bool,
-    /// May destroy something that was there.
+    /// True if a call may destroy existing data.
     pub destructive: bool,
-    /// The same call twice leaves the same world as once.
+    /// True if two identical calls leave the world in the same state as one.
     pub idempotent: bool,
-    /// Reaches beyond this machine.
+    /// True if a call reaches beyond this machine.
     pub open_world: bool,
 }
 
 impl Class {
-    /// Reads on this machine.
+    /// Class of tools that read on this machine.
     pub const READ: Class =
         Class { reads_only: true, destructive: false, idempotent: true, open_world: false };
 }
 
-/// How long a call may take: what it gets unless it asks, and the most it may ask for.
+/// Default and maximum time of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeout {
-    /// Without a wish of the caller.
+    /// Time for a caller that requests no timeout.
     pub default: Duration,
-    /// The most that a caller can wish for.
+    /// Maximum time that a caller can request.
     pub max: Duration,
 }
 
 impl Timeout {
-    /// For tools whose arguments name no timeout.
+    /// Creates a timeout for tools whose arguments name no timeout.
     pub const fn fixed(seconds: u64) -> Self {
         Self { default: Duration::from_secs(seconds), max: Duration::from_secs(seconds) }
     }
 }
 
-/// What admits a call.
+/// Lane that admits a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Bounded by the bytes of the answers in flight.
+    /// Lane for reads, bounded by the bytes of the responses in flight.
     Read,
-    /// A change of files: bounded like a read.
+    /// Lane for changes of files, bounded like reads.
     Write,
-    /// A command or another heavy call: bounded in number (5 run, 10 wait, the 16th is refused).
+    /// Lane for commands and other heavy calls, bounded in number (5 run, 10 wait, the 16th is
+    /// refused).
     Command,
 }
 
-/// How much text an answer may hold.
+/// Maximum amount of text in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextCap {
-    /// At most [`TextCap::DEFAULT_CHARACTERS`]; the whole stays readable by reference.
+    /// A maximum of [`TextCap::DEFAULT_CHARACTERS`]; the full text stays readable by reference.
     Default,
-    /// The tool's own arguments bound it.
+    /// The tool's own arguments bound the text.
     ByArguments,
 }
 
 impl TextCap {
-    /// Characters of text in one answer (design section 4: what hosts of models show without cutting themselves).
+    /// Maximum number of characters of text in one response (design section 4: the amount that
+    /// hosts of models show without truncation of their own).
     pub const DEFAULT_CHARACTERS: usize = 25_000;
 }
 
-/// How an answer is shown to a model.
+/// Form in which a model sees a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presentation {
-    /// A record, as JSON.
+    /// Record, shown as JSON.
     Record,
-    /// A text behind one line, which holds the other fields.
+    /// Text after one line, which holds the other fields.
     Text {
-        /// The field of the output that is the text.
+        /// Field of the output that holds the text.
         field: &'static str,
     },
-    /// The output of a command, as a terminal shows it: `stdout`, then `stderr`, then an `exit_code` that is not 0.
+    /// Output of a command, as in a terminal: `stdout`, then `stderr`, then an `exit_code` that is
+    /// not 0.
     Command,
 }

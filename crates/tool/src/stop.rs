@@ -1,20 +1,23 @@
+//! The signal that ends a call early.
+
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::{Code, ToolError};
 
-/// Why a call must end now.
+/// Reason why a call must end now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Its deadline passed.
+    /// The deadline of the call passed.
     Deadline,
-    /// The caller cancelled it, or went away.
+    /// The caller cancelled the call, or disconnected.
     Cancelled,
 }
 
-/// The signal that ends a call early.
+/// Signal that ends a call early.
 ///
-/// The engine requests, the tool notices: in a loop with [`Stop::check`], or by a callback that kills what it waits for.
-/// A stop is requested once; a later request changes nothing.
+/// The engine requests the stop. The tool notices it in a loop with [`Stop::check`], or by a
+/// callback that kills the process that the tool waits for. A stop is requested once; later
+/// requests change nothing.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Shared>);
 
@@ -22,13 +25,14 @@ type Callback = Box<dyn FnOnce(StopReason) + Send>;
 
 #[derive(Default)]
 struct Shared {
-    /// Set under the lock of the callbacks and read without it: loops ask at every step.
+    /// Reason for the stop. Set under the lock of the callbacks and read without the lock, because
+    /// loops check it at every step.
     reason: OnceLock<StopReason>,
     callbacks: Mutex<Vec<Callback>>,
 }
 
 impl Stop {
-    /// Asks the call to end. Returns at once; callbacks run on this thread.
+    /// Asks the call to end. Returns when all callbacks have run, which happens on this thread.
     pub fn request(&self, reason: StopReason) {
         let callbacks = {
             let mut callbacks = self.0.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,12 +46,13 @@ impl Stop {
         }
     }
 
-    /// Why the call must end, if it must.
+    /// Returns the reason why the call must end, or `None` if no stop was requested.
     pub fn requested(&self) -> Option<StopReason> {
         self.0.reason.get().copied()
     }
 
-    /// Runs `callback` when a stop is requested, at once if it was already. Callbacks must not block.
+    /// Runs `callback` when a stop is requested, or at once if it was requested before. Callbacks
+    /// must not block.
     pub fn on_request(&self, callback: impl FnOnce(StopReason) + Send + 'static) {
         let reason = {
             let mut callbacks = self.0.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +65,7 @@ impl Stop {
         callback(reason);
     }
 
-    /// For loops: an error as soon as a stop was requested.
+    /// Returns an error if a stop was requested. Meant for loops.
     pub fn check(&self) -> Result<(), ToolError> {
         match self.requested() {
             None => Ok(()),

@@ -1,3 +1,5 @@
+//! The trait of all tools and its object-safe form.
+
 use std::borrow::Cow;
 use std::future::Future;
 use std::path::PathBuf;
@@ -15,59 +17,68 @@ use crate::{
     schema_of_output,
 };
 
-/// One tool: what it is, what a call of it would do, and doing it.
+/// Tool: its specification, the plan of a call, and the execution of a call.
 ///
-/// The engine calls [`plan`](Tool::plan), has the policy decide on the effects, and only then [`run`](Tool::run).
+/// The engine calls [`plan`](Tool::plan), asks the policy to decide on the effects, and only then
+/// calls [`run`](Tool::run).
 pub trait Tool: Send + Sync + 'static {
-    /// The arguments. A doc comment per field becomes the schema's text. Must deny unknown fields.
+    /// Arguments of a call. The doc comment of each field becomes text of the schema. The type must
+    /// deny unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
-    /// The result's `data`.
+    /// Output of a call, which becomes `data` of the result.
     type Output: Serialize + JsonSchema;
-    /// All that is fixed about the tool.
+    /// Fixed properties of the tool.
     const SPEC: Spec;
-    /// The arguments that are secrets: they are written down nowhere, and an approval of a call is one whatever they are. The tool
-    /// says nothing of them in its plan, its preview, its output and its errors.
+    /// Names of the arguments that are secrets. Secret arguments are never written down, and an
+    /// approval of a call does not depend on their values. The tool mentions them neither in its
+    /// plan and its preview nor in its output and its errors.
     const SECRETS: &'static [&'static str] = &[];
 
-    /// Optional fields, at any depth, in which an empty text means something. In every other one it is a field that was left out.
+    /// Names of the optional fields, at any depth, in which an empty text has a meaning. An empty
+    /// text in any other optional field means that the field was left out.
     const EMPTY_TEXTS: &'static [&'static str] = &[];
 
-    /// What a call with these arguments would do. Looks nothing up and changes nothing.
+    /// Returns the effects that a call with these arguments would have. Accesses and changes nothing.
     ///
     /// # Errors
-    /// `EVALIDATION` where the arguments contradict each other in a way that the schema cannot say.
+    /// `EVALIDATION` if the arguments contradict each other in a way that the schema cannot express.
     fn plan(&self, args: &Self::Args, place: &Place) -> Result<Plan, ToolError>;
 
-    /// The timeout that the arguments ask for, in place of the default one; the engine bounds it.
+    /// Returns the timeout that the arguments ask for instead of the default one. The engine bounds it.
     fn timeout(&self, _args: &Self::Args) -> Option<Duration> {
         None
     }
 
-    /// The most bytes that the answer may hold, by which it is admitted. The default is that of a bounded text.
+    /// Returns the maximum number of bytes of the response, by which the call is admitted. The
+    /// default is the size of a bounded text.
     fn answer_bytes(&self, _args: &Self::Args) -> u64 {
         128 * 1024
     }
 
-    /// Whether the answer holds one file and little else, so that the size of the file that the call reads bounds it too.
+    /// Returns true if the response holds one file and little else, so that the size of this file
+    /// bounds the response too.
     fn answers_with_file(&self) -> bool {
         false
     }
 
-    /// What a human who is asked about the call is shown beside its effects, such as the difference that a write makes.
-    /// Changes nothing, and reads through the context's roots alone; nothing where there is nothing to show.
+    /// Returns text for the human who decides about the call, in addition to its effects, such as
+    /// the diff of a write. Changes nothing, and reads through the context's roots alone. Returns
+    /// `None` if there is nothing to show.
     fn preview(&self, _context: &Context, _args: &Self::Args) -> Option<String> {
         None
     }
 
-    /// Whether a call with these arguments does nothing but wait for others, a server say: it never blocks, and is done with what
-    /// came in no more time than the layers take for it. It then runs beside the other calls, where waking another thread would take
-    /// longer than the answer of a server close by.
+    /// Returns true if a call with these arguments only waits for others, such as a server. The
+    /// call must never block, and must process received data no slower than the layers do. The
+    /// engine then runs it together with other calls, because waking another thread would take
+    /// longer than the response of a nearby server.
     fn only_waits(&self, _args: &Self::Args) -> bool {
         false
     }
 
-    /// Does it. Runs on a thread of its own, so it may block, unless it [`only_waits`](Tool::only_waits); it must end soon after the
-    /// context's stop was requested.
+    /// Executes the call. Runs on its own thread, so it may block, unless
+    /// [`only_waits`](Tool::only_waits) is true. The run must end soon after the context's stop was
+    /// requested.
     fn run(
         &self,
         context: &Context,
@@ -75,33 +86,38 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
 
-/// What a call would do.
+/// Plan of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Every effect, in the order in which they would happen.
+    /// All effects, in the order in which they would happen.
     pub effects: Vec<Effect>,
-    /// The level, where the arguments change it.
+    /// Level of the call, if the arguments change it.
     pub level: Option<Level>,
-    /// Whether what the call changes is kept apart, and put into the workspace as a whole when it has ended: it runs a
-    /// command that ends with it on a snapshot of the workspace, or drafts files. It changes the workspace in no other way.
+    /// True if the changes of the call are kept apart and committed to the workspace in one step
+    /// when the call has ended. The call then runs a command that ends with it on a snapshot of the
+    /// workspace, or drafts files, and changes the workspace in no other way.
     pub on_snapshot: bool,
-    /// Whether what the call starts outlives it, so that it changes the workspace directly.
+    /// True if the processes that the call starts outlive it and therefore change the workspace
+    /// directly.
     pub background: bool,
-    /// Whether what it starts outlives the caller's session as well, and belongs to whom the session belongs to.
+    /// True if the processes that the call starts also outlive the caller's session and then belong
+    /// to the holder of the session.
     pub outlives_session: bool,
-    /// What the call gives another name and leaves as it is: where it lies before and where afterwards. So that this can be
-    /// undone, none of its bytes have to be saved.
+    /// Old and new path of an entry that the call renames without changing it. Undoing the rename
+    /// requires no saved bytes.
     pub renames: Option<(PathBuf, PathBuf)>,
-    /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
+    /// Id of the changes that an earlier call kept aside and this call commits to the workspace.
     pub applies: Option<String>,
-    /// The secrets among the effects that are the login of the tool itself, which its user made for it. To ask with it is a read.
+    /// Names of those secrets among the effects that are the tool's own login, which the user
+    /// created for the tool. A query with this login counts as a read.
     pub login: &'static [&'static str],
-    /// Of a dry run: the plan of the call that is tried. The plan itself is then what trying reads.
+    /// Plan of the call that a dry run tries; `None` for other calls. The outer plan then lists the
+    /// reads of the trial.
     pub dry_run: Option<Box<Plan>>,
 }
 
 impl Plan {
-    /// A plan at the tool's own level.
+    /// Creates a plan at the tool's own level.
     pub fn of(effects: Vec<Effect>) -> Self {
         Self {
             effects,
@@ -116,14 +132,15 @@ impl Plan {
         }
     }
 
-    /// The same plan, its changes kept apart where that can be had.
+    /// Returns this plan with its changes kept apart, if a snapshot is available.
     #[must_use]
     pub fn on_snapshot(mut self) -> Self {
         self.on_snapshot = true;
         self
     }
 
-    /// The plan of a dry run of this, where that is wanted: it reads what this would change, and is as safe as any reading.
+    /// Returns the plan of a dry run of this plan if `is_dry_run` is true, and this plan otherwise.
+    /// The dry run reads the paths that this plan would change, and is as safe as any read.
     #[must_use]
     pub fn only_tried(self, is_dry_run: bool) -> Self {
         if !is_dry_run {
@@ -135,7 +152,7 @@ impl Plan {
                 let (host, method) = (host.clone(), method.clone());
                 Some(Effect::Connect { host, port: *port, method, only_asks: true })
             }
-            // The agent's own data, which it may read at any time, and what is not done.
+            // A dry run performs no action, and it may always read the agent's own data.
             Effect::DatabaseWrite { .. } | Effect::Act { .. } => None,
             other => Some(other.clone()),
         };
@@ -151,37 +168,37 @@ impl Plan {
     }
 }
 
-/// A boxed future that can move between threads.
+/// Boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A call whose arguments were read and whose effects are known, ready to be run once.
+/// Call with parsed arguments and known effects, ready to run once.
 pub struct Prepared {
-    /// What it would do.
+    /// Plan of the call.
     pub plan: Plan,
-    /// The timeout that its arguments ask for.
+    /// Timeout that the arguments ask for.
     pub timeout: Option<Duration>,
-    /// The most bytes that its answer may hold.
+    /// Maximum number of bytes of the response.
     pub answer_bytes: u64,
-    /// Whether the size of the file that it reads bounds its answer too.
+    /// True if the size of the file that the call reads bounds the response too.
     pub answers_with_file: bool,
-    /// Whether it needs no thread of its own.
+    /// True if the call needs no thread of its own.
     pub only_waits: bool,
     call: Box<dyn Ready>,
 }
 
 impl Prepared {
-    /// What a human who is asked about it is shown beside its effects.
+    /// Returns text for the human who decides about the call, in addition to its effects.
     pub fn preview(&self, context: &Context) -> Option<String> {
         self.call.preview(context)
     }
 
-    /// Does it.
+    /// Executes the call.
     pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
         self.call.run(context)
     }
 }
 
-/// A tool together with its arguments.
+/// Tool together with its parsed arguments.
 trait Ready: Send + Sync {
     fn preview(&self, context: &Context) -> Option<String>;
     fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>>;
@@ -207,70 +224,75 @@ impl<T: Tool> Ready for ReadyCall<T> {
     }
 }
 
-/// A tool of any type, as the registry holds it. Made from a [`Tool`] with [`Erased::tool`].
+/// Tool of any type, as stored in the registry. [`Erased::tool`] creates it from a [`Tool`].
 pub trait AnyTool: Send + Sync {
-    /// All that is fixed about the tool. Its name is the canonical one, by which rules and the audit know it.
+    /// Returns the fixed properties of the tool. Their name is the canonical one, which rules and
+    /// the audit use.
     fn spec(&self) -> &Spec;
-    /// The name it is called by.
+    /// Returns the name that callers use.
     fn name(&self) -> &str {
         self.spec().name
     }
-    /// What a model reads to decide when to use it.
+    /// Returns the description by which a model decides when to use the tool.
     fn description(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.spec().description)
     }
-    /// The JSON Schema of its arguments.
+    /// Returns the JSON Schema of the arguments.
     fn input_schema(&self) -> &Value;
-    /// The JSON Schema of its output.
+    /// Returns the JSON Schema of the output.
     fn output_schema(&self) -> &Value;
-    /// Whether some of its arguments are secrets.
+    /// Returns true if some arguments are secrets.
     fn takes_secrets(&self) -> bool {
         false
     }
-    /// Whether the argument of this name is one.
+    /// Returns true if the argument of this name is a secret.
     fn is_secret(&self, _argument: &str) -> bool {
         false
     }
-    /// Whether an empty text means something in the optional argument of this name, at whatever depth.
+    /// Returns true if an empty text has a meaning in the optional argument of this name, at any depth.
     fn keeps_empty(&self, _argument: &str) -> bool {
         false
     }
-    /// The call that these arguments only name, for a tool that does nothing but hand calls on: the tool and its arguments.
+    /// Returns the tool and the arguments of the call that these arguments name, for a tool that
+    /// only forwards calls.
     fn names_another(&self, _arguments: &Value) -> Option<(String, Value)> {
         None
     }
-    /// The arguments as the canonical tool takes them, for a tool that goes by another dialect. Its schema has accepted them.
+    /// Translates arguments that the tool's schema has accepted into those of the canonical tool.
+    /// Returns `None` for a tool that uses the canonical arguments itself.
     ///
     /// # Errors
     /// `EVALIDATION` naming the field at fault by the name that the caller gave it.
     fn translate(&self, _arguments: &Value) -> Result<Option<Value>, ToolError> {
         Ok(None)
     }
-    /// Reads the canonical arguments and plans the call.
+    /// Parses the canonical arguments and plans the call.
     ///
     /// # Errors
     /// `EVALIDATION` naming the field at fault.
     fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError>;
-    /// Whether the difference that a call has made to the workspace stands in its answer, as `diff`; that of a dry run always does.
+    /// Returns true if the response holds the diff of the call's changes to the workspace, as
+    /// `diff`. The response of a dry run always holds it.
     fn shows_difference(&self) -> bool {
         false
     }
-    /// The answer in the shape that its dialect gives it.
+    /// Converts the response to the form of the tool's dialect.
     fn shape(&self, answer: Result<Data, ToolError>, _told: &mut Told) -> Result<Data, ToolError> {
         answer
     }
 }
 
-/// What is known of a call beside the tool's answer when that gets its shape.
+/// Facts about a call, besides the tool's response, that are known when its dialect shapes the
+/// response.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// How long it ran.
+    /// Duration of the run.
     pub ran: Duration,
-    /// What the caller is told beside the answer, because the shape has no place for it.
+    /// Warnings for facts for which the shape has no field; the caller gets them next to the response.
     pub warnings: Vec<String>,
 }
 
-/// A [`Tool`] behind the [`AnyTool`] interface, its schemas made once.
+/// [`Tool`] behind the [`AnyTool`] interface, with its schemas generated once.
 pub struct Erased<T> {
     tool: Arc<T>,
     spec: Spec,
@@ -332,10 +354,11 @@ impl<T: Tool> AnyTool for Erased<T> {
     }
 }
 
-/// Bytes that are set aside for a written answer, at most. Until they are written, they are addresses and no memory.
+/// Maximum number of bytes that are reserved for a written response. Until they are written, they
+/// occupy addresses and no memory.
 const MOST_SET_ASIDE: usize = 4 * 1024 * 1024;
 
-/// The output as data: a tree where a layer or a door takes it apart, and else written at once.
+/// Converts the output to data: a tree if a layer or a door reads its parts, and JSON text otherwise.
 fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::Result<Data> {
     match (spec.presentation, spec.text) {
         (Presentation::Record, TextCap::ByArguments) => {
@@ -349,14 +372,15 @@ fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::
     }
 }
 
-/// Spells `1.0` as `1` where the schema has an integer. To JSON Schema both are integers, and clients whose numbers are all floating
-/// write the first; serde takes only the second for one. Everywhere else a number stays what it is.
+/// Rewrites `1.0` as `1` if the schema has an integer. JSON Schema treats both as integers, and
+/// clients whose numbers are all floating-point send the first; serde accepts only the second as an
+/// integer. Every other number stays unchanged.
 // BOUNDED: by the depth of JSON that is read, 128.
 fn spell_whole_numbers(value: &mut Value, schema: &Value) {
     match value {
         Value::Number(number) if schema["type"] == "integer" => {
             let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
-            // What is beyond the integers stays as it is, and is refused with its field.
+            // A number beyond the range of integers stays unchanged, and is refused with its field.
             if let Some(whole) = float.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
                 *number = whole.into();
             }

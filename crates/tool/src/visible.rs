@@ -1,7 +1,8 @@
-//! Text of an agent as people may be shown it: nothing in it hides, reorders, or looks like a line of ours.
+//! Conversion of an agent's text to a form that is safe to show to people: it hides nothing,
+//! reorders nothing, and cannot imitate a line of Handfast.
 
-/// Whether a character shows nothing of itself: marks of direction, joiners, fillers, variation selectors, tags, and line and
-/// paragraph separators. Control characters are not among them.
+/// Returns true if a character is invisible: marks of direction, joiners, fillers, variation
+/// selectors, tags, and line and paragraph separators. Control characters do not count.
 pub fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -9,23 +10,25 @@ pub fn is_invisible(character: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text on one line: control and invisible characters, and letters that pretend to be others, as escapes.
+/// Returns the text on one line. Control characters, invisible characters and look-alike letters
+/// become escapes.
 pub fn visible(text: &str) -> String {
     escaped(text, None, None)
 }
 
-/// One line of a file or of a difference, as [`visible`], but with an arrow for a tab: files are full of them, and which lines
-/// have them stays to be seen.
+/// Returns one line of a file or of a diff like [`visible`], but shows a tab as an arrow. Tabs are
+/// frequent in files, and the arrow keeps them distinguishable.
 pub fn visible_source(line: &str) -> String {
     escaped(line, None, Some("\u{2192}   "))
 }
 
-/// The text on as many lines as it has: each further one is marked, so that it cannot pass for a line of what stands around it.
+/// Returns the text with its line breaks. Each line after the first is marked, so that it cannot
+/// imitate a line of the surrounding text.
 pub fn visible_lines(text: &str) -> String {
     escaped(text, Some("\n  | "), None)
 }
 
-/// The first characters of a text, with a sign where it goes on.
+/// Returns the first `most` characters of a text, followed by `…` if characters were cut off.
 pub fn beginning(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -33,16 +36,17 @@ pub fn beginning(text: &str, most: usize) -> String {
     }
 }
 
-/// The word that a character stands in.
+/// Word to which a character belongs.
 #[derive(Default)]
 struct Word {
     end: usize,
-    /// It has letters that look like Latin ones, among such or with nothing else.
+    /// True if letters of the word look like Latin ones, next to Latin letters or without any other
+    /// letters.
     pretends: bool,
 }
 
 impl Word {
-    /// Moves on to the character at this place.
+    /// Moves on to the character at byte offset `at`.
     fn enter(&mut self, text: &str, at: usize, character: char) {
         if at < self.end || character.is_ascii() && !character.is_ascii_alphanumeric() {
             return;
@@ -63,7 +67,8 @@ impl Word {
     }
 }
 
-/// Whether a letter of another script looks like a Latin one: of Unicode's `confusables.txt` those that common fonts draw the same.
+/// Returns true if a letter of another script looks like a Latin one. The lists hold those letters
+/// of Unicode's `confusables.txt` that common fonts draw alike.
 fn is_look_alike(letter: char) -> bool {
     const GREEK: &str = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιανρυκχγ";
     const CYRILLIC: &str = "АВСЕНІЈКМОРЅТУХҮҺԁԌԍԛԜԝаеорсухіјѕһӏѵ";
@@ -71,12 +76,13 @@ fn is_look_alike(letter: char) -> bool {
     !letter.is_ascii() && [GREEK, CYRILLIC, OTHERS].iter().any(|letters| letters.contains(letter))
 }
 
-/// Whether this is a Latin letter, a digit or a sign in another dress: full width, mathematical, a Roman numeral.
+/// Returns true for styled variants of Latin letters, digits and signs: full width, mathematical,
+/// Roman numerals.
 fn is_styled(letter: char) -> bool {
     matches!(letter, '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}' | '\u{2160}'..='\u{217f}')
 }
 
-/// Whether this looks like a slash, a dot, a colon or a plain space and is none.
+/// Returns true for characters that look like a slash, a dot, a colon or a plain space.
 fn is_other_separator(sign: char) -> bool {
     matches!(
         sign,

@@ -1,4 +1,4 @@
-//! `db_query`: reads the agent's database.
+//! `db_query`: read-only SQL on the agent's database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,54 +14,54 @@ use tool::{
 use crate::failure::{failed_in, named, stopped};
 use crate::values::{parameters, rows};
 
-/// Rows of an answer unless the call says otherwise, and at most.
+/// Rows per answer: default and maximum.
 const ROWS: (u32, u32) = (200, 10_000);
 
-/// Bytes of the values of an answer unless the call says otherwise, and at most.
+/// Bytes of values per answer: default and maximum.
 const BYTES: (u32, u32) = (50_000, 8 * 1024 * 1024);
 
-/// Reads.
+/// The `db_query` tool.
 pub struct DbQuery(pub(crate) Arc<Databases>);
 
-/// The arguments.
+/// Arguments of `db_query`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// One SELECT statement.
     sql: String,
-    /// Values for `?`; bytes as {"base64": ...}, large integers as {"integer": "..."}.
+    /// Values for `?`, in order; bytes as {"base64": ...}, large integers as {"integer": "..."}.
     params: Option<Vec<Value>>,
-    /// Most rows, default 200, at most 10000.
+    /// Maximum number of rows, default 200, at most 10000.
     #[schemars(range(min = 1, max = 10_000))]
     limit: Option<u32>,
-    /// Most bytes, default 50000, at most 8388608.
+    /// Maximum bytes of values, default 50000, at most 8388608.
     #[schemars(range(min = 1, max = 8_388_608))]
     max_bytes: Option<u32>,
-    /// From an earlier answer to the same statement: what comes next.
+    /// `cursor` of an earlier answer to the same statement, for the rows that follow.
     cursor: Option<String>,
-    /// Another database than the usual one, by its configured name.
+    /// Configured name of a database other than the default one.
     database: Option<String>,
-    /// Seconds, default 30.
+    /// Timeout in seconds, default 30, at most 600.
     #[schemars(range(min = 1, max = 600))]
     timeout: Option<u64>,
 }
 
-/// The rows.
+/// Result of `db_query`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// By column.
+    /// Rows as objects, keyed by column name.
     rows: Vec<Map<String, Value>>,
-    /// In order, each name once.
+    /// Column names, in order, each unique.
     columns: Vec<String>,
-    /// Of this answer.
+    /// Number of rows in this answer.
     row_count: usize,
-    /// For the rows that follow.
+    /// Cursor for the rows that follow; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
 }
 
 impl Args {
-    /// What tells this statement with its parameters from others.
+    /// Returns a hash that identifies the statement with its parameters.
     fn mark(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.sql.as_bytes());
@@ -73,7 +73,7 @@ impl Args {
         hasher.finalize().to_hex()[..12].to_owned()
     }
 
-    /// How many rows earlier answers had.
+    /// Returns the number of rows that earlier answers had.
     fn skip(&self) -> Result<u64, ToolError> {
         let Some(cursor) = &self.cursor else { return Ok(0) };
         let (rows, mark) = cursor.split_once('-').unwrap_or_default();
@@ -121,7 +121,7 @@ impl Tool for DbQuery {
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        // As JSON, bytes and escapes take up to twice the room; what is more is rare.
+        // In JSON, bytes and escapes rarely take more than twice their size.
         u64::from(args.max_bytes.unwrap_or(BYTES.0).min(BYTES.1)) * 2 + 16 * 1024
     }
 
@@ -210,7 +210,7 @@ mod tests {
         let typed = json!({"sql": "SELECT typeof(?) AS a, typeof(?) AS b, typeof(?) AS c, ? AS d", "params": [1.0, -0.0, 1, -0.0]});
         let row = world.run("db_query", typed).unwrap()["rows"][0].clone();
         assert_eq!(row.to_string(), json!({"a": "real", "b": "real", "c": "integer", "d": -0.0}).to_string());
-        // An integer of the schema may be written so.
+        // An integer of the schema may be written as 5.0.
         assert!(world.run("db_query", json!({"sql": "SELECT 1", "limit": 5.0})).is_ok());
     }
 

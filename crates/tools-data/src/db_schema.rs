@@ -1,4 +1,4 @@
-//! `db_schema`: what is in the agent's database.
+//! `db_schema`: the tables of the agent's database.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use tool::{Code, Context, Example, Place, Plan, Spec, Tool, ToolError};
 
 use crate::failure::{failed_in, named};
 
-/// Describes tables.
+/// The `db_schema` tool.
 pub struct DbSchema(pub(crate) Arc<Databases>);
 
-/// The arguments.
+/// Arguments of `db_schema`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Only this one.
+    /// Name of one table or view; default all.
     table: Option<String>,
-    /// Another database than the usual one, by its configured name.
+    /// Configured name of a database other than the default one.
     database: Option<String>,
 }
 
-/// The tables.
+/// Result of `db_schema`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Tables and views, by name.
+    /// Tables and views, sorted by name.
     tables: Vec<Table>,
 }
 
@@ -33,19 +33,19 @@ pub struct Output {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Table {
-    /// Its name.
+    /// Name of the table.
     name: String,
-    /// table, view or virtual.
+    /// `table`, `view` or `virtual`.
     kind: String,
-    /// In order.
+    /// Columns, in order.
     columns: Vec<Column>,
-    /// Without the primary key's.
+    /// Indexes, except the one of the primary key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<Index>,
-    /// What it refers to.
+    /// Foreign keys of the table.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     foreign_keys: Vec<ForeignKey>,
-    /// Their names.
+    /// Names of the triggers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     triggers: Vec<String>,
 }
@@ -54,16 +54,16 @@ pub(crate) struct Table {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Column {
-    /// Its name.
+    /// Name of the column.
     name: String,
-    /// As declared.
+    /// Type as declared.
     r#type: String,
-    /// Takes no NULL.
+    /// True if the column refuses NULL.
     not_null: bool,
-    /// An expression.
+    /// Default value, as an SQL expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<String>,
-    /// Its place in the primary key, from 1; 0 if none.
+    /// Position in the primary key, starting at 1; 0 if the column is not part of it.
     primary_key: u32,
 }
 
@@ -71,23 +71,23 @@ pub(crate) struct Column {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Index {
-    /// Its name.
+    /// Name of the index.
     name: String,
-    /// Each value once.
+    /// True if each value occurs once.
     unique: bool,
-    /// In order; an expression is empty.
+    /// Column names, in order; an expression is an empty string.
     columns: Vec<String>,
 }
 
-/// A reference.
+/// A foreign key.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct ForeignKey {
-    /// What refers.
+    /// Column that refers to another table.
     column: String,
-    /// To this table.
+    /// Table that it refers to.
     table: String,
-    /// To this column; left out for the primary key.
+    /// Column that it refers to; absent for the primary key.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
 }

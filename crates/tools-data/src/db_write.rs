@@ -1,4 +1,4 @@
-//! `db_write`: changes the agent's database, one statement and one transaction a call.
+//! `db_write`: changes to the agent's database, one statement and one transaction per call.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,48 +15,48 @@ use tool::{
 use crate::failure::{failed, failed_in, named, stopped};
 use crate::values::{parameters, rows};
 
-/// What of the rows of `RETURNING` an answer has: rows, and bytes of their values.
+/// Limits of the rows of `RETURNING` in an answer: rows, and bytes of their values.
 const RETURNED: Bounds = Bounds { skip: 0, rows: 1_000, bytes: 100_000 };
 
-/// How long a preview may take.
+/// Maximum duration of a preview.
 const PREVIEW: Duration = Duration::from_secs(2);
 
-/// Changes data.
+/// The `db_write` tool.
 pub struct DbWrite(pub(crate) Arc<Databases>);
 
-/// The arguments.
+/// Arguments of `db_write`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// One INSERT, UPDATE, DELETE, CREATE, ALTER or DROP statement.
     sql: String,
-    /// Values for `?`; bytes as {"base64": ...}, large integers as {"integer": "..."}.
+    /// Values for `?`, in order; bytes as {"base64": ...}, large integers as {"integer": "..."}.
     params: Option<Vec<Value>>,
-    /// Another database than the usual one, by its configured name.
+    /// Configured name of a database other than the default one.
     database: Option<String>,
-    /// Seconds, default 30; it waits so long for others who write.
+    /// Timeout in seconds, default 30, at most 600; includes the wait for other writers.
     #[schemars(range(min = 1, max = 600))]
     timeout: Option<u64>,
-    /// Change nothing, only show it.
+    /// Show the changes without making them.
     #[serde(default)]
     dry_run: bool,
-    /// What the plan found: the run does this or nothing.
+    /// Statement as the plan analyzed it: the run executes exactly this statement.
     #[serde(skip)]
     planned: OnceLock<Statement>,
 }
 
-/// What came of it.
+/// Result of `db_write`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// By the statement itself.
+    /// Number of rows that the statement changed, without those of its triggers.
     affected_rows: u64,
-    /// The rowid of the last inserted row.
+    /// Row id of the last inserted row.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_insert_id: Option<i64>,
-    /// Of RETURNING, at most 1000.
+    /// Rows of RETURNING, at most 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<Map<String, Value>>>,
-    /// Of a dry run.
+    /// Changes as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -82,13 +82,14 @@ impl Tool for DbWrite {
         presentation: Presentation::Record,
     };
 
-    /// Asks the database what the statement does, on a connection that can change nothing.
+    /// Asks the database for the effects of the statement, on a connection that cannot change data.
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
         parameters(args.params.as_deref())?;
         let write = |statement: String| Effect::DatabaseWrite { statement };
         let statement = match named(&self.0, args.database.as_deref())?.plan(&args.sql) {
             Ok(statement) => statement,
-            // SQLite has no such statement; what it would be elsewhere is decided on all the same, and never run.
+            // SQLite does not know this statement. The policy still decides on its meaning in other
+            // databases, and the statement never runs.
             Err(DatabaseError::Syntax(_)) if dangerous_spelling(&args.sql).is_some() => {
                 let lines = dangerous_spelling(&args.sql).map(str::to_owned).into_iter();
                 let plan = Plan::of(lines.map(write).collect());
@@ -107,7 +108,7 @@ impl Tool for DbWrite {
         args.timeout.map(Duration::from_secs)
     }
 
-    /// Tries it, for as long as a human likes to wait.
+    /// Runs the statement without keeping its changes, for at most `PREVIEW`.
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let (planned, stopped) = (args.planned.get()?, stopped(context));
         let until = Instant::now() + PREVIEW;

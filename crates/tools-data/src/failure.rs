@@ -1,10 +1,10 @@
-//! What the errors of a database become for a caller.
+//! Conversion of database errors into tool errors.
 
 use database::{Database, DatabaseError, Databases, Stopped};
 use std::sync::Arc;
 use tool::{Code, Context, Retry, StopReason, ToolError};
 
-/// The database that a call names, or the usual one.
+/// Returns the database that a call names, or the default one.
 pub(crate) fn named<'a>(databases: &'a Databases, name: Option<&str>) -> Result<&'a Database, ToolError> {
     databases.named(name.unwrap_or(database::DEFAULT_NAME)).map_err(failed).map_err(|error| {
         let names: Vec<&str> = databases.names().collect();
@@ -12,16 +12,17 @@ pub(crate) fn named<'a>(databases: &'a Databases, name: Option<&str>) -> Result<
     })
 }
 
-/// Whether the call was stopped, for what asks often.
+/// Returns a callback that reports whether the call was stopped. The database polls it.
 pub(crate) fn stopped(context: &Context) -> Stopped {
     let stop = context.stop.clone();
     Arc::new(move || stop.requested().is_some())
 }
 
-/// The error of a call that ran.
+/// Returns the error of a call that ran.
 pub(crate) fn failed_in(context: &Context, error: DatabaseError) -> ToolError {
     match (&error, context.stop.check()) {
-        // It was waited for all the time that the call has; who knows what for can do something about it.
+        // The call waited for a lock until its timeout. The error that names the lock helps the
+        // caller more than the timeout does.
         (DatabaseError::Locked, Err(_)) if context.stop.requested() == Some(StopReason::Deadline) => {
             failed(error)
         }
@@ -30,7 +31,7 @@ pub(crate) fn failed_in(context: &Context, error: DatabaseError) -> ToolError {
     }
 }
 
-/// The error of a statement. Whatever it is, the transaction that it ended in has changed nothing.
+/// Returns the error of a statement. The transaction of a failed statement has changed nothing.
 pub(crate) fn failed(error: DatabaseError) -> ToolError {
     let with = |code, hint: &str| ToolError::new(code, error.to_string()).hint(hint);
     let wrong = |hint: &str| ToolError::validation("sql", &error).hint(hint);

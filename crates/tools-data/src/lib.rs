@@ -1,6 +1,6 @@
-//! The tools with which an agent keeps and finds things: its own SQLite database, its memory, and skills.
+//! Tools for an agent's data: its SQLite database, its memory, and skills.
 //!
-//! `lib.rs` is only the list; each tool is one file.
+//! `lib.rs` is only the list of tools; each tool is one file.
 
 mod db_query;
 mod db_schema;
@@ -25,8 +25,10 @@ pub use skill_list::SkillList;
 pub use skill_read::SkillRead;
 pub use skills::SkillFolders;
 
-/// The family, in the order in which it is listed. A plan has to say what a statement does, and only the database can tell, so the
-/// tools have it from the start.
+/// Returns the tools of this family, in listing order.
+///
+/// They get the databases at construction, because a plan has to state the effects of a statement
+/// and only the database knows these.
 pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(DbQuery(databases.clone())),
@@ -49,7 +51,7 @@ mod tests {
     use testkit::Workspace;
     use tool::{AnyTool, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, ToolError};
 
-    /// Keeps what undoes changes in memory.
+    /// An in-memory record of the changes that can be undone.
     #[derive(Default)]
     pub(crate) struct Kept(pub(crate) Mutex<Vec<Change>>);
 
@@ -62,7 +64,7 @@ mod tests {
         fn forget(&self) {}
     }
 
-    /// Remembers nothing but the one that is made.
+    /// A memory service that accepts one entry and stores none.
     struct OneMemory;
 
     impl Memories for OneMemory {
@@ -104,7 +106,7 @@ mod tests {
         }
     }
 
-    /// A workspace, its databases, and what was kept.
+    /// A workspace, its databases, and the recorded changes.
     pub(crate) struct World {
         pub(crate) workspace: Workspace,
         pub(crate) databases: Arc<Databases>,
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_tool_of_the_family_fulfils_what_all_must() {
-        // Each on a database of its own: what one example makes, another would find.
+        // Each example runs on its own database, because it would find the changes of another.
         let worlds = [(); 6].map(|()| World::new());
         let skills = super::SkillFolders::default();
         let each =

@@ -1,4 +1,4 @@
-//! `memory`: what an agent wants to know again in a later session, found by words and by meaning.
+//! `memory`: texts that an agent stores for later sessions, found by words and by meaning.
 
 use std::sync::Arc;
 
@@ -9,49 +9,50 @@ use tool::{
     Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-/// Characters of a key, and bytes of a text.
+/// Maximum length of a key in characters, and of a text in bytes.
 const LONGEST_KEY: usize = 200;
 const LONGEST_TEXT: usize = 64 * 1024;
 
-/// Entries of a list unless the call says otherwise, and at most.
+/// Entries per answer: default and maximum.
 const ENTRIES: (u32, u32) = (20, 100);
 
-/// Characters of each text that a list shows: it is for finding, and `read` has the whole.
+/// Characters of each text in a list; `read` returns the whole text.
 const SHOWN: usize = 300;
 
-/// Remembers.
+/// The `memory` tool.
 pub struct Memory;
 
-/// The arguments.
+/// Arguments of `memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// What to do; `audit` shows who made what, when and in which call.
+    /// Operation; `history` returns the versions of one entry, `audit` of all, with agent, time and call.
     action: Action,
-    /// The text; for search a question or words, for list how keys begin.
+    /// Text of the entry; for `search` a question or words, for `list` and `audit` a key prefix.
     #[serde(default)]
     message: String,
-    /// Its name or id; of a new one default its id.
+    /// Key or id of the entry; a new entry without a key gets its id.
     #[serde(default)]
     key: String,
-    /// Of a new one: for all agents of the workspace.
+    /// Share a new entry with all agents of the workspace.
     #[serde(default)]
     shared: bool,
-    /// For update and delete: only where it still has this.
+    /// Version that `update` and `delete` require; any other version is refused.
     version: Option<u64>,
-    /// Most entries, default 20, at most 100.
+    /// Maximum number of entries, default 20, at most 100.
     #[schemars(range(min = 1, max = 100))]
     limit: Option<u32>,
-    /// From an earlier answer: what comes next.
+    /// Number of entries to skip: `next_offset` of an earlier answer.
     #[serde(default)]
     offset: u64,
-    /// Change nothing, only show it.
+    /// Show the change without making it.
     #[serde(default)]
     dry_run: bool,
 }
 
-// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
-/// What to do.
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// An operation on the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -66,26 +67,26 @@ pub(crate) enum Action {
     Audit,
 }
 
-/// What came of it.
+/// Result of `memory`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Output {
-    /// What was made, read or changed, or what was found.
+    /// Entries that were created, read, changed or found.
     entries: Vec<MemoryEntry>,
-    /// Of history and audit.
+    /// Versions of the entries; for `history` and `audit`.
     versions: Vec<MemoryChange>,
-    /// The `offset` of what comes next.
+    /// `offset` of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
-    /// Of a search, `hybrid`: by words and meaning; `keyword`: by words alone.
+    /// Kind of search: `hybrid` by words and meaning, `keyword` by words only.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
-    /// Of a search: how sure it is that any entry answers the question, from 0 to 1.
+    /// Confidence of a search that any entry answers the question, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     confidence: Option<f64>,
-    /// Of a search by meaning: entries that are found by their words alone, until their vectors are made.
+    /// Number of entries without a vector yet, which a search by meaning finds only by their words.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<u64>,
-    /// Of a dry run.
+    /// Change as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -114,7 +115,7 @@ impl Action {
 }
 
 impl Args {
-    /// Where the answer begins, and its most entries.
+    /// Returns the number of entries to skip and the maximum number to return.
     fn page(&self) -> (u64, u32) {
         (self.offset, self.limit.unwrap_or(ENTRIES.0).clamp(1, ENTRIES.1))
     }
@@ -166,7 +167,8 @@ impl Tool for Memory {
         args.check()?;
         let level = args.action.level();
         let changes = level > Level::Safe;
-        // Named as a statement, so that `allowed_database_statements: [memory]` lets an agent remember unasked.
+        // The effect is named as a statement, so that `allowed_database_statements: [memory]`
+        // allows an agent to remember without approval.
         let effect =
             changes.then(|| Effect::DatabaseWrite { statement: format!("memory {}", args.action.as_str()) });
         let plan = Plan { level: Some(level), ..Plan::of(effect.into_iter().collect()) };
@@ -235,7 +237,7 @@ fn page(args: &Args, found: MemoryPage) -> Output {
     Output { entries: entries.collect(), next_offset: found.has_more.then_some(next), ..Output::default() }
 }
 
-/// Every line of the old text behind `-` and of the new one behind `+`.
+/// Returns all lines of the old text after `-`, then all lines of the new text after `+`.
 fn difference(old: Option<&str>, new: Option<&str>) -> String {
     let side = |sign, text: Option<&str>| {
         text.into_iter().flat_map(str::lines).map(|line| format!("{sign}{line}\n")).collect::<String>()

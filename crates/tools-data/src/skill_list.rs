@@ -1,4 +1,4 @@
-//! `skill_list`: which skills there are.
+//! `skill_list`: the list of available skills.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,20 @@ use tool::{Context, Example, Place, Plan, Spec, Tool, ToolError};
 
 use crate::skills::{Skill, SkillFolders, all};
 
-/// Lists skills.
+/// The `skill_list` tool.
 pub struct SkillList(pub(crate) SkillFolders);
 
-/// The arguments.
+/// Arguments of `skill_list`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {}
 
-/// The skills.
+/// Result of `skill_list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The workspace's, the user's, then those built in.
+    /// Skills of the workspace, then of the user, then built in.
     skills: Vec<Listed>,
-    /// How many.
+    /// Number of skills.
     count: usize,
 }
 
@@ -27,17 +27,17 @@ pub struct Output {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Listed {
-    /// For `skill_read`.
+    /// Name for `skill_read`.
     name: String,
-    /// What it is for, in its author's words; of a broken one, why it cannot be used.
+    /// Purpose in the author's words; for a broken skill the reason why it cannot be used.
     description: String,
-    /// Words that call for it.
+    /// Words that suggest this skill.
     triggers: Vec<String>,
-    /// Its SKILL.md.
+    /// Path of its SKILL.md.
     location: String,
     /// `workspace`, `user` or `built_in`.
     source: String,
-    /// Whether it cannot be used.
+    /// True if the skill cannot be used.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     broken: bool,
 }
@@ -137,7 +137,8 @@ mod tests {
         let found = listed(&workspace, SkillFolders::default());
         let broken = |name: &str| found.iter().any(|skill| skill["name"] == name && skill["broken"] == true);
         assert!(broken("empty") && broken("binary") && !broken("README.md"), "{found:?}");
-        // The workspace's comes before the one that is built in, which says so.
+        // The workspace's skill precedes the built-in one of the same name, which reports the
+        // conflict.
         let own: Vec<&Value> = found.iter().filter(|skill| skill["name"] == "handfast").collect();
         assert_eq!((&own[0]["triggers"], &own[1]["broken"]), (&json!(["a", "b"]), &json!(true)));
     }
@@ -153,7 +154,7 @@ mod tests {
         let found = listed(&workspace, SkillFolders { user: Some(user.path().to_owned()) });
         let names: Vec<&str> = found.iter().map(|skill| skill["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["plain", "mine", "handfast"]);
-        // A folder that is not there is none.
+        // A missing folder has no skills.
         let gone = SkillFolders { user: Some(user.path().join("gone")) };
         assert_eq!(listed(&Workspace::new(), gone).len(), 1);
     }

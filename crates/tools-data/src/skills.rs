@@ -1,7 +1,8 @@
 //! Skills: folders with a `SKILL.md`, of the workspace, of the user, and built in.
 //!
-//! A skill is a text that somebody wrote, and never an instruction of the user: what is read is labelled so, and looked through for
-//! what would hide in it. The workspace's are read through the call's own roots, the user's through one root that holds their folder.
+//! A skill is text of some author and never an instruction of the user, so its text is labelled and
+//! scanned for hidden content. The workspace's skills are read through the call's own roots. The
+//! user's skills are read through a root that has only their folder.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -14,32 +15,32 @@ use roots::{EntryKind, Folder, Guard, Refusal, Right, Root, Roots, RootsError, S
 use serde::Deserialize;
 use tool::{Code, Context, ToolError};
 
-/// The folder of the workspace in which its skills lie.
+/// Folder of the workspace that contains its skills.
 pub(crate) const FOLDER: &str = "skills";
 
-/// The file that makes a folder a skill.
+/// Name of the file that makes a folder a skill.
 const FILE: &str = "SKILL.md";
 
-/// The skills that come with the program, by their text.
+/// Skills that come with the program, as text.
 const BUILT_IN: [&str; 1] = [include_str!("skills/built-in/handfast.md")];
 
-/// The largest text that is read, in bytes.
+/// Maximum size of a text that is read, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
-/// The longest front matter, in bytes: a page of text, which nobody exceeds by hand.
+/// Maximum length of front matter, in bytes: more than a person writes by hand.
 const LONGEST_FRONT: usize = 16 * 1024;
 
-/// Characters of a description in a list, as the published format of skills has it.
+/// Maximum length of a listed description, in characters; from the published format of skills.
 const LONGEST_DESCRIPTION: usize = 1_024;
 
-/// Triggers of one skill, and skills of one folder, that are listed.
+/// Maximum number of listed triggers per skill, and of listed skills per folder.
 const MOST_TRIGGERS: usize = 50;
 const MOST_SKILLS: usize = 500;
 
-/// Files of a skill that are named.
+/// Maximum number of files that are listed per skill.
 const MOST_FILES: usize = 200;
 
-/// What a text says that would have its reader forget whom it serves.
+/// Phrases that would make a reader override the user's instructions.
 const SUSPICIOUS: [&str; 8] = [
     "ignore previous instructions",
     "ignore all previous",
@@ -51,14 +52,14 @@ const SUSPICIOUS: [&str; 8] = [
     "without telling the user",
 ];
 
-/// Where skills lie beside the workspace.
+/// The folders of skills outside the workspace.
 #[derive(Debug, Clone, Default)]
 pub struct SkillFolders {
-    /// The user's, absolute, where there is one.
+    /// The user's folder of skills, absolute, if any.
     pub user: Option<PathBuf>,
 }
 
-/// Where a skill is from.
+/// The origin of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     Workspace,
@@ -75,7 +76,7 @@ impl Source {
         }
     }
 
-    /// What a reader is told of the text.
+    /// Returns the label under which a reader gets the text.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Workspace => {
@@ -94,21 +95,21 @@ impl Source {
 pub(crate) struct Skill {
     pub(crate) name: String,
     pub(crate) source: Source,
-    /// Where its text lies, as it is shown.
+    /// Location of its text, as shown to callers.
     pub(crate) location: String,
-    /// What its front matter says, or why it cannot be used.
+    /// Front matter of the skill, or the reason why the skill cannot be used.
     pub(crate) front: Result<Front, String>,
     place: Place,
 }
 
-/// Where a skill's files are.
+/// The location of a skill's files.
 #[derive(Debug, Clone)]
 enum Place {
     Folder(PathBuf),
     Text(&'static str),
 }
 
-/// The front matter of a skill. Other keys, which other programs read, may stand beside these.
+/// The front matter of a skill. Keys for other programs are ignored.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Front {
     name: Option<String>,
@@ -142,7 +143,8 @@ impl Triggers {
     }
 }
 
-/// All skills, the workspace's first, in the order of their names. Of one name the first counts, and the others say so.
+/// Returns all skills sorted by name, the workspace's first. The first skill of a name is used, and
+/// each later one is an error that names the first.
 pub(crate) fn all(context: &Context, folders: &SkillFolders) -> Result<Vec<Skill>, ToolError> {
     let mut all = Vec::new();
     let workspace = context.place.workspace.join(FOLDER);
@@ -166,7 +168,7 @@ pub(crate) fn all(context: &Context, folders: &SkillFolders) -> Result<Vec<Skill
     Ok(all)
 }
 
-/// The one of this name that counts.
+/// Returns the first skill with this name.
 pub(crate) fn named(context: &Context, folders: &SkillFolders, name: &str) -> Result<Skill, ToolError> {
     let found = all(context, folders)?.into_iter().find(|skill| skill.name == name);
     found.ok_or_else(|| {
@@ -176,7 +178,7 @@ pub(crate) fn named(context: &Context, folders: &SkillFolders, name: &str) -> Re
 }
 
 impl Skill {
-    /// The text of one of its files, given relative to its folder.
+    /// Reads one of its files, given relative to its folder.
     pub(crate) fn read(
         &self,
         context: &Context,
@@ -200,7 +202,7 @@ impl Skill {
             Ok((real, roots.open_file(&folder.join(path))?))
         };
         let (real, opened) = open().map_err(failure(context))?;
-        // A link may lead to another file of the skill, and nowhere else.
+        // A symbolic link may lead to another file of the skill, and nowhere else.
         if !opened.real.starts_with(&real) {
             return Err(ToolError::new(
                 Code::Permission,
@@ -211,7 +213,7 @@ impl Skill {
             .map_err(|problem| ToolError::new(Code::Runtime, format!("{}: {problem}", tool::path_text(path))))
     }
 
-    /// The names of its files, relative to its folder, in order.
+    /// Returns the names of its files, relative to its folder, sorted.
     pub(crate) fn files(&self, context: &Context, folders: &SkillFolders) -> Result<Vec<String>, ToolError> {
         let Place::Folder(folder) = &self.place else { return Ok(vec![FILE.to_owned()]) };
         let opened = self.roots(context, folders)?.open_folder(folder);
@@ -230,7 +232,7 @@ impl Skill {
     }
 }
 
-/// What of a text its reader should know of.
+/// Returns the suspicious parts of a text, for its reader.
 pub(crate) fn warnings(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let hidden = text.chars().skip_while(|c| *c == '\u{feff}').filter(|c| tool::is_invisible(*c)).count();
@@ -248,7 +250,7 @@ pub(crate) fn warnings(text: &str) -> Vec<String> {
     found
 }
 
-/// The skills of one folder; none where it is not there.
+/// Adds the skills of one folder; a missing folder adds none.
 fn of_folder(
     roots: &Roots,
     folder: &Path,
@@ -258,7 +260,8 @@ fn of_folder(
 ) -> Result<(), ToolError> {
     let opened = match roots.open_folder(folder) {
         Ok(opened) => opened,
-        // What may not be read is not there for the call, and what is no folder holds none.
+        // A folder that the call may not read is missing for that call, and anything other than a
+        // folder has no skills.
         Err(
             RootsError::NotFound { .. }
             | RootsError::Refused { .. }
@@ -287,7 +290,7 @@ fn of_folder(
     Ok(())
 }
 
-/// The front matter at the start of a text.
+/// Parses the front matter at the start of a text.
 fn front(text: &str) -> Result<Front, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rest =
@@ -321,14 +324,14 @@ fn no_file(path: &Path) -> ToolError {
         .hint("`files` of an answer names what is there")
 }
 
-/// The user's folder of skills and nothing else, to be read.
+/// Opens the user's folder of skills, and only this folder, for reading.
 fn of_user(folder: &Path) -> Result<Roots, ToolError> {
     let root = Root::open(folder, Right::Read)
         .map_err(|error| ToolError::new(Code::Runtime, error.to_string()).because(error))?;
     Ok(Roots::new(vec![root], Arc::new(OnlyRead)))
 }
 
-/// Lets everything in its root be read: the user has put it there for that.
+/// A guard that allows reads of its whole root: the user put the skills there for this purpose.
 struct OnlyRead;
 
 impl Guard for OnlyRead {
@@ -341,7 +344,7 @@ impl Guard for OnlyRead {
     }
 }
 
-/// The names of what lies directly in a folder and may be a skill.
+/// A collector of the names directly in a folder that can be skills.
 struct Folders(Vec<Vec<u8>>);
 
 impl Visit for Folders {
@@ -357,7 +360,7 @@ impl Visit for Folders {
     }
 }
 
-/// The files of a skill.
+/// A collector of the files of a skill.
 struct Files<'a> {
     found: Vec<String>,
     context: &'a Context,

@@ -1,7 +1,8 @@
-//! Values of a database as JSON, and back, without losing a bit.
+//! Lossless conversion between database values and JSON.
 //!
-//! What JSON has no exact form for is an object of one field: `{"base64": …}` for bytes, `{"integer": "…"}` for whole numbers beyond
-//! 2^53, which many readers of JSON round, `{"real": "…"}` for infinities, `{"text_base64": …}` for a text that is not UTF-8.
+//! A value without an exact JSON form is an object of one field: `{"base64": …}` for bytes and
+//! `{"text_base64": …}` for text that is not UTF-8. Integers beyond 2^53, which many JSON readers
+//! round, are `{"integer": "…"}`, and infinities are `{"real": "…"}`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +10,10 @@ use database::{Page, Value as Stored};
 use serde_json::{Map, Value, json};
 use tool::ToolError;
 
-/// The whole numbers up to here, of either sign, are the same in every reader of JSON (RFC 8259, section 6).
+/// Largest magnitude of an integer that every JSON reader preserves (RFC 8259, section 6).
 const EXACT: u64 = 1 << 53;
 
-/// The parameters of a statement.
+/// Converts the parameters of a statement.
 pub(crate) fn parameters(given: Option<&[Value]>) -> Result<Vec<Stored>, ToolError> {
     let parameter = |(index, value): (usize, &Value)| {
         stored(value).map_err(|problem| ToolError::validation(&format!("params[{index}]"), problem))
@@ -20,7 +21,7 @@ pub(crate) fn parameters(given: Option<&[Value]>) -> Result<Vec<Stored>, ToolErr
     given.unwrap_or_default().iter().enumerate().map(parameter).collect()
 }
 
-/// The rows of a page, each an object by the names of its columns.
+/// Returns the rows of a page as objects, keyed by column name.
 pub(crate) fn rows(page: Page) -> Vec<Map<String, Value>> {
     let Page { columns, rows, .. } = page;
     rows.into_iter().map(|row| columns.iter().cloned().zip(row.into_iter().map(shown)).collect()).collect()

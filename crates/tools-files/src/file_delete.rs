@@ -1,3 +1,5 @@
+//! `file_delete`: deletion of a file, a symbolic link or a folder.
+
 use reaching::failure;
 use roots::{Removal, Roots};
 use schemars::JsonSchema;
@@ -9,7 +11,7 @@ use tool::{
 
 use crate::showing;
 
-/// Deletes a file or a folder.
+/// The `file_delete` tool.
 pub(crate) struct FileDelete;
 
 const DESCRIPTION: &str =
@@ -18,12 +20,12 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Path, relative or absolute.
     path: String,
-    /// A folder with all in it.
+    /// Delete a folder with its content.
     #[serde(default)]
     recursive: bool,
-    /// Change nothing, only show it.
+    /// Show the change without making it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -32,9 +34,9 @@ pub(crate) struct Args {
 pub(crate) struct Output {
     /// False in a dry run.
     deleted: bool,
-    /// What is gone.
+    /// Path that was deleted.
     path: String,
-    /// Of a dry run.
+    /// Change as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }

@@ -1,3 +1,5 @@
+//! `file_edit`: replacements of exact texts in a file.
+
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -15,7 +17,7 @@ use crate::refused::{changed_since, refusal, unreadable};
 use crate::text::Decoding;
 use crate::version;
 
-/// Replaces texts in a file.
+/// The `file_edit` tool.
 pub(crate) struct FileEdit;
 
 const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once. Line ends \
@@ -24,19 +26,19 @@ const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Path, relative or absolute.
     path: String,
-    /// In any order.
+    /// Replacements, in any order.
     #[schemars(length(min = 1, max = 1_000))]
     edits: Vec<EditArgs>,
-    /// Refuse if the file is no longer this one.
+    /// `version` that the file must still have.
     version: Option<String>,
     /// `check` is a dry run.
     #[serde(default)]
     strategy: Strategy,
-    /// Such as latin1.
+    /// Encoding of the file, such as latin1; default from its byte order mark, else UTF-8.
     encoding: Option<String>,
-    /// Change nothing, only show it.
+    /// Show the change without making it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -50,19 +52,19 @@ impl Args {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditArgs {
-    /// What is there.
+    /// Text to replace.
     old_text: String,
-    /// What comes.
+    /// Replacement.
     new_text: String,
-    /// Every occurrence.
+    /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
-    /// So many occurrences.
+    /// Required number of occurrences; all are replaced.
     #[schemars(range(min = 1))]
     expected_count: Option<usize>,
 }
 
-/// Whether a change is made or only tried, as the SAGE source has it.
+/// A choice between making and trying a change, as in the SAGE source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -74,21 +76,21 @@ pub(crate) enum Strategy {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// The file.
+    /// Path of the file.
     path: String,
-    /// The change, as a unified diff.
+    /// Change as a unified diff.
     diff: String,
-    /// Places replaced.
+    /// Number of replaced occurrences.
     replacements: usize,
     /// False in a dry run.
     applied: bool,
-    /// Of the new content.
+    /// Version of the new content.
     version: String,
 }
 
-/// The largest file that is edited: it is held in memory three times.
+/// Maximum size of a file that is edited, in bytes: it is in memory three times.
 pub(crate) const LARGEST_FILE: u64 = 256 << 20;
-/// More than any caller writes by hand; each costs a look through the file.
+/// Maximum number of edits per call, more than a caller writes by hand; each one scans the file.
 const MOST_EDITS: usize = 1_000;
 
 impl Tool for FileEdit {
@@ -141,7 +143,8 @@ impl Tool for FileEdit {
         let roots = context.service::<Roots>().ok()?;
         Some(match edited(context, &roots, args) {
             Ok(edited) => edited.diff,
-            // What may not be read before the answer is not shown; what would come is known all the same.
+            // A file that may not be read before the approval is not shown, but the requested edits
+            // are known.
             Err(error) if error.code == Code::Permission => as_asked(&args.edits),
             Err(error) => format!("as it is now, this fails: {}", error.message),
         })
@@ -162,16 +165,16 @@ impl Tool for FileEdit {
     }
 }
 
-/// What a call makes of its file.
+/// The result of a call for its file.
 struct Edited {
     path: PathBuf,
     shown: String,
-    /// The file as it was read.
+    /// The file as opened and read.
     opened: OpenedFile,
-    /// All that it would hold.
+    /// The whole new content.
     content: Vec<u8>,
     diff: String,
-    /// Places replaced.
+    /// Number of replaced occurrences.
     replacements: usize,
 }
 
@@ -198,7 +201,7 @@ fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<Edited, ToolE
     Ok(Edited { path, shown, opened, content, diff, replacements: replaced.count })
 }
 
-/// The edits as they were asked for, without the file around them.
+/// Returns the requested edits, without the text of the file around them.
 fn as_asked(edits: &[EditArgs]) -> String {
     let mut shown = String::new();
     for edit in edits {
@@ -243,7 +246,7 @@ fn replacements<'a>(args: &'a Args, document: &Document) -> Result<Vec<Replaceme
     args.edits.iter().enumerate().map(replacement).collect()
 }
 
-/// The content of a file that is to be edited.
+/// Reads the content of a file to be edited.
 pub(crate) fn whole(opened: &mut OpenedFile, shown: &str) -> Result<Vec<u8>, ToolError> {
     let too_large = || {
         ToolError::new(
@@ -263,7 +266,7 @@ pub(crate) fn whole(opened: &mut OpenedFile, shown: &str) -> Result<Vec<u8>, Too
     if u64::try_from(content.len()).is_ok_and(|length| length <= LARGEST_FILE) {
         return Ok(content);
     }
-    // It grew while it was read.
+    // The file grew during the read.
     Err(too_large())
 }
 

@@ -1,3 +1,5 @@
+//! `file_list`: the entries of a folder.
+
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,7 @@ use tool::{
 use crate::rows::{Listed, Names, Rows};
 use crate::selection::{Cursor, NameGlob, is_hidden};
 
-/// Lists what is in a folder.
+/// The `file_list` tool.
 pub(crate) struct FileList;
 
 const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Links are shown, not followed.";
@@ -21,54 +23,54 @@ const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Link
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Path, relative or absolute.
     path: String,
-    /// All below, too.
+    /// Include all folders below.
     #[serde(default)]
     recursive: bool,
     /// Glob: `*.rs`, or `a/**/*.rs` below `path`.
     pattern: Option<String>,
-    /// Also names like `.x`.
+    /// Include names that start with a dot.
     #[serde(default)]
     include_hidden: bool,
-    /// False: only `names`, quicker.
+    /// False: only `names`, faster.
     #[serde(default = "yes")]
     details: bool,
-    /// At most 20000.
+    /// Maximum entries, at most 20000.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 20_000))]
     limit: usize,
-    /// The last `next_cursor`.
+    /// `next_cursor` of the last page.
     cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// In order.
+    /// Entries, sorted by path.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Listed<'_>>>")]
     entries: Option<Rows>,
-    /// Paths below `path`: a/ is a folder, b@ a link.
+    /// Paths below `path`; `a/` is a folder, `b@` a link.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<String>>")]
     names: Option<Names>,
-    /// There are more.
+    /// True if there are more.
     truncated: bool,
-    /// Next page.
+    /// Cursor for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// Entries left out.
+    /// Number of entries that the policy hides.
     hidden_by_policy: u64,
-    /// What is missing.
+    /// Missing parts, with reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 
 const DEFAULT_LIMIT: usize = 1_000;
-/// About 3 MB of JSON.
+/// Maximum number of entries per page: about 3 MB of JSON.
 const LARGEST_LIMIT: usize = 20_000;
 
-/// Bytes of JSON that an entry usually takes at most.
+/// Usual maximum number of JSON bytes per entry.
 const DETAILED_ENTRY: u64 = 300;
 const BARE_ENTRY: u64 = 80;
 
@@ -160,13 +162,14 @@ impl Tool for FileList {
 
 struct Listing<'a> {
     context: &'a Context,
-    /// What the paths in the answer begin with: the folder as it was asked for, so that they can be asked for, too.
+    /// Prefix of the paths in the answer: the requested folder, so that callers can use the paths
+    /// as they are.
     shown: String,
     glob: Option<NameGlob>,
     include_hidden: bool,
     limit: usize,
     entries: Option<Rows>,
-    /// Whether the entries are looked up together, after the walk: where all lie in one folder.
+    /// True if all entries lie in one folder and are looked up together after the walk.
     looks_up_later: bool,
     names: Option<Names>,
     listed: usize,
@@ -174,15 +177,15 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Adds an entry to the answer, unless it vanished since its name was read.
+    /// Adds an entry to the answer. Returns false if the entry was deleted after its name was read.
     fn add(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> roots::Result<bool> {
-        // Nearly all names are UTF-8, and testing that alone is quicker.
+        // Nearly all names are UTF-8, and a check for that is faster than the conversion.
         let shown = relative.to_str().map_or_else(|| relative.to_string_lossy(), Cow::Borrowed);
         if let Some(names) = &mut self.names {
             names.push(&shown, entry.kind);
         }
         if let Some(rows) = &mut self.entries {
-            // What is no UTF-8 has been replaced, and so is a text of its own.
+            // The conversion of a name that is not UTF-8 replaces bytes and allocates a text.
             let lossy = matches!(shown, Cow::Owned(_));
             if self.looks_up_later && !lossy {
                 rows.push(&self.shown, &shown, lossy, None);
@@ -210,7 +213,7 @@ impl Visit for Listing<'_> {
         if self.glob.as_ref().is_some_and(|glob| !glob.matches(relative)) {
             return Ok(Step::Next);
         }
-        // The page is full only when something would come behind it.
+        // A page is truncated only if another entry would follow.
         if self.listed >= self.limit {
             return Ok(Step::End);
         }
@@ -224,7 +227,7 @@ impl Visit for Listing<'_> {
     }
 }
 
-/// The folder with a slash behind it, or nothing for the workspace itself.
+/// Returns the folder with a trailing slash, or an empty text for the workspace.
 fn shown_prefix(place: &Place, folder: &Path) -> String {
     match place.show(folder).as_str() {
         "." => String::new(),
@@ -327,7 +330,7 @@ mod tests {
             assert_eq!(paths(&page).len(), 10);
         }
         assert_eq!(pages, paths(&all));
-        // A page that is just full is the last one.
+        // A page with exactly `limit` entries can be the last one.
         assert_eq!(list(&workspace, json!({"path": "d0", "limit": 8})).unwrap()["truncated"], false);
     }
 

@@ -1,3 +1,5 @@
+//! `file_move`: a move or a rename of a file or a folder.
+
 use reaching::failure;
 use roots::{Roots, RootsError};
 use schemars::JsonSchema;
@@ -7,7 +9,7 @@ use tool::{
     ToolError,
 };
 
-/// Moves or renames a file or a folder.
+/// The `file_move` tool.
 pub(crate) struct FileMove;
 
 const DESCRIPTION: &str = "Move or rename a file or folder. Overwrites nothing; makes missing folders.";
@@ -15,24 +17,24 @@ const DESCRIPTION: &str = "Move or rename a file or folder. Overwrites nothing; 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What to move.
+    /// Path to move.
     source: String,
-    /// Its new path.
+    /// New path.
     destination: String,
-    /// Change nothing, only show it.
+    /// Show the change without making it.
     #[serde(default)]
     dry_run: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// The old path.
+    /// Old path.
     source: String,
-    /// The new path.
+    /// New path.
     destination: String,
     /// False in a dry run.
     moved: bool,
-    /// Of a dry run.
+    /// Change as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -57,7 +59,7 @@ impl Tool for FileMove {
         presentation: Presentation::Record,
     };
 
-    /// Reading is an effect, too: under its new name a file could be read that could not under the old.
+    /// Plans a read too, because the new path may allow reads that the old path does not.
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         let source = place.resolve("source", &args.source)?;
         let destination = place.resolve("destination", &args.destination)?;
@@ -144,7 +146,7 @@ mod tests {
         for (source, destination) in [("d", "d/inner"), ("d", "d/new/inner"), ("a", "./a")] {
             assert_eq!(rename(&workspace, source, destination).unwrap_err().code, Code::Validation);
         }
-        // What a refused call would have needed is not left behind.
+        // A refused call leaves no new folders.
         assert_eq!(rename(&workspace, "gone", "x/y/gone").unwrap_err().code, Code::NotFound);
         assert_eq!(rename(&workspace, "a", "b/c").unwrap_err().code, Code::Validation);
         assert_eq!(workspace.names("d"), ["x"]);

@@ -1,3 +1,5 @@
+//! `file_patch`: a patch to any number of files.
+
 use std::path::PathBuf;
 
 use checkpoint::Draft;
@@ -13,7 +15,7 @@ use tool::{
 use crate::file_edit::Strategy;
 use crate::patching::Patching;
 
-/// Applies a patch to any number of files.
+/// The `file_patch` tool.
 pub(crate) struct FilePatch;
 
 const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a unified diff (git's headers, \
@@ -22,14 +24,14 @@ const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// With paths relative to the workspace.
+    /// The patch, with paths relative to the workspace.
     patch: String,
-    /// The file, if `patch` names none.
+    /// Path of the file, if `patch` names none.
     path: Option<String>,
     /// `check` is a dry run.
     #[serde(default)]
     strategy: Strategy,
-    /// Change nothing, only show it.
+    /// Show the change without making it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -42,35 +44,35 @@ impl Args {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// What happens to which file, in the order of the patch.
+    /// Changed files, in the order of the patch.
     files: Vec<Changed>,
-    /// Hunks found elsewhere than they say, or with other white space.
+    /// Hunks that matched at another line or with other white space.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drifts: Vec<String>,
     /// False in a dry run.
     applied: bool,
-    /// Of a dry run.
+    /// Change as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
 
-/// What becomes of one file.
+/// A changed file.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Changed {
-    /// Its path, the new one.
+    /// New path.
     pub(crate) path: String,
     /// added, deleted, updated, renamed or copied.
     pub(crate) change: &'static str,
-    /// Its old path.
+    /// Old path of a renamed or copied file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<String>,
-    /// Lines that come.
+    /// Number of added lines.
     pub(crate) added: usize,
-    /// Lines that go.
+    /// Number of removed lines.
     pub(crate) removed: usize,
 }
 
-/// A part of the patch, with its paths as the policy sees them.
+/// A part of the patch, with its paths in the form that the policy checks.
 pub(crate) struct Planned {
     pub(crate) change: FileChange,
     pub(crate) path: PathBuf,
@@ -130,7 +132,7 @@ impl Tool for FilePatch {
         });
         Some(match fits {
             Ok(()) => patching.difference(),
-            // What may not be read before the answer is not shown; what was sent is known all the same.
+            // A file that may not be read before the approval is not shown, but the patch is known.
             Err(error) if error.code == Code::Permission => args.patch.clone(),
             Err(error) => format!("as it is now, this fails: {}", error.message),
         })
@@ -138,7 +140,7 @@ impl Tool for FilePatch {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
-        // Begun before anything is read, so that whatever others change from here on is a conflict.
+        // The draft begins before any read, so that every later change by others is a conflict.
         let draft = context.service::<Draft>()?;
         let mut patching = Patching::new(context, &roots);
         for planned in planned(&args, &context.place)? {
@@ -147,7 +149,7 @@ impl Tool for FilePatch {
         }
         patching.check_targets()?;
         patching.draft(&draft)?;
-        // Of a dry run the engine shows it, and lets it go.
+        // In a dry run the engine shows the draft and discards it.
         context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
         let (files, drifts) = patching.told();
         Ok(Output { files, drifts, applied: !args.is_dry_run(), diff: None })
@@ -171,7 +173,8 @@ fn planned(args: &Args, place: &Place) -> Result<Vec<Planned>, ToolError> {
     patch.files.into_iter().map(planned).collect()
 }
 
-/// The path of a file that a patch names. It lies in the workspace: nothing else changes as a whole.
+/// Resolves a path of the patch. The path must be in the workspace, because only the workspace
+/// changes atomically.
 fn within(place: &Place, change: &FileChange, path: &str) -> Result<PathBuf, ToolError> {
     let line = change.line;
     let resolved = place.resolve("patch", path)?;
@@ -217,7 +220,7 @@ mod tests {
         let changes: Vec<_> =
             output["files"].as_array().unwrap().iter().map(|file| file["change"].as_str().unwrap()).collect();
         assert_eq!(changes, ["updated", "renamed", "added", "deleted", "added"]);
-        // A folder that is left empty goes, as with git.
+        // An empty folder is removed, as git does.
         assert_eq!(workspace.names(""), ["a.txt", "link", "new", "run"]);
         assert_eq!((workspace.read("link"), workspace.read("new/name")), ("one\n2\n".into(), "x".into()));
         let mode = rustix::fs::lstat(workspace.at("run")).unwrap().st_mode;
@@ -298,7 +301,7 @@ mod tests {
         );
         let stale = shown("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+x\n");
         assert!(stale.starts_with("as it is now, this fails: "), "{stale}");
-        // The agent's own words are all there is to a file that may not be read.
+        // For an unreadable file, only the agent's own patch is shown.
         let secret = "--- a/secret\n+++ b/secret\n@@ -1 +1 @@\n-guess\n+x\n";
         assert_eq!(shown(secret), secret);
         assert_eq!(workspace.names(""), ["a.txt", "gone", "old", "secret"]);
@@ -315,7 +318,7 @@ mod tests {
         assert_eq!(workspace.read("script"), "a\r\nc\r\n");
         patch(&workspace, "diff --git a/script b/script\nold mode 100755\nnew mode 100644\n").unwrap();
         assert_eq!(look("script") & 0o7777, 0o640);
-        // The link itself: git knows it by its mode.
+        // The patch is about the link itself: git marks it by its mode.
         let turned = "diff --git a/link b/link\nindex 1..2 120000\n--- a/link\n+++ b/link\n@@ -1 +1 @@\n-script\n\\ No newline at end of file\n+other\n\\ No newline at end of file\n";
         patch(&workspace, turned).unwrap();
         let target = workspace.roots().link_target(&workspace.at("link")).unwrap();

@@ -1,3 +1,5 @@
+//! `file_read`: the content of a file, or a part of it.
+
 use std::io;
 use std::path::Path;
 
@@ -15,7 +17,7 @@ use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;
 
-/// Reads the content of a file.
+/// The `file_read` tool.
 pub(crate) struct FileRead;
 
 const DESCRIPTION: &str = "Read a file; pictures are shown, other binary is Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
@@ -23,20 +25,20 @@ const DESCRIPTION: &str = "Read a file; pictures are shown, other binary is Base
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Path, relative or absolute.
     path: String,
-    /// Such as base64, latin1, utf-16le.
+    /// Encoding of the file, such as base64, latin1, utf-16le.
     #[serde(default = "default_encoding")]
     encoding: String,
-    /// Only these lines.
+    /// Read only these lines.
     lines: Option<Lines>,
-    /// First byte.
+    /// First byte, from 0.
     #[serde(default)]
     offset: u64,
-    /// Default 25000, at most 33554432.
+    /// Maximum bytes, default 25000, at most 33554432.
     #[schemars(range(min = 1, max = 33_554_432))]
     max_bytes: Option<u64>,
-    /// The one you have: no content if it still is.
+    /// `version` you have: if the file still has it, no content is returned.
     version: Option<String>,
 }
 
@@ -47,46 +49,47 @@ struct Lines {
     #[serde(default = "default_start")]
     #[schemars(range(min = 1))]
     start: u64,
-    /// Last line.
+    /// Last line, included.
     #[schemars(range(min = 1))]
     end: Option<u64>,
 }
 
-// In this order, because a model reads what is missing before the content.
+// The order of the fields matters: a model reads about missing parts before the content.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// Where to go on.
+    /// `offset` of the next part.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
-    /// Names this state of the file.
+    /// Identifier of the current content.
     version: String,
-    /// What is missing.
+    /// Missing parts, with reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
-    /// Of the whole file.
+    /// Size of the whole file.
     size_bytes: u64,
-    /// Of the whole file.
+    /// Lines of the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     line_count: Option<u64>,
     /// Media type.
     mime_type: String,
-    /// Of `content`.
+    /// Encoding of `content`.
     encoding: String,
-    /// Cut at `max_bytes`.
+    /// True if cut at `max_bytes`.
     truncated: bool,
-    /// It is the `version` you have: no content.
+    /// True if the file still has the given `version`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unchanged: bool,
-    /// Of a picture that is shown.
+    /// Size of a picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<Picture>,
-    /// The text, or Base64.
+    /// Text, or Base64.
     content: String,
 }
 
-/// Characters of the content when nothing is said: what hosts of models show without cutting themselves (design, section 4).
+/// Default maximum of the content, in characters: the amount that model hosts show without a cut of
+/// their own (design, section 4).
 const DEFAULT_CHARACTERS: usize = TextCap::DEFAULT_CHARACTERS;
-/// The largest message that a door takes (design, section 4).
+/// Maximum size of a message that a front end accepts (design, section 4).
 const LARGEST_MAX_BYTES: u64 = 32 << 20;
 
 fn default_encoding() -> String {
@@ -143,7 +146,7 @@ impl Tool for FileRead {
 
     fn answer_bytes(&self, args: &Args) -> u64 {
         let may_be_shown = may_show(args) && picture::may_be(Path::new(&args.path));
-        // A picture comes as Base64.
+        // A picture is sent as Base64.
         let unless_said = if may_be_shown { LARGEST_PICTURE / 3 * 4 } else { DEFAULT_CHARACTERS as u64 };
         args.max_bytes.unwrap_or(unless_said)
     }
@@ -232,7 +235,7 @@ impl Tool for FileRead {
 }
 
 impl Output {
-    /// Makes one without content, of this state of a file.
+    /// Creates an output without content for this version of a file.
     fn of(whole: Whole, size_bytes: u64, mime_type: String, encoding: String) -> Self {
         Self {
             next_offset: None,
@@ -250,13 +253,13 @@ impl Output {
     }
 }
 
-/// Tells whether the arguments ask for the file as it is shown, and neither for some part of it nor for its bytes.
+/// Returns true if the arguments request the whole file as shown, neither a part nor Base64.
 fn may_show(args: &Args) -> bool {
     let as_it_is = matches!(Decoding::of(&args.encoding), Ok(Decoding::Utf8));
     as_it_is && args.lines.is_none() && args.offset == 0
 }
 
-/// Says why a picture is not shown, and what to do.
+/// Returns a note that a picture is too large to be shown, with advice.
 fn too_large(picture: Picture, size: u64) -> String {
     let Picture { width, height } = picture;
     format!(
@@ -269,7 +272,8 @@ fn stopped_or(context: &Context, doing: &str, shown: &str, error: io::Error) -> 
     context.stop.check().err().unwrap_or_else(|| ToolError::io(doing, Path::new(shown), error))
 }
 
-/// By the name, unless the name says sound or picture (`.ts` is a video format, too) and the content is text.
+/// Returns the media type for the name. Ignores a sound, video or picture type if the content is
+/// text (`.ts` is a video format too).
 fn media_type(path: &Path, is_text: bool) -> String {
     let guessed = mime_guess::from_path(path).first();
     let contradicts = |guess: &mime_guess::Mime| {
@@ -349,7 +353,7 @@ mod tests {
             assert_eq!((changed.get("unchanged"), &changed["content"]), (None, &json!("AAAAAA==")));
             assert_ne!(changed["version"], part["version"]);
         }
-        // Written again as it was, it is the same.
+        // Rewriting the same content restores the version.
         let before = {
             workspace.write("f", "x");
             read(&workspace, json!({"path": "f"})).unwrap()["version"].clone()

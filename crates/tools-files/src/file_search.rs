@@ -1,3 +1,5 @@
+//! `file_search`: a regular expression search in file contents.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +17,7 @@ use tool::{
 use crate::hits::{Hits, Match, Pattern, Stoppable};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 
-/// Searches the content of files.
+/// The `file_search` tool.
 pub(crate) struct FileSearch;
 
 const DESCRIPTION: &str =
@@ -24,46 +26,46 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What to find.
+    /// Regex or plain text to find.
     pattern: String,
-    /// File or folder.
+    /// File or folder to search.
     #[serde(default = "here")]
     path: String,
-    /// `pattern` is plain text.
+    /// Treat `pattern` as plain text.
     #[serde(default)]
     literal: bool,
-    /// Case counts.
+    /// Match case.
     #[serde(default = "yes")]
     case_sensitive: bool,
-    /// Only files like `src/**/*.rs`.
+    /// Search only files like `src/**/*.rs`.
     glob: Option<String>,
-    /// At most 20.
+    /// Lines around each match, at most 20.
     #[serde(default)]
     #[schemars(range(max = 20))]
     context_lines: usize,
-    /// At most 1000.
+    /// Maximum matches, at most 1000.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 1_000))]
     limit: usize,
-    /// Also names like `.x`, never .git.
+    /// Include names that start with a dot, except .git.
     #[serde(default)]
     include_hidden: bool,
-    /// The last `next_cursor`.
+    /// `next_cursor` of the last page.
     cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// One a line.
+    /// One match per line.
     matches: Vec<Match>,
-    /// Files.
+    /// Number of files.
     files_searched: u64,
-    /// There are more.
+    /// True if there are more.
     truncated: bool,
-    /// Next page.
+    /// Cursor for the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// What is missing.
+    /// Missing parts, with reasons.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
@@ -71,9 +73,9 @@ pub(crate) struct Output {
 const DEFAULT_LIMIT: usize = 200;
 const LARGEST_LIMIT: usize = 1_000;
 const MOST_CONTEXT_LINES: usize = 20;
-/// Text of matches and context after which a page ends: what any answer may hold.
+/// Maximum length of a page: matches and context, in the default text limit of an answer.
 const PAGE_BYTES: usize = TextCap::DEFAULT_CHARACTERS;
-/// Memory for one line and its context; a file with a longer line is searched up to it.
+/// Maximum memory for one line and its context. A file is searched up to a line that exceeds it.
 const LONGEST_LINE_BYTES: usize = 8 << 20;
 
 fn here() -> String {
@@ -163,12 +165,12 @@ struct Search<'a> {
     glob: Option<NameGlob>,
     include_hidden: bool,
     limit: usize,
-    /// As it was asked for.
+    /// The requested path.
     path: PathBuf,
-    /// Where the folder that is searched really lies.
+    /// Real path of the searched folder.
     real: PathBuf,
     rules: IgnoreRules,
-    /// The page before ended in this line of this file.
+    /// The file and the line at which the previous page ended.
     resume: Option<Cursor>,
     matches: Vec<Match>,
     bytes_left: usize,
@@ -178,7 +180,7 @@ struct Search<'a> {
     binary: u64,
     long_lines: Vec<String>,
     unreadable: u64,
-    /// Files that the guard hides for another of their names.
+    /// Files that the guard hides because of another of their names.
     refused: u64,
 }
 
@@ -219,12 +221,12 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Takes in the ignore files between the workspace and the folder that is searched.
+    /// Reads the ignore files of the folders from the workspace to the searched folder.
     fn enter_around(&mut self, roots: &Roots, real: &Path) {
         let around: Vec<&Path> = real.ancestors().skip(1).collect();
         for folder in around.into_iter().rev().filter(|path| path.starts_with(&self.context.place.workspace))
         {
-            // A folder that cannot be read has no rules either.
+            // An unreadable folder has no rules.
             if let Ok(folder) = roots.open_folder(folder) {
                 self.rules.enter(&folder);
             }
@@ -234,7 +236,8 @@ impl<'a> Search<'a> {
     fn walk(&mut self, folder: &Folder, cursor: Option<Cursor>) -> roots::Result<roots::Walked> {
         folder.real().clone_into(&mut self.real);
         let after = cursor.map(|cursor| cursor.path);
-        // The file in which the page before ended comes again; its first lines are passed over. It may be gone.
+        // The file at which the previous page ended is searched again from its last line, unless it was
+        // deleted.
         if let Some(path) = &after
             && let Ok(opened) = open_again(folder, path)
             && self.file(opened, path)? == Step::End
@@ -258,7 +261,8 @@ impl<'a> Search<'a> {
         match searched {
             Ok(()) => {}
             Err(_) if self.context.stop.requested().is_some() => return Err(RootsError::Stopped),
-            // The only error with text of its own is that of the searcher's buffer; the system's have a number.
+            // Errors of the system have a number; the one error without a number is that of the searcher's
+            // buffer.
             Err(error) if error.raw_os_error().is_none() => self.long_lines.push(hits.path.clone()),
             Err(source) => return Err(RootsError::Io { doing: "search", path: real, source }),
         }
@@ -300,7 +304,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Opens the file in which the page before ended.
+/// Opens the file at which the previous page ended.
 fn open_again(folder: &Folder, path: &Path) -> roots::Result<OpenedFile> {
     let mut names = path.iter();
     let name = names.next_back().unwrap_or_default();
@@ -353,7 +357,7 @@ impl Visit for Search<'_> {
                 self.refused += 1;
                 Ok(Step::Next)
             }
-            // It vanished, or became something else, since its name was read.
+            // The entry was deleted or replaced after its name was read.
             Err(RootsError::NotFound { .. } | RootsError::WrongKind { .. }) => Ok(Step::Next),
             Err(error) => Err(error),
         }
@@ -372,7 +376,7 @@ mod tests {
         run_tool(Erased::tool(FileSearch).as_ref(), workspace, arguments)
     }
 
-    /// `path:line:column:text` of each match.
+    /// Returns each match as `path:line:column:text`.
     fn lines(output: &Value) -> Vec<String> {
         let line = |found: &Value| {
             let text = |field: &str| found[field].as_str().unwrap().to_owned();
@@ -405,7 +409,7 @@ mod tests {
                 "{pattern}"
             );
         }
-        // The carriage return itself is found, too: it is how one looks for such files.
+        // A carriage return can be searched for, in order to find files that have it.
         assert_eq!(found(&workspace, json!({"pattern": "\\r"})).len(), 2);
     }
 

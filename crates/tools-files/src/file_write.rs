@@ -1,3 +1,5 @@
+//! `file_write`: creation or replacement of a file.
+
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use tool::{
 
 use crate::showing;
 
-/// Creates or overwrites a file.
+/// The `file_write` tool.
 pub(crate) struct FileWrite;
 
 const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner, follows a link.";
@@ -23,20 +25,20 @@ const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner, fol
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Path, relative or absolute.
     path: String,
-    /// All of it.
+    /// Whole new content.
     content: String,
-    /// Of `content`.
+    /// Encoding of `content`.
     #[serde(default)]
     encoding: Encoding,
-    /// Make missing folders.
+    /// Create missing folders.
     #[serde(default = "yes")]
     create_directories: bool,
-    /// Old content to PATH.bak.
+    /// Keep the old content as PATH.bak.
     #[serde(default)]
     backup: bool,
-    /// Change nothing, only show it.
+    /// Show the change without making it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -52,15 +54,15 @@ enum Encoding {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// The file.
+    /// Path of the file.
     path: String,
-    /// Bytes written.
+    /// Number of bytes written.
     size_bytes: u64,
-    /// PATH.bak has the old content.
+    /// True if PATH.bak has the old content.
     backed_up: bool,
-    /// The file is new.
+    /// True if the file is new.
     created: bool,
-    /// Of a dry run.
+    /// Change as a diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -82,7 +84,7 @@ impl Tool for FileWrite {
             result: r#"{"path": "greeting.txt", "size_bytes": 13, "backed_up": false, "created": false}"#,
         },
         level: Level::Moderate,
-        // The same call twice overwrites the backup of the first.
+        // A second identical call overwrites the backup of the first.
         class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
         timeout: Timeout::fixed(60),
         lane: Lane::Write,
@@ -95,7 +97,7 @@ impl Tool for FileWrite {
             decode(&args.content)?;
         }
         let path = place.resolve("path", &args.path)?;
-        // What lies elsewhere is the policy's to refuse, however it is spelled.
+        // Paths outside the workspace are for the policy to refuse, in any spelling.
         if path == place.workspace || path.starts_with(&place.workspace) && is_spelled_as_folder(&args.path) {
             return Err(ToolError::validation("path", "this names a folder").hint("name the file in it"));
         }
@@ -112,7 +114,7 @@ impl Tool for FileWrite {
         let content = content(args).ok()?;
         let roots = context.service::<Roots>().ok()?;
         let shown = showing::written(context, &roots, &path, &content);
-        // What cannot be read is shown as new, and the effects say that the file is written.
+        // An unreadable file is shown as a new one. The effects state that it is overwritten.
         let as_new = |_| {
             showing::difference(
                 &context.place.show(&path),
@@ -132,7 +134,7 @@ impl Tool for FileWrite {
         } else {
             roots::CreatedFolders::default()
         };
-        // A dry run makes no folders, and where there is none, nothing is replaced.
+        // A dry run creates no folders, and a file in a missing folder is new.
         let written = if folders.are_planned() {
             Ok((false, true))
         } else {
@@ -157,7 +159,7 @@ impl Tool for FileWrite {
     }
 }
 
-/// The bytes to be written.
+/// Returns the bytes to write.
 fn content(args: &Args) -> Result<Cow<'_, [u8]>, ToolError> {
     match args.encoding {
         Encoding::Utf8 => Ok(args.content.as_bytes().into()),
@@ -165,7 +167,8 @@ fn content(args: &Args) -> Result<Cow<'_, [u8]>, ToolError> {
     }
 }
 
-/// All of the new content is on the disk before the backup is made, and the backup is whole before the file changes.
+/// Writes the file. The new content is on disk before the backup starts, and the backup is complete
+/// before the file changes.
 fn write(
     context: &Context,
     roots: &Roots,
@@ -198,7 +201,7 @@ fn write(
     Ok((backed_up, written.created))
 }
 
-/// Whether a path can name nothing but a folder, whatever is there.
+/// Returns true if the path can only name a folder, whatever exists there.
 fn is_spelled_as_folder(path: &str) -> bool {
     matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
@@ -242,7 +245,7 @@ mod tests {
         assert_eq!(shown("new", "x\n").unwrap(), "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n");
         assert_eq!(shown("f", "one\ntwo\n").unwrap(), "f: the same content\n");
         assert_eq!(shown("binary", "x").unwrap(), "binary: a binary file of 2 bytes -> a text file\n");
-        // What changes is shown, and not the file around it.
+        // The diff shows the changed part of the file.
         let long: String = (0..3_000).map(|line| format!("{line}\n")).collect();
         workspace.write("long", &long);
         let one = shown("long", &long.replace("2500\n", "x\n")).unwrap();
@@ -324,7 +327,7 @@ mod tests {
             let error = write(&workspace, json!({"path": path, "content": "x"})).unwrap_err();
             assert!(matches!(error.code, Code::Permission | Code::Validation), "{path}: {error}");
         }
-        // A backup that may not be made, and one that would reveal what may not be read.
+        // A backup that may not be written, and a backup that would reveal an unreadable file.
         for path in ["f", "hidden.pem"] {
             let error = write(&workspace, json!({"path": path, "content": "x", "backup": true})).unwrap_err();
             assert_eq!(error.code, Code::Permission);
@@ -345,7 +348,7 @@ mod tests {
         let absolute = workspace.path().to_str().unwrap();
         for path in [".", "./", "d/", "new/", "d/.", "d/f/..", "d/f/", absolute] {
             let arguments = json!({"path": path, "content": ""});
-            // Before anybody is asked about a backup beside the folder.
+            // The call is refused before approval is requested for a backup next to the folder.
             let planned = Erased::tool(FileWrite).prepare(arguments, &workspace.place());
             let error = planned.map(|_| ()).unwrap_err();
             assert_eq!(error.code, Code::Validation, "{path}");

@@ -1,4 +1,4 @@
-//! What a search finds in one file, and how much of it is shown.
+//! Matches of a search in one file, and their excerpts.
 
 use std::io::{self, Read};
 
@@ -11,47 +11,49 @@ use tool::{Context, ToolError};
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Match {
-    /// File.
+    /// Path of the file.
     path: String,
     /// Line, from 1.
     pub(crate) line: u64,
-    /// Character, from 1.
+    /// Column in characters, from 1.
     column: u64,
-    /// The line, around the match.
+    /// Text of the line around the match.
     text: String,
-    /// Before it.
+    /// Lines before the match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     before: Vec<String>,
-    /// After it.
+    /// Lines after the match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
 }
 
-/// What is shown of one line.
+/// Maximum number of shown bytes per line.
 const SHOWN_LINE_BYTES: usize = 500;
-/// Shown before a match in a line that is longer.
+/// Bytes that are shown before a match in a longer line.
 const SHOWN_BEFORE_BYTES: usize = 150;
 
-/// What is searched for.
+/// A search pattern.
 pub(crate) struct Pattern<'a> {
     pub(crate) text: &'a str,
-    /// Whether the text stands for itself, and is no regex.
+    /// True if the text is literal, and not a regular expression.
     pub(crate) literal: bool,
     pub(crate) case_sensitive: bool,
 }
 
-/// Memory for a compiled pattern, and for running it (the defaults of ripgrep are 100 MB and 1 GB).
+/// Maximum memory for a compiled pattern, and for its execution (ripgrep's defaults are 100 MB and
+/// 1 GB).
 const PATTERN_BYTES: usize = 10 << 20;
 
 impl Pattern<'_> {
-    /// Reads the argument `field`.
+    /// Compiles the argument `field`.
     pub(crate) fn compile(&self, field: &str) -> Result<RegexMatcher, ToolError> {
         let mut builder = RegexMatcherBuilder::new();
         builder
             .case_insensitive(!self.case_sensitive)
             .fixed_strings(self.literal)
-            // `$` stands before `\r\n`, too, as the end of the shown text does. `\r` itself may still be searched for, so `\n`
-            // alone ends a line.
+            // `$` also matches before `\r
+            // `, as at the end of the shown text. `\r` must stay searchable, so only `
+            // ` ends a line.
             .multi_line(true)
             .crlf(true)
             .line_terminator(Some(b'\n'))
@@ -73,7 +75,7 @@ impl Pattern<'_> {
     }
 }
 
-/// A file whose reading ends with the call.
+/// A file whose reads fail when the call is stopped.
 pub(crate) struct Stoppable<'a> {
     pub(crate) file: std::fs::File,
     pub(crate) context: &'a Context,
@@ -91,18 +93,18 @@ impl Read for Stoppable<'_> {
 /// The matches of one file.
 pub(crate) struct Hits<'a> {
     matcher: &'a RegexMatcher,
-    /// The file, as the answer names it.
+    /// Path of the file as shown in the answer.
     pub(crate) path: String,
-    /// Lines that the page before has shown already.
+    /// Number of lines that the previous page covered.
     passed: u64,
-    /// Matches that the page still takes.
+    /// Number of matches that still fit on the page.
     room: usize,
-    /// Text that the page still takes.
+    /// Bytes of text that still fit on the page.
     pub(crate) bytes_left: usize,
     pub(crate) found: Vec<Match>,
-    /// Context that belongs to the next match.
+    /// Context lines before the next match.
     before: Vec<String>,
-    /// Whether there was one more match than the page takes.
+    /// True if there are more matches than fit on the page.
     pub(crate) full: bool,
     pub(crate) binary: bool,
 }
@@ -175,7 +177,7 @@ fn without_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The line, or where it is long the part of it around `at`.
+/// Returns the line, or the part around `at` if the line is long.
 fn excerpt(line: &[u8], at: usize) -> String {
     if line.len() <= SHOWN_LINE_BYTES {
         return String::from_utf8_lossy(line).into_owned();

@@ -1,7 +1,8 @@
-//! The tools that read, write and find files.
+//! Tools that read, write and find files.
 //!
-//! They reach files through [`roots`] alone, by descriptor, and leave every decision to the policy:
-//! a plan names paths by their spelling, and the guard behind the roots judges what was really opened.
+//! The tools reach files only through [`roots`], by descriptor, and leave every decision to the
+//! policy. A plan names paths as the caller spelled them, and the guard of the roots judges the
+//! file that was really opened.
 
 mod file_delete;
 mod file_edit;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use tool::{AnyTool, Erased};
 
-/// The tools of this family.
+/// Returns the tools of this family.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(file_read::FileRead),

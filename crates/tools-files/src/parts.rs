@@ -1,4 +1,4 @@
-//! Reading parts of a file, and looking through all of it.
+//! Reads of a part of a file, and scans of the whole file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,15 +9,15 @@ use tool::Context;
 use crate::text::LineEnds;
 use crate::version::{self, HASHED_BYTES};
 
-/// Read at once where a file is only looked through. Even, for encodings with pairs of bytes.
+/// Bytes per read of a scan. Even, for encodings with pairs of bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The part of a file that was asked for.
+/// The requested part of a file.
 pub(crate) struct Part {
     pub(crate) bytes: Vec<u8>,
-    /// Where it starts in the file.
+    /// Offset of the part in the file.
     pub(crate) start: u64,
-    /// Whether it was cut short.
+    /// True if the part was cut.
     pub(crate) cut: bool,
 }
 
@@ -27,24 +27,25 @@ pub(crate) struct Reader<'a> {
     pub(crate) context: &'a Context,
 }
 
-/// What only a look at the whole file tells.
+/// Facts that only a scan of the whole file gives.
 pub(crate) struct Whole {
-    /// The name of this state of the file.
+    /// Version identifier of the content.
     pub(crate) version: String,
-    /// How many lines it has, unless it is too large to count them.
+    /// Number of lines, or `None` for a file too large to be scanned.
     pub(crate) line_count: Option<u64>,
 }
 
 impl Reader<'_> {
-    /// At most `most` bytes from `start` on.
+    /// Reads at most `most` bytes from `start` on.
     pub(crate) fn from(&mut self, start: u64, most: usize) -> io::Result<Part> {
         let size = self.opened.metadata.size_bytes;
         let rest = usize::try_from(size.saturating_sub(start)).unwrap_or(usize::MAX);
-        // One byte more than there should be, so that the end shows without another growth of the buffer.
+        // One byte more than expected, so that the end is detected without another growth of the
+        // buffer.
         let mut bytes = Vec::with_capacity(rest.min(most).saturating_add(1));
         match self.opened.file.seek(SeekFrom::Start(start)) {
             Ok(_) => {}
-            // No file of this file system is that long: it lies behind the end, too.
+            // No file of this file system is that long, so the offset is past the end.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return Ok(Part { bytes, start, cut: false });
             }
@@ -56,11 +57,11 @@ impl Reader<'_> {
         Ok(Part { bytes, start, cut })
     }
 
-    /// At most `most` bytes of these lines, with their line ends.
+    /// Reads at most `most` bytes of these lines, with their line ends.
     pub(crate) fn lines(&mut self, start: u64, end: Option<u64>, most: usize) -> io::Result<Part> {
         let mut part = Part { bytes: Vec::new(), start: 0, cut: false };
         let mut chunk = vec![0; CHUNK_BYTES];
-        // Line ends still to pass before the first line, and then before the end of the last.
+        // Line ends to skip before the first line, and then before the end of the last line.
         let mut before = start - 1;
         let mut wanted = end.map(|end| end - before);
         let mut position = 0;
@@ -96,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks at the whole file, of which `part` is already there.
+    /// Scans the whole file, of which `part` is already read.
     pub(crate) fn whole(&mut self, part: Option<&Part>) -> io::Result<Whole> {
         let size = self.opened.metadata.size_bytes;
         let is_all = |part: &&Part| {
@@ -125,7 +126,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Fills the chunk, so that its end is at an even position or the file's end.
+    /// Fills the chunk up to an even position or the end of the file.
     fn fill(&self, chunk: &mut [u8]) -> io::Result<usize> {
         if self.context.stop.requested().is_some() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -194,7 +195,7 @@ mod tests {
                 "long" => line.repeat(4_000),
                 "line" => "€".repeat(30_000),
                 "wide" => "a line\n".repeat(9_000),
-                // Each part but the last stands for a multiple of three bytes.
+                // Each part but the last one encodes a multiple of three bytes.
                 _ => read(&workspace, json!({"path": path, "max_bytes": 100_000}))["content"]
                     .as_str()
                     .unwrap()

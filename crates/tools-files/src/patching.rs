@@ -1,4 +1,4 @@
-//! Applying the parts of a patch to the files of the workspace, in memory, and drafting what comes of it.
+//! Application of a patch to the files of the workspace, in memory, and a draft of the result.
 
 mod difference;
 
@@ -20,31 +20,31 @@ use crate::file_edit::whole;
 use crate::file_patch::{Changed, Planned};
 use crate::refused::{absent, place, unreadable};
 
-/// Bytes of all files of a patch together, which are held in memory.
+/// Maximum number of bytes of all files of a patch, which are in memory.
 const MOST_BYTES: usize = 512 << 20;
 
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What the files of the workspace become. Paths are relative to it, and without links.
+/// New state of the workspace's files. Paths are relative to the workspace, without symbolic links.
 pub(crate) struct Patching<'a> {
     context: &'a Context,
     roots: &'a Roots,
     made: BTreeMap<PathBuf, Made>,
     removed: BTreeSet<PathBuf>,
-    /// What may not be there yet: its path, and the line of the patch that makes it.
+    /// Paths that must not exist yet: absolute, relative, and the line of the patch that creates them.
     new: Vec<(PathBuf, PathBuf, usize)>,
     bytes: usize,
     told: Vec<Changed>,
     drifts: Vec<String>,
 }
 
-/// What is to be at a path.
+/// The new content of a path.
 enum Made {
     File { content: Vec<u8>, like: Option<PathBuf>, executable: Option<bool> },
     Link { target: OsString },
 }
 
-/// What is at a path.
+/// The old content of a path.
 struct Old {
     relative: PathBuf,
     content: Vec<u8>,
@@ -65,7 +65,7 @@ impl<'a> Patching<'a> {
         }
     }
 
-    /// Applies one part.
+    /// Applies one part of the patch.
     pub(crate) fn take(&mut self, planned: Planned) -> Result<(), ToolError> {
         let Planned { change, path, source } = planned;
         let change_name = match change.action {
@@ -104,7 +104,7 @@ impl<'a> Patching<'a> {
     fn delete(&mut self, change: &FileChange, path: &Path) -> Result<(), ToolError> {
         if !change.shows_old_content {
             let relative = self.relative(change, path, LastLink::Keep)?;
-            // What may not be read may still go; that it is no folder must be known.
+            // A file that may not be read can still be deleted, but it must not be a folder.
             let kind =
                 self.roots.metadata(path, LastLink::Keep).map_err(|error| self.failed(change, error))?.kind;
             if kind == EntryKind::Folder {
@@ -129,7 +129,7 @@ impl<'a> Patching<'a> {
             Some(Mode::Regular) => Some(false),
             Some(Mode::Link) | None => None,
         };
-        // A second part about the same file goes on where the first one ended.
+        // A second part for the same file continues from the result of the first.
         let made = match self.made.remove(&relative) {
             Some(Made::File { content, like, executable: earlier }) => {
                 let content = self.patched(content, change, path)?;
@@ -142,7 +142,7 @@ impl<'a> Patching<'a> {
                 return Err(self.conflict(change, path, "is removed by an earlier part of the patch"));
             }
             None => {
-                // `diff` without git's headers writes a new file as changes of an empty one.
+                // `diff` without git's headers writes a new file as a change of an empty file.
                 let begins = change.hunks.len() == 1 && change.hunks[0].start == Some(0);
                 if begins && !self.exists(change, path)? {
                     if let Some(told) = self.told.last_mut() {
@@ -164,7 +164,7 @@ impl<'a> Patching<'a> {
         Ok(())
     }
 
-    /// A rename or a copy: both are about the file as it was before the patch.
+    /// Renames or copies a file. Both operations use the state of the file before the patch.
     fn take_over(&mut self, change: &FileChange, path: &Path, source: &Path) -> Result<(), ToolError> {
         let old = self.old(change, source)?;
         let content = self.patched(old.content, change, path)?;
@@ -206,7 +206,7 @@ impl<'a> Patching<'a> {
         Err(self.conflict(change, path, "is removed by an earlier part of the patch"))
     }
 
-    /// That nothing is where something new is to be, unless the patch removes it.
+    /// Checks that the paths of new files are free, or removed by the patch.
     pub(crate) fn check_targets(&self) -> Result<(), ToolError> {
         for (path, relative, line) in &self.new {
             if relative.ancestors().any(|above| self.removed.contains(above)) {
@@ -224,7 +224,7 @@ impl<'a> Patching<'a> {
             match self.roots.metadata(path, LastLink::Keep) {
                 Err(RootsError::NotFound { .. }) => {}
                 Err(error) => return Err(failure(self.context)(error)),
-                // A folder whose every file the patch removes goes with them.
+                // A folder is removed if the patch removes all its files.
                 Ok(found) if found.kind == EntryKind::Folder && self.empties(relative) => {}
                 Ok(_) => {
                     let message = format!("line {line} of the patch: {shown} exists already");
@@ -236,12 +236,13 @@ impl<'a> Patching<'a> {
         Ok(())
     }
 
-    /// Whether the patch removes something in a folder; that it removes all is seen when the folder is drafted.
+    /// Returns true if the patch removes something in a folder. The draft checks whether it removes
+    /// everything.
     fn empties(&self, folder: &Path) -> bool {
         self.removed.iter().any(|removed| removed.starts_with(folder))
     }
 
-    /// Drafts everything.
+    /// Drafts all changes.
     pub(crate) fn draft(&self, draft: &Draft) -> Result<(), ToolError> {
         let mut going: BTreeSet<PathBuf> =
             self.removed.iter().filter(|path| !self.made.contains_key(*path)).cloned().collect();
@@ -266,11 +267,11 @@ impl<'a> Patching<'a> {
         Ok(())
     }
 
-    /// Adds the folders that are left empty, as git does.
+    /// Adds the folders that become empty, as git does.
     fn empty_folders(&self, draft: &Draft, going: &mut BTreeSet<PathBuf>) -> Result<(), ToolError> {
         let mut folders: BTreeSet<PathBuf> =
             going.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
-        // The deepest first, because one that goes may empty the one around it.
+        // The deepest folder comes first, because its removal may leave its parent empty.
         while let Some(folder) = folders.pop_last() {
             if folder.as_os_str().is_empty() || self.makes_below(&folder) {
                 continue;
@@ -288,7 +289,7 @@ impl<'a> Patching<'a> {
         Ok(())
     }
 
-    /// Whether something is made in a folder. What lies below a path follows it in order.
+    /// Returns true if something is created in a folder. In sorted order, the paths below a path follow it.
     fn makes_below(&self, folder: &Path) -> bool {
         let behind = (Bound::Excluded(folder), Bound::Unbounded);
         self.made.range::<Path, _>(behind).next().is_some_and(|(path, _)| path.starts_with(folder))
@@ -298,7 +299,8 @@ impl<'a> Patching<'a> {
         (self.told, self.drifts)
     }
 
-    /// What is at a path. A link is followed, unless the patch is about the link itself.
+    /// Reads the current content of a path. A symbolic link is followed, unless the patch is about the
+    /// link.
     fn old(&mut self, change: &FileChange, path: &Path) -> Result<Old, ToolError> {
         let shown = self.context.place.show(path);
         let failed = |error| self.failed(change, error);
@@ -356,7 +358,7 @@ impl<'a> Patching<'a> {
                 ToolError::new(Code::Validation, format!("{shown} cannot hold what comes: {problem}"))
             });
         }
-        // A model sees no byte order mark, and git shows it: a patch may have it or not.
+        // A model does not see a byte order mark and git shows it, so a patch may have it or not.
         if let Some(text) = content.strip_prefix(UTF_8_MARK)
             && apply(&content, &change.hunks).is_err()
         {
@@ -372,7 +374,7 @@ impl<'a> Patching<'a> {
         Ok(applied.text)
     }
 
-    /// The path below the workspace to which a path really leads.
+    /// Returns the real path, relative to the workspace.
     fn relative(&self, change: &FileChange, path: &Path, last: LastLink) -> Result<PathBuf, ToolError> {
         let real = real_path(path, last).map_err(|error| self.failed(change, error))?;
         self.below(change, path, &real)

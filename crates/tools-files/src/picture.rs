@@ -1,4 +1,4 @@
-//! Pictures that models look at: what they are, how large, and which of them an answer holds.
+//! Pictures for models: format, dimensions, and limits of an answer.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -8,29 +8,31 @@ use imagesize::ImageType;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Bytes of the largest picture that is shown: as Base64 below the 5 MB that providers of models take.
+/// Maximum number of bytes of a shown picture. Its Base64 form stays below the 5 MB limit of model
+/// providers.
 pub(crate) const LARGEST_PICTURE: u64 = 3 << 20;
 
-/// Pixels of its longer side, beyond which providers refuse the whole request.
+/// Maximum number of pixels of its longer side, beyond which providers refuse the whole request.
 pub(crate) const LONGEST_SIDE: u64 = 8_000;
 
-/// Bytes that tell the format.
+/// Number of bytes that identify the format.
 const HEADER_BYTES: usize = 32;
 
-/// A picture's dimensions.
+/// Dimensions of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Picture {
-    /// Pixels.
+    /// Width in pixels.
     pub(crate) width: u64,
-    /// Pixels.
+    /// Height in pixels.
     pub(crate) height: u64,
 }
 
 impl Picture {
-    /// Looks whether a file is a picture of a format that models are shown, and gives its media type and its dimensions.
+    /// Returns the media type and the dimensions of a picture in a format that models accept.
+    /// Returns `None` for any other file, and for a picture without readable dimensions.
     ///
     /// # Errors
-    /// Where the file cannot be read. A picture whose dimensions cannot be read is none.
+    /// Fails if the file cannot be read.
     pub(crate) fn of(mut file: &File) -> io::Result<Option<(&'static str, Self)>> {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         file.rewind()?;
@@ -48,13 +50,13 @@ impl Picture {
         Ok(Some((kind, Self { width: side(size.width), height: side(size.height) })))
     }
 
-    /// Tells whether an answer holds it, so many bytes as it has.
+    /// Returns true if an answer can contain the picture, which has this number of bytes.
     pub(crate) fn is_shown(self, bytes: u64) -> bool {
         bytes <= LARGEST_PICTURE && self.width.max(self.height) <= LONGEST_SIDE
     }
 }
 
-/// Tells whether a file may be a picture, as far as its name says.
+/// Returns true if the name of a file allows it to be a picture.
 pub(crate) fn may_be(path: &Path) -> bool {
     mime_guess::from_path(path).first().is_none_or(|guess| guess.type_() == "image")
 }
@@ -74,7 +76,7 @@ pub(crate) mod tests {
         run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments).unwrap()
     }
 
-    /// The head of a PNG of these dimensions, which is all that is looked at.
+    /// Returns the header of a PNG with these dimensions, which is the only part that is read.
     pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         bytes.extend(width.to_be_bytes());

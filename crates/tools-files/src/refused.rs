@@ -1,4 +1,4 @@
-//! What is said where a text or a hunk does not fit a file, and where something like it is.
+//! Errors for a text or a hunk that does not match a file, with the most similar places.
 
 use edit::{Near, Refused};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ pub(crate) fn refusal(shown: &str, refused: Refused) -> ToolError {
     .retry(Retry::Never)
 }
 
-/// The error for a text that is not there, with the best of the places that are like it.
+/// Returns the error for a missing text, with the most similar place.
 pub(crate) fn absent(message: &str, nearest: &[Near]) -> ToolError {
     let Some(best) = nearest.first() else {
         return ToolError::new(Code::Conflict, format!("{message}, nor anything like it"))

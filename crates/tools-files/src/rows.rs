@@ -1,4 +1,5 @@
-//! The rows of a listing: thousands of them, so they lie in one piece of memory and are written straight into the answer.
+//! Rows of a listing. A listing has thousands of rows, so they share one buffer and are serialized
+//! directly.
 
 use std::ffi::OsStr;
 use std::thread;
@@ -10,25 +11,25 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use tool::Stop;
 
-/// Threads that look entries up at once, at most: more wait for each other in the kernel.
+/// Maximum number of threads for lookups: more would wait for each other in the kernel.
 const MOST_THREADS: usize = 4;
-/// Entries that are worth a thread of their own, about a millisecond's work.
+/// Minimum number of entries per thread, about one millisecond of work.
 const LEAST_SHARE: usize = 1_000;
 
-/// One entry, as the answer shows it.
+/// An entry.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Listed<'a> {
-    /// Name.
+    /// File name.
     name: &'a str,
-    /// For other tools.
+    /// Path for other tools.
     path: &'a str,
-    /// Kind.
+    /// Kind of entry.
     r#type: Kind,
-    /// Size.
+    /// Size in bytes.
     size_bytes: u64,
     /// Last change, RFC 3339.
     modified_at: &'a str,
-    /// Not UTF-8: no tool takes it.
+    /// True if the name is not UTF-8; tools refuse it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     lossy: bool,
 }
@@ -42,7 +43,7 @@ enum Kind {
     Other,
 }
 
-/// Entries with all that is known about them.
+/// Entries with their metadata.
 #[derive(Default)]
 pub(crate) struct Rows {
     paths: String,
@@ -50,16 +51,16 @@ pub(crate) struct Rows {
 }
 
 struct Row {
-    /// Where the path ends; it begins where the one before ends.
+    /// End of the path in `paths`; the path begins at the end of the previous one.
     end: usize,
-    /// How much of its end is the name.
+    /// Length of the name at the end of the path.
     name: usize,
     lossy: bool,
-    /// None where it was not looked up yet, or had vanished by then.
+    /// Metadata; `None` before the lookup, and for an entry that was deleted meanwhile.
     metadata: Option<Metadata>,
 }
 
-/// Names alone.
+/// Paths without metadata.
 #[derive(Default)]
 pub(crate) struct Names {
     names: String,
@@ -67,8 +68,8 @@ pub(crate) struct Names {
 }
 
 impl Rows {
-    /// Adds an entry with its path, which is `around` and `relative` behind each other. Where nothing is known about it yet, it is
-    /// looked up with the others.
+    /// Adds an entry with its path, which is `around` followed by `relative`. Without metadata, the
+    /// entry is looked up with the others.
     pub(crate) fn push(&mut self, around: &str, relative: &str, lossy: bool, metadata: Option<Metadata>) {
         self.paths.push_str(around);
         self.paths.push_str(relative);
@@ -78,11 +79,12 @@ impl Rows {
 }
 
 impl Rows {
-    /// Finds out what is not known yet about entries of one folder. What vanished since its name was read is left out.
+    /// Looks up the missing metadata of entries in one folder. An entry that was deleted after its
+    /// name was read is omitted.
     ///
-    /// Where there are many, several threads share the work: nearly all the time is the system's.
+    /// If there are many, several threads share the work, nearly all of which is system calls.
     pub(crate) fn look_up(&mut self, folder: &Folder, stop: &Stop) -> roots::Result<()> {
-        // How many processors there are takes some system calls to find out, so it is asked only where it matters.
+        // The number of processors costs some system calls, so it is read only if it matters.
         let shared = self.rows.len() > LEAST_SHARE;
         let processors = if shared { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
         let share = self.rows.len().div_ceil(processors.min(MOST_THREADS)).max(LEAST_SHARE);
@@ -96,7 +98,7 @@ impl Rows {
                 let work = || look_up(share, paths, folder, stop);
                 match thread::Builder::new().name("look-up".to_owned()).spawn_scoped(scope, work) {
                     Ok(thread) => others.push(thread),
-                    // The system gives no more threads.
+                    // The system provides no more threads.
                     Err(_) => left = true,
                 }
             }
@@ -125,7 +127,7 @@ fn look_up(rows: &mut [Row], paths: &str, folder: &Folder, stop: &Stop) -> roots
 }
 
 impl Names {
-    /// Adds an entry by its path, with a mark where it is a folder or a link.
+    /// Adds an entry by its path, with a mark for a folder or a link.
     pub(crate) fn push(&mut self, path: &str, kind: EntryKind) {
         self.names.push_str(path);
         match kind {
@@ -177,14 +179,14 @@ fn shown_kind(kind: EntryKind) -> Kind {
 }
 
 const DAY: i64 = 24 * 60 * 60;
-/// Where the time of day stands in `2026-11-22T01:44:29Z`.
+/// Offset of the time of day in `2026-11-22T01:44:29Z`.
 const HOURS: usize = 11;
 
-/// Times as text, to the second: the rest of the digits tell a caller nothing. Many files of a folder are of one day, so the date of
-/// the last one is kept.
+/// A formatter of times as text, to the second: callers do not need more digits. Many files of a
+/// folder have the same date, so the last date is cached.
 #[derive(Default)]
 struct Times {
-    /// The last time of day that was asked for: its day since 1970, and its text.
+    /// Day of the cached text, counted from 1970.
     last: Option<i64>,
     text: String,
 }
@@ -193,9 +195,9 @@ impl Times {
     fn text(&mut self, seconds: i64) -> &str {
         let day = seconds.div_euclid(DAY);
         if self.last != Some(day) {
-            // A file system may hold a time beyond the year 9999.
+            // A file system may have a time beyond the year 9999.
             self.text = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).to_string();
-            // Other lengths are those of years that have other than four digits.
+            // Another length means a year without four digits.
             self.last = (self.text.len() == "2026-11-22T01:44:29Z".len()).then_some(day);
             return &self.text;
         }

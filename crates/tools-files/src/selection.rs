@@ -1,4 +1,5 @@
-//! Which entries of a folder a listing or a search is about: glob, hidden names, ignore files, and where a page goes on.
+//! Selection of the entries for a listing or a search: glob, hidden names, ignore files, and the
+//! start of a page.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -12,14 +13,14 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use roots::Folder;
 use tool::ToolError;
 
-/// A glob: without a slash it is about names, with one about paths relative to the folder.
+/// A glob. Without a slash it matches names, with a slash paths relative to the folder.
 pub(crate) struct NameGlob {
     matcher: GlobMatcher,
     whole_path: bool,
 }
 
 impl NameGlob {
-    /// Reads the argument `field`.
+    /// Parses the argument `field`.
     pub(crate) fn parse(field: &str, glob: Option<&str>) -> Result<Option<Self>, ToolError> {
         let Some(glob) = glob else { return Ok(None) };
         let built = GlobBuilder::new(glob).literal_separator(true).build();
@@ -37,22 +38,22 @@ pub(crate) fn is_hidden(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }
 
-/// The ignore files of a folder and of those around it.
+/// The ignore files of a folder and of its parents.
 ///
-/// A line of a deeper file beats one of a higher file, and `.ignore` beats `.gitignore`, whether or not this is a git repository.
-/// Rules from outside of the workspace are not read.
+/// A rule of a deeper file overrides one of a higher file, and `.ignore` overrides `.gitignore`,
+/// with or without a git repository. Rules outside the workspace are not read.
 #[derive(Default)]
 pub(crate) struct IgnoreRules {
-    /// From the outermost folder on, each with its `.ignore` and its `.gitignore`.
+    /// Rules by folder, the outermost first, each with its `.ignore` and its `.gitignore`.
     levels: Vec<[Gitignore; 2]>,
 }
 
 const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
-/// The rest of a longer ignore file is not looked at.
+/// Maximum number of bytes of an ignore file; the rest is ignored.
 const LONGEST_IGNORE_FILE: u64 = 1 << 20;
 
 impl IgnoreRules {
-    /// Takes in the rules of a folder that lies in the last one.
+    /// Adds the rules of a folder within the previous one.
     pub(crate) fn enter(&mut self, folder: &Folder) {
         self.levels.push(IGNORE_FILES.map(|name| rules_of(folder, name)));
     }
@@ -75,7 +76,8 @@ impl IgnoreRules {
 }
 
 fn rules_of(folder: &Folder, name: &str) -> Gitignore {
-    // A missing file has no rules, and neither has one that is denied, unreadable or no regular file.
+    // A missing file has no rules, and neither has one that is denied, unreadable or no regular
+    // file.
     let Ok(opened) = folder.open_file(OsStr::new(name)) else { return Gitignore::empty() };
     let mut text = Vec::new();
     if opened.file.take(LONGEST_IGNORE_FILE).read_to_end(&mut text).is_err() {
@@ -83,13 +85,13 @@ fn rules_of(folder: &Folder, name: &str) -> Gitignore {
     }
     let mut builder = GitignoreBuilder::new(folder.real());
     for line in String::from_utf8_lossy(&text).lines() {
-        // As git does, a line that is no pattern is passed over.
+        // An invalid line is skipped, as git does.
         drop(builder.add_line(None, line));
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Where a page ended: the last path in it, and a number that says how far into that path.
+/// The end of a page: its last path, and a position within that path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) path: PathBuf,
@@ -97,14 +99,14 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// The text for the caller. Names need not be UTF-8, so it is Base64.
+    /// Encodes the cursor for the caller. The text is Base64, because names need not be UTF-8.
     pub(crate) fn encode(&self) -> String {
         let mut bytes = format!("{}:", self.number).into_bytes();
         bytes.extend_from_slice(self.path.as_os_str().as_bytes());
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads the argument `cursor`.
+    /// Parses the argument `cursor`.
     pub(crate) fn decode(text: &str) -> Result<Self, ToolError> {
         let read = || {
             let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;

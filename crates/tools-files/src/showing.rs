@@ -1,4 +1,4 @@
-//! What a call changes, or in a dry run would change, as unified diffs and in words.
+//! Changes of a call or a dry run, as unified diffs and in words.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,22 +8,23 @@ use reaching::failure;
 use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
 use tool::{Context, ToolError};
 
-/// A larger content is told of by its size: nobody would read the difference.
+/// Maximum number of bytes of a shown content; a larger one is reported by its size, because its
+/// diff would be unreadable.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Bytes of all differences together: they are cut for the answer anyway.
+/// Maximum number of bytes of all diffs together, which the answer shortens anyway.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// One side of a difference.
+/// One side of a diff.
 pub(crate) enum Side {
     Absent,
     Text(Vec<u8>),
-    /// Anything else, in words.
+    /// Any other content, in words.
     Other(String),
 }
 
 impl Side {
-    /// Content that is about to be written.
+    /// Describes content to be written.
     pub(crate) fn of(content: &[u8]) -> Self {
         let length = content.len();
         if u64::try_from(length).is_ok_and(|length| length > LARGEST) {
@@ -35,7 +36,7 @@ impl Side {
         }
     }
 
-    /// What a file holds.
+    /// Describes the content of a file.
     fn of_file(opened: OpenedFile) -> std::io::Result<Self> {
         let size = opened.metadata.size_bytes;
         if size > LARGEST {
@@ -56,7 +57,7 @@ impl Side {
     }
 }
 
-/// The difference of two sides of one file.
+/// Returns the diff of two sides of one file.
 pub(crate) fn difference(shown: &str, old: &Side, new: &Side) -> String {
     let text = |side: &Side| match side {
         Side::Text(text) => Some(text.clone()),
@@ -75,7 +76,8 @@ pub(crate) fn difference(shown: &str, old: &Side, new: &Side) -> String {
     format!("{}: {} -> {}\n", tool::visible(shown), old.words(), new.words())
 }
 
-/// What writing this content at a path changes there. A file is read through links, as it is written.
+/// Returns the diff of a write of this content. The path is followed through symbolic links, as by
+/// the write.
 pub(crate) fn written(
     context: &Context,
     roots: &Roots,
@@ -91,7 +93,7 @@ pub(crate) fn written(
     Ok(difference(&shown, &old, &Side::of(content)))
 }
 
-/// What removing a path takes away: of a folder, everything in it.
+/// Returns the content that a deletion removes; for a folder, everything in it.
 pub(crate) fn removed(context: &Context, roots: &Roots, path: &Path) -> Result<String, ToolError> {
     let kind = roots.metadata(path, LastLink::Keep).map_err(failure(context))?.kind;
     let mut removal = Removal { context, roots, path, all: String::new() };

@@ -1,39 +1,39 @@
-//! Bytes of a file as text: where lines end, and what an encoding makes of them.
+//! Bytes of a file as text: line ends and encodings.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use encoding_rs::{Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE};
 use tool::ToolError;
 
-/// How a file's bytes become text.
+/// A conversion of a file's bytes to text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Decoding {
-    /// UTF-8, or Base64 where they are none.
+    /// UTF-8, or Base64 for invalid UTF-8.
     Utf8,
-    /// Base64 in any case.
+    /// Base64 always.
     Base64,
     /// Another encoding, by its label.
     Label(&'static Encoding),
 }
 
-/// What decoding gave.
+/// The result of a conversion.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) text: String,
-    /// Bytes that the text stands for; fewer than there were where the last character was cut.
+    /// Number of bytes that the text represents. A truncated last character is not counted.
     pub(crate) used: usize,
-    /// The encoding that was really used.
+    /// Name of the encoding that was used.
     pub(crate) encoding: String,
-    /// Whether some bytes stand for nothing in the encoding, and were replaced.
+    /// True if invalid bytes were replaced.
     pub(crate) replaced: bool,
-    /// Whether it was shortened after it was decoded.
+    /// True if the text was shortened after the conversion.
     pub(crate) shortened: bool,
-    /// An encoding in which bytes that are no UTF-8 are most likely text.
+    /// Most likely encoding of bytes that are not UTF-8.
     pub(crate) likely: Option<&'static str>,
 }
 
 impl Decoded {
-    /// Shortens Base64 to this many characters, a multiple of four.
+    /// Shortens Base64 to this number of characters, which is a multiple of four.
     pub(crate) fn bound_base64(&mut self, characters: usize) {
         if self.encoding == "base64" && self.text.len() > characters {
             self.text.truncate(characters);
@@ -43,11 +43,11 @@ impl Decoded {
     }
 }
 
-/// Bytes of the longest character in any encoding (gb18030, UTF-8).
+/// Maximum length of a character in any encoding, in bytes (gb18030, UTF-8).
 pub(crate) const LONGEST_CHARACTER: usize = 4;
 
 impl Decoding {
-    /// Reads the argument `encoding`.
+    /// Parses the argument `encoding`.
     pub(crate) fn of(label: &str) -> Result<Self, ToolError> {
         if label.eq_ignore_ascii_case("base64") {
             return Ok(Self::Base64);
@@ -60,8 +60,8 @@ impl Decoding {
         }
     }
 
-    /// Decodes `bytes`: whole lines where the file goes on behind them, which `cut` says, unless there is no whole line. `start` says
-    /// that the file begins with them.
+    /// Decodes `bytes`. If the file continues after them (`cut`), only whole lines are decoded,
+    /// unless the first line is incomplete. `start` means that the bytes begin the file.
     pub(crate) fn decode(self, bytes: Vec<u8>, start: bool, cut: bool) -> Decoded {
         match self {
             Self::Base64 => base64(&bytes),
@@ -70,7 +70,7 @@ impl Decoding {
         }
     }
 
-    /// Where lines end.
+    /// Returns the form of line ends.
     pub(crate) fn line_ends(self) -> LineEnds {
         match self {
             Self::Label(encoding) if encoding == UTF_16LE => LineEnds::Pairs([b'\n', 0]),
@@ -80,17 +80,19 @@ impl Decoding {
     }
 }
 
-/// The encoding of a label of WHATWG's, or of a name of Python's (`codecs`, "Standard Encodings") for one that those have.
+/// Returns the encoding for a WHATWG label, or for a Python name (`codecs`, "Standard Encodings")
+/// of one of these encodings.
 fn encoding_named(label: &str) -> Option<&'static Encoding> {
     let known = |label: &str| Encoding::for_label_no_replacement(label.as_bytes());
-    // Python takes hyphens, underscores and spaces for the same, and so does nobody's label for two encodings.
+    // Python treats hyphens, underscores and spaces alike, and no two encodings have labels that
+    // differ only in these.
     let small = label.trim().to_ascii_lowercase();
     let bare: String = small.chars().filter(char::is_ascii_alphanumeric).collect();
     let hyphens = small.replace(['_', ' '], "-");
     known(&small).or_else(|| known(&hyphens)).or_else(|| known(&bare)).or_else(|| known(of_python(&bare)?))
 }
 
-/// The label of a name of Python's, given without what separates its parts.
+/// Returns the label for a Python name, given without separators.
 fn of_python(bare: &str) -> Option<&'static str> {
     Some(match bare {
         "utf8sig" | "utf8bom" | "u8" | "utf" | "cp65001" | "utf8mb4" => "utf-8",
@@ -150,7 +152,7 @@ fn base64(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// What is no UTF-8, with a word about what it may be instead.
+/// Returns Base64 of bytes that are not UTF-8, with a guess of their encoding.
 fn no_utf8(bytes: &[u8]) -> Decoded {
     let is_control = |byte: &u8| *byte < b' ' && !b"\t\n\x0c\r\x1b".contains(byte);
     let likely = match bytes {
@@ -163,7 +165,7 @@ fn no_utf8(bytes: &[u8]) -> Decoded {
 }
 
 fn utf8(bytes: Vec<u8>, cut: bool) -> Decoded {
-    // NUL is a character, but no text has it.
+    // NUL is a valid character, but text does not contain it.
     if memchr::memchr(0, &bytes).is_some() {
         return no_utf8(&bytes);
     }
@@ -208,7 +210,7 @@ fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -
     };
     let whole = decode(bytes);
     let (mut used, mut decoded) = (bytes.len(), whole);
-    // A character that was cut looks like a fault, which goes away with its first bytes.
+    // A truncated character looks like an error, which disappears without its first bytes.
     for shorter in 1..LONGEST_CHARACTER {
         if !(cut && decoded.1) || shorter >= bytes.len() {
             break;
@@ -222,17 +224,17 @@ fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -
     Decoded { text, used, encoding: encoding.name().to_lowercase(), replaced, shortened: false, likely: None }
 }
 
-/// Where lines end in the bytes of an encoding.
+/// Form of line ends in the bytes of an encoding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LineEnds {
-    /// At every byte 0x0A.
+    /// Each byte 0x0A.
     Bytes,
-    /// At every such pair at an even position.
+    /// Each pair of these bytes at an even position.
     Pairs([u8; 2]),
 }
 
 impl LineEnds {
-    /// How many lines end in a chunk, which begins at an even position.
+    /// Counts the line ends of a chunk, which begins at an even position.
     pub(crate) fn count(self, chunk: &[u8]) -> u64 {
         let count = match self {
             Self::Bytes => memchr::memchr_iter(b'\n', chunk).count(),
@@ -241,7 +243,7 @@ impl LineEnds {
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 
-    /// The position behind the `number`th line end of a chunk, counted from 1.
+    /// Returns the position after line end number `number` of a chunk, counted from 1.
     pub(crate) fn position_after(self, chunk: &[u8], number: u64) -> Option<usize> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
         match self {
@@ -253,7 +255,7 @@ impl LineEnds {
         }
     }
 
-    /// Gives the position behind the last line end of a chunk, which begins at an even position.
+    /// Returns the position after the last line end of a chunk, which begins at an even position.
     pub(crate) fn last(self, chunk: &[u8]) -> Option<usize> {
         match self {
             Self::Bytes => memchr::memrchr(b'\n', chunk).map(|at| at + 1),
@@ -261,7 +263,7 @@ impl LineEnds {
         }
     }
 
-    /// Whether a line ends at the end of a chunk.
+    /// Returns true if a chunk ends with a line end.
     pub(crate) fn ends(self, chunk: &[u8]) -> bool {
         match self {
             Self::Bytes => chunk.ends_with(b"\n"),

@@ -1,24 +1,26 @@
-//! Names for the states of a file's content, so that a caller can say which one it means.
+//! Version identifiers of a file's content, with which a caller names a state of the file.
 
 use roots::{Identity, OpenedFile};
 
-/// Files up to this size are named by their content, which takes some 20 ms from memory; larger ones by inode and times.
+/// Maximum size in bytes of files that are identified by content, which takes about 20 ms from
+/// memory. Larger files are identified by inode and times.
 pub(crate) const HASHED_BYTES: u64 = 64 << 20;
 
-/// Hexadecimal digits of a name: 64 bits tell the states of one file apart.
+/// Hexadecimal digits of an identifier: 64 bits distinguish the states of one file.
 const DIGITS: usize = 16;
 
-/// The name of a content.
+/// Returns the identifier of a content.
 pub(crate) fn of_content(content: &[u8]) -> String {
     of_hash(&blake3::hash(content))
 }
 
-/// The same, of a hash of all of it.
+/// Returns the identifier of a content from its hash.
 pub(crate) fn of_hash(hash: &blake3::Hash) -> String {
     hash.to_hex()[..DIGITS].to_owned()
 }
 
-/// The name of a file too large to be read for its name. Any change of it gives it another one.
+/// Returns the identifier of a file too large to be hashed. Any change gives the file another
+/// identifier.
 pub(crate) fn of_state(identity: &Identity) -> String {
     let mut state = blake3::Hasher::new();
     let Identity { device, inode, size_bytes, modified, changed, names: _ } = identity;
@@ -31,7 +33,7 @@ pub(crate) fn of_state(identity: &Identity) -> String {
     format!("s{}", of_hash(&state.finalize()))
 }
 
-/// Whether `version` names the state of a file that was read as a whole.
+/// Returns true if `version` identifies the state of a file that was read completely.
 pub(crate) fn is_that(version: &str, opened: &OpenedFile, content: &[u8]) -> bool {
     if version.starts_with('s') {
         version == of_state(&opened.identity)

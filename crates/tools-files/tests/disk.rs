@@ -1,6 +1,6 @@
-//! A full disk, a read-only one, two of them, and files that belong to others.
+//! A full disk, a read-only disk, two disks, and files of other owners.
 //!
-//! The disks are small ones of their own, mounted in a user namespace, which the sandbox needs as well.
+//! The disks are small and mounted in a user namespace, which the sandbox needs too.
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about another process and its disk")]
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use testkit::{Workspace, run_tool};
 use tool::Code;
 
-/// Runs a script with a disk of one megabyte mounted at `$disk`, and `write PATH` that writes 100,000 bytes there.
+/// Runs a script with a disk of one megabyte mounted at `$disk`, and `write PATH` that writes
+/// 100,000 bytes there.
 ///
-/// Gives what it printed: JSON values and lines of text.
+/// Returns the script's output: JSON values and lines of text.
 fn on_a_small_disk(script: &str) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let start = r#"
@@ -56,7 +57,7 @@ fn a_full_disk_leaves_the_old_content_and_nothing_else() {
     }
     assert_eq!(answers[2], "oldolder");
     assert_eq!(answers[3], "file file.bak filler ");
-    // The control: with space it works.
+    // Control: with free space the write succeeds.
     assert_eq!(
         answers[4],
         json!({"path": "file", "size_bytes": 100_000, "backed_up": true, "created": false})
@@ -117,7 +118,7 @@ fn a_read_only_disk_is_named_and_can_be_read() {
     }
 }
 
-/// Runs `work` on a thread that is no longer root, where this process is: users and groups are each thread's own.
+/// Runs `work` on a thread that drops root if this process has it: users and groups are per thread.
 fn as_an_ordinary_user(work: impl FnOnce() + Send) {
     use rustix::process::{Gid, Uid};
     let result = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What every tool of the family must fulfil.
+//! Requirements for every tool of the family.
 
 use testkit::{Workspace, check_family};
 

@@ -1,4 +1,5 @@
-//! Patches that real tools made: this project's own history, and what `git diff` and `diff -u` make of generated files.
+//! Patches made by real tools: this project's own history, and the output of `git diff` and `diff
+//! -u` for generated files.
 
 #![expect(clippy::disallowed_methods, reason = "git and diff are what patches come from")]
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
@@ -15,11 +16,12 @@ use serde_json::{Value, json};
 use testkit::{Workspace, run_tool};
 use tool::{Code, ToolError};
 
-/// Commits that are tried, from the newest back: enough to have met every kind of change, quick enough for every run.
+/// Maximum number of commits to test, from the newest back: enough for every kind of change, and
+/// fast enough for every run.
 const MOST_COMMITS: usize = 120;
-/// Set, it has all commits tried, and the first from an empty folder.
+/// Variable that, if set, makes the test use all commits, and apply the first to an empty folder.
 const ALL: &str = "HANDFAST_ALL_COMMITS";
-/// The tree of an empty folder, which git knows everywhere.
+/// Git's constant id of the tree of an empty folder.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 fn file_patch(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
@@ -28,7 +30,8 @@ fn file_patch(workspace: &Workspace, arguments: Value) -> Result<Value, ToolErro
     run_tool(tool.as_ref(), workspace, arguments)
 }
 
-/// Git on the objects of this repository, with the files of a workspace, and an index and new objects of its own.
+/// Git on the objects of this repository, with the files of a workspace, and a separate index and
+/// object store.
 struct Git<'a> {
     workspace: &'a Workspace,
     own: tempfile::TempDir,
@@ -106,7 +109,7 @@ fn each_commit_of_this_project_applied_to_its_parent_gives_its_tree() {
     assert!(applied > 0 || commits.len() < 2, "nothing was tried");
 }
 
-/// A small tree of files: few names and few lines, so that changes meet.
+/// Returns a strategy for small trees of files: few names and few lines, so that changes overlap.
 fn files() -> impl Strategy<Value = BTreeMap<String, (Vec<u8>, bool)>> {
     let line = prop_oneof![Just("a"), Just("b"), Just("  c"), Just("\tc"), Just(""), Just("d\r"), Just("ü")];
     let content = (prop::collection::vec(line, 0..24), any::<bool>()).prop_map(|(lines, ended)| {
@@ -133,7 +136,7 @@ fn lay_out(folder: &Path, files: &BTreeMap<String, (Vec<u8>, bool)>) {
     }
 }
 
-/// The regular files below a folder, with content and execution bit.
+/// Returns the regular files below a folder, with content and execution bit.
 fn tree(folder: &Path) -> BTreeMap<String, (Vec<u8>, bool)> {
     use std::os::unix::fs::PermissionsExt;
     let mut found = BTreeMap::new();
@@ -158,7 +161,7 @@ fn tree(folder: &Path) -> BTreeMap<String, (Vec<u8>, bool)> {
     found
 }
 
-/// The difference of two trees, as git tells it.
+/// Returns git's diff of two trees.
 fn git_diff(
     before: &BTreeMap<String, (Vec<u8>, bool)>,
     after: &BTreeMap<String, (Vec<u8>, bool)>,
@@ -179,7 +182,7 @@ fn git_diff(
     String::from_utf8(diff.stdout).unwrap()
 }
 
-/// The same cases in every run.
+/// Creates a test runner with the same cases in every run.
 fn runner(cases: u32) -> TestRunner {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
@@ -218,7 +221,8 @@ fn what_diff_u_makes_of_two_files_makes_the_one_of_the_other() {
                 .output()
                 .unwrap();
             let diff = String::from_utf8(diff.stdout).unwrap();
-            // `diff` quotes such names in a way of its own, and says nothing of empty files that come or go.
+            // `diff` quotes special names in its own way, and does not report empty files that are
+            // added or removed.
             let plain = |files: &BTreeMap<String, (Vec<u8>, bool)>| {
                 files
                     .iter()
@@ -251,7 +255,7 @@ fn a_patch_against_another_tree_applies_as_with_git_or_changes_nothing() {
             match file_patch(&workspace, json!({ "patch": diff })) {
                 Ok(done) => {
                     applied.set(applied.get() + 1);
-                    // Exactly where it says, git makes the same of it.
+                    // For a patch that applies without drift, git gives the same result.
                     if done.get("drifts").is_none() && !diff.contains('\r') {
                         let theirs = folder.path().join("theirs");
                         lay_out(&theirs, &other);

@@ -1,4 +1,4 @@
-//! The same bad paths for every tool: each gives the right code, names the path, and changes nothing.
+//! Invalid paths for every tool: each path gives the right code, is named, and changes nothing.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
@@ -13,7 +13,7 @@ fn tools() -> Vec<Arc<dyn AnyTool>> {
     tools_files::tools()
 }
 
-/// Every tool with this path where it takes one; a move has it on either side.
+/// Returns a call of every tool that takes a path, with this path; a move has it on either side.
 fn calls(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("file_read", json!({"path": path})),
@@ -68,7 +68,8 @@ fn nothing_outside_is_reached_by_any_spelling() {
             assert!(error.hint.is_some(), "{tool} {path}");
         }
     }
-    // A link at the end: what goes through it is refused, what is about the link itself is not.
+    // A link as the last component: calls that follow it are refused, and calls about the link
+    // itself are not.
     for (tool, arguments) in &calls("last")[..2] {
         assert_eq!(call(&workspace, tool, arguments.clone()).unwrap_err().code, Code::Permission, "{tool}");
     }
@@ -77,7 +78,7 @@ fn nothing_outside_is_reached_by_any_spelling() {
     assert_eq!(workspace.read("../outside/secret"), "secret");
     assert_eq!(workspace.names("../outside"), ["folder", "secret"]);
     assert_eq!(workspace.names(""), ["chain", "file", "first", "folder"]);
-    // The control: the same tools do reach what is inside.
+    // Control: the tools do reach files inside the workspace.
     assert_eq!(
         call(&workspace, "file_read", json!({"path": "folder/../file"})).unwrap()["content"],
         "inside"
@@ -118,7 +119,7 @@ fn what_is_neither_file_nor_folder_is_named_and_not_touched() {
         Err(error) => println!("not checked: no device can be made here ({error})"),
     }
     for (path, kind) in kinds {
-        // Reading the FIFO or the device by name would never end.
+        // A read of the FIFO or the device by name would never end.
         for (tool, arguments) in &calls(path)[..4] {
             let error = call(&workspace, tool, arguments.clone()).unwrap_err();
             assert_eq!(error.code, Code::Validation, "{tool} {path}: {error}");

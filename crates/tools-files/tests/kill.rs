@@ -1,4 +1,4 @@
-//! A file that is being overwritten is whole, old or new, whatever kills the process.
+//! A kill during an overwrite leaves the old or the new content of a file, and nothing in between.
 
 #![expect(clippy::disallowed_methods, reason = "these tests are about another process and what it leaves")]
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
@@ -10,10 +10,11 @@ use std::process::{Command, Stdio};
 
 const BYTES: usize = 2 << 20;
 const ROUNDS: u32 = 40;
-/// The careless writer is torn long before.
+/// Maximum number of rounds; the careless writer tears its file much earlier.
 const MOST_CARELESS_ROUNDS: u32 = 400;
 
-/// Lets the child overwrite `file` for a while and kills it; the moment depends on `round` and on chance.
+/// Lets the child overwrite `file` for a while, and kills it at a moment that depends on `round`
+/// and on chance.
 fn overwrite_and_kill(how: &str, workspace: &Path, round: u32) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tools-files-call"))
         .args([how, workspace.to_str().unwrap(), "file", &BYTES.to_string()])
@@ -22,7 +23,7 @@ fn overwrite_and_kill(how: &str, workspace: &Path, round: u32) {
         .unwrap();
     let mut dots = vec![0; 1 + usize::try_from(round % 3).unwrap()];
     child.stdout.as_mut().unwrap().read_exact(&mut dots).unwrap();
-    // The next write has begun; this spreads the kills over it, whatever its speed.
+    // The next write has begun. The loop spreads the kills over the write at any speed.
     for _ in 0..(round * 7919) % 400_000 {
         std::hint::spin_loop();
     }
@@ -46,13 +47,13 @@ fn a_killed_write_leaves_the_file_whole() {
     for round in 0..ROUNDS {
         overwrite_and_kill("overwrite", folder.path(), round);
         assert!(is_whole(&folder.path().join("file")), "round {round}");
-        // What a kill leaves behind is one file at most, which the next writer takes over.
+        // A kill leaves at most one temporary file, which the next writer takes over.
         let left: Vec<_> = names(folder.path()).into_iter().filter(|name| name != "file").collect();
         assert!(left.iter().all(|name| name == ".handfast-0.tmp"), "{left:?}");
     }
 }
 
-/// The control: the same kills tear a file that is written in place.
+/// Checks as a control that the same kills tear a file that is written in place.
 #[test]
 fn a_killed_careless_write_would_be_noticed() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! One endless line costs a bounded part of memory. Alone in its process, because that is what is measured.
+//! Memory for one endless line is bounded. The test is alone in its process, because it measures
+//! that process.
 
 #![expect(clippy::disallowed_methods, reason = "this test looks at its own process")]
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
@@ -9,10 +10,10 @@ use serde_json::{Value, json};
 use testkit::{Workspace, run_tool};
 
 const LINE_BYTES: u64 = 64 << 20;
-/// The searcher's limit of 8 MiB, twice while it grows, and some for all the rest.
+/// Maximum growth: the searcher's limit of 8 MiB, twice while its buffer grows, and a margin.
 const BOUND_BYTES: u64 = 24 << 20;
 
-/// The most memory that this process ever had.
+/// Returns the peak memory of this process.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -48,7 +49,7 @@ fn a_line_that_does_not_end_costs_bounded_memory() {
     assert_eq!(found["matches"][0]["path"], "normal");
     let bounded = peak();
     assert!(bounded - before < BOUND_BYTES, "{} bytes more", bounded - before);
-    // The control: what is asked for is held in memory, and the measure shows it.
+    // Control: `file_read` has the requested bytes in memory, and the measurement shows it.
     call("file_read", json!({"path": "long", "max_bytes": 32 << 20}));
     assert!(peak() - bounded > BOUND_BYTES, "{} bytes more", peak() - bounded);
 }

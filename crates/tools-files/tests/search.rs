@@ -1,4 +1,4 @@
-//! What a search covers: ignore files at every level, and pages that make up the whole.
+//! Coverage of a search: ignore files at every level, and pages without gaps.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
@@ -12,7 +12,7 @@ fn search(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
     run_tool(tool.as_ref(), workspace, arguments)
 }
 
-/// `path:line:column:text` of each match.
+/// Returns each match as `path:line:column:text`.
 fn lines(output: &Value) -> Vec<String> {
     let line = |found: &Value| {
         let text = |field: &str| found[field].as_str().unwrap().to_owned();
@@ -44,7 +44,7 @@ fn ignore_files_are_honoured_at_every_level() {
     assert_eq!(found(&workspace, json!({"pattern": "X"})), ["keep.log:1:1:X", "other/visible:1:1:X"]);
     let hidden = json!({"pattern": "X", "include_hidden": true, "path": "other"});
     assert_eq!(found(&workspace, hidden), ["other/.hidden:1:1:X", "other/visible:1:1:X"]);
-    // What is asked for by name is searched.
+    // A path that is named explicitly is searched.
     assert_eq!(found(&workspace, json!({"pattern": "X", "path": "build"})), ["build/x:1:1:X"]);
     assert_eq!(found(&workspace, json!({"pattern": "X", "path": "a.log"})), ["a.log:1:1:X"]);
 }

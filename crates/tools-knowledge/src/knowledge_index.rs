@@ -1,4 +1,4 @@
-//! `knowledge_index`: the index brought up to the files, with all vectors.
+//! `knowledge_index`: an update of the index to the current files, with all vectors.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use tool::{
 
 use crate::base::{Base, FOLDER, within};
 
-/// Indexes.
+/// The `knowledge_index` tool.
 pub struct KnowledgeIndex(pub(crate) Arc<Base>);
 
-/// The arguments.
+/// Arguments of `knowledge_index`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Default `changed_only`; `all` reads every file again.
+    /// Files to read: `changed_only` (default), or `all` to read every file again.
     #[serde(default)]
     scope: Which,
-    /// One file or folder, relative to knowledge/.
+    /// One file or folder, relative to knowledge/; default all.
     path: Option<String>,
-    /// Until all vectors are made; with false they are made behind the answer, while this program runs.
+    /// Wait for all vectors, default true; with false they are computed in the background.
     #[serde(default = "waits")]
     wait: bool,
 }
@@ -34,8 +34,9 @@ fn waits() -> bool {
     true
 }
 
-// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
-/// Which files are read.
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// A choice of the files to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -45,36 +46,36 @@ pub(crate) enum Which {
     ChangedOnly,
 }
 
-/// What came of it.
+/// Result of `knowledge_index`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Files whose sections were made anew.
+    /// Number of files whose sections were created again.
     files_indexed: u64,
-    /// Sections that were not there before.
+    /// Number of new sections.
     chunks_created: u64,
-    /// How long it took.
+    /// Duration in seconds.
     duration_seconds: f64,
-    /// Files that are gone, and were taken out.
+    /// Number of deleted files that were removed from the index.
     files_removed: u64,
-    /// Vectors that were made.
+    /// Number of computed vectors.
     vectors_made: u64,
-    /// Sections that have none yet: without `wait`, or where the call's time was over.
+    /// Number of sections without a vector yet: without `wait`, or after a timeout.
     waiting: u64,
-    /// `hybrid`, or `keyword` where no model is set up.
+    /// Kind of search that the index allows: `hybrid`, or `keyword` without a model.
     mode: String,
-    /// Files that are left out, or were read in another encoding, at most 50.
+    /// Files that were skipped or read in another encoding, at most 50.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<LeftOut>,
-    /// How many there are of those.
+    /// Total number of files that were skipped or read in another encoding.
     left_out_count: u64,
 }
 
-/// A file with which not all is well.
+/// A file that was skipped or read in another encoding.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LeftOut {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     file: String,
-    /// Why.
+    /// Reason why.
     reason: String,
 }
 
@@ -93,7 +94,7 @@ impl Tool for KnowledgeIndex {
         },
         level: Level::Safe,
         class: Class::READ,
-        // What is done is kept, so that a call that is stopped goes on where it was.
+        // Finished work is stored, so a call after a timeout continues there.
         timeout: Timeout::fixed(3_600),
         lane: Lane::Read,
         text: TextCap::Default,
@@ -121,7 +122,7 @@ impl Tool for KnowledgeIndex {
         }
         let embedded = if args.wait { self.0.embed_all(context)? } else { self.0.catch_up(context)? };
         match context.stop.requested() {
-            // What is done is kept, and said.
+            // Finished work is stored, so a timeout is a warning and not an error.
             Some(StopReason::Deadline) if embedded.left > 0 => context.warn(format!(
                 "the call's time was over with {} sections without a vector; call knowledge_index again, which goes on there",
                 embedded.left
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!((&all["files_indexed"], &all["chunks_created"]), (&json!(1), &json!(0)));
     }
 
-    /// Reports how far a call is to whoever listens.
+    /// A progress listener that sends each report to the test.
     struct Told(Mutex<Sender<(u64, Option<u64>)>>);
 
     impl Progress for Told {
@@ -198,7 +199,8 @@ mod tests {
         }
     }
 
-    /// A base of two sections, whose vectors another process makes as long as the file is open.
+    /// Creates a base of two sections. Another process computes their vectors while the returned
+    /// file is open.
     fn busy() -> (World, File) {
         let world = World::with_model(
             Workspace::new().with_files(&[("knowledge/a.md", "# Rain\n\na\n\n# Sun\n\nb\n")]),
@@ -219,7 +221,7 @@ mod tests {
         let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
         std::thread::scope(|scope| {
             let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})).unwrap());
-            // It has told how far it is, so it waits.
+            // The call has reported progress, so it is waiting.
             assert_eq!(hears.recv().unwrap(), (0, Some(2)));
             drop(lock);
             let done = call.join().unwrap();

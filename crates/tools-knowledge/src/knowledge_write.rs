@@ -1,4 +1,5 @@
-//! `knowledge_write`: a markdown file of the base, made, replaced or continued, and indexed at once.
+//! `knowledge_write`: a markdown file of the base, created, replaced or appended to, and indexed
+//! immediately.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -17,29 +18,30 @@ use tool::{
 use crate::base::{Base, FOLDER, within};
 use crate::shelf::is_markdown;
 
-/// The largest file that is continued, in bytes.
+/// Maximum size of a file that is appended to, in bytes.
 const LARGEST: u64 = 32 * 1024 * 1024;
 
-/// How long the new text may take to get its vectors, before that goes on without the answer.
+/// Maximum time for the vectors of the new text; the background computes later ones.
 const SHORT: Duration = Duration::from_secs(20);
 
-/// Writes.
+/// The `knowledge_write` tool.
 pub struct KnowledgeWrite(pub(crate) Arc<Base>);
 
-/// The arguments.
+/// Arguments of `knowledge_write`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Relative to knowledge/, such as learned/boats.md.
+    /// Path relative to knowledge/, such as learned/boats.md.
     path: String,
-    /// Markdown.
+    /// Markdown text.
     content: String,
-    /// `create` only where there is none.
+    /// `create` fails if the file exists; `replace` and `append` create a missing file.
     mode: Mode,
 }
 
-// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
-/// What is done with what is there.
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// A treatment of existing content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -49,14 +51,14 @@ pub(crate) enum Mode {
     Append,
 }
 
-/// What came of it.
+/// Result of `knowledge_write`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     path: String,
     /// `created`, `replaced` or `appended`.
     action: String,
-    /// Whether its sections have their vectors; without a model they are found by their words.
+    /// True if all sections have vectors; false without a model, and then only words are found.
     indexed: bool,
 }
 
@@ -83,7 +85,7 @@ impl Tool for KnowledgeWrite {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         let path = file(&args.path)?;
-        // Also where a file system takes both for one.
+        // The comparison ignores case, because some file systems do.
         let first = path.components().next().map(|part| part.as_os_str().to_string_lossy().to_lowercase());
         let is_system = first.as_deref() == Some("system") && path.components().count() > 1;
         let level = if is_system { Level::Critical } else { Level::Moderate };
@@ -113,7 +115,7 @@ impl Tool for KnowledgeWrite {
                 return Err(error);
             }
         };
-        // The file is written, whatever becomes of the index: the next search finds it.
+        // The file is written even if indexing fails: the next search indexes it.
         let indexed =
             self.0.sync(context, false, Some(&relative)).and_then(|_| self.0.embed(context, Some(SHORT)));
         let indexed = match indexed {
@@ -127,7 +129,7 @@ impl Tool for KnowledgeWrite {
     }
 }
 
-/// The file that an argument names, relative to the base.
+/// Returns the file that an argument names, relative to the base.
 fn file(path: &str) -> Result<PathBuf, ToolError> {
     let relative = within(path)?;
     if !is_markdown(&relative) || path.ends_with('/') {
@@ -140,13 +142,14 @@ fn file(path: &str) -> Result<PathBuf, ToolError> {
     Ok(relative)
 }
 
-/// That no part of the path below the workspace is a link: what is written as `learned/` must not lie in `system/`, or elsewhere.
+/// Refuses symbolic links in the path below the workspace: a write to `learned/` must not end in
+/// `system/` or elsewhere.
 fn no_links(context: &Context, roots: &Roots, path: &Path) -> Result<(), ToolError> {
     let below = path.ancestors().take_while(|above| *above != context.place.workspace);
     for above in below {
         match roots.metadata(above, LastLink::Keep) {
             Ok(found) if found.kind == EntryKind::Link => return Err(is_link(context, above)),
-            // What is not there is no link, and what is refused is refused again where it is written.
+            // A missing path is no link, and a refused path is refused again by the write.
             _ => {}
         }
     }
@@ -185,13 +188,13 @@ fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&
     }
     content.extend_from_slice(args.content.as_bytes());
     let staged = roots.stage(path, &content).map_err(outward)?;
-    // A link that came since it was looked.
+    // A link that was created after the check.
     if staged.real() != path {
         return Err(is_link(context, path));
     }
     context.stop.check()?;
     match &opened {
-        // Nothing that somebody else wrote meanwhile is lost.
+        // A write of another process since the read must not be lost.
         Some(opened) => staged.commit_over(opened).map_err(outward)?,
         None => staged.commit().map_err(outward)?,
     };

@@ -1,6 +1,7 @@
-//! The tools with which an agent finds, writes and indexes its knowledge: markdown below `knowledge/` of the workspace.
+//! Tools with which an agent finds, writes and indexes its knowledge: markdown below `knowledge/`
+//! of the workspace.
 //!
-//! `lib.rs` is only the list; each tool is one file.
+//! `lib.rs` is only the list of tools; each tool is one file.
 
 mod base;
 mod knowledge_index;
@@ -17,7 +18,7 @@ pub use knowledge_index::KnowledgeIndex;
 pub use knowledge_search::KnowledgeSearch;
 pub use knowledge_write::KnowledgeWrite;
 
-/// The family, in the order in which it is listed.
+/// Returns the tools of this family, in listing order.
 pub fn tools(base: &Arc<Base>) -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(KnowledgeSearch(base.clone())),
@@ -38,13 +39,13 @@ mod tests {
 
     use crate::Base;
 
-    /// A workspace, and the index of its knowledge beside it.
+    /// A workspace, with the index of its knowledge outside it.
     pub(crate) struct World {
         pub(crate) workspace: Workspace,
         pub(crate) base: Arc<Base>,
     }
 
-    /// A model for which a text is as long as it is wet.
+    /// A model whose vectors depend on whether a text mentions water.
     struct Wet(Model);
 
     impl Embedder for Wet {
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_tool_of_the_family_fulfils_what_all_must() {
-        // Each on an index of its own: what one example writes, another would find.
+        // Each example uses its own index, because it would find the files of another.
         let folder = tempfile::tempdir().unwrap();
         let index = |name: &str| Arc::new(Base::new(Index::new(folder.path().join(name), None)));
         let each = |(place, name): (usize, &str)| super::tools(&index(name)).swap_remove(place);

@@ -1,4 +1,4 @@
-//! The files of the base as one call may see them: through its roots, and nothing else.
+//! The files of the base as one call may read them, through the call's roots only.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use knowledge::{Listed, Shelf, ShelfError, Stamp};
 use roots::{Entry, EntryKind, Folder, LastLink, Metadata, Roots, RootsError, Step, Visit, Walk};
 use tool::Context;
 
-/// The base of the workspace, through the roots of a call.
+/// The base of the workspace, read through the roots of a call.
 pub(crate) struct OfCall<'a> {
     pub(crate) context: &'a Context,
     pub(crate) roots: &'a Roots,
     pub(crate) folder: PathBuf,
 }
 
-/// Whether a file of this name is one of the base.
+/// Returns true if a file of this name belongs to the base.
 pub(crate) fn is_markdown(path: &Path) -> bool {
     let end = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
     matches!(end.as_deref(), Some("md" | "markdown"))
@@ -31,7 +31,7 @@ fn stamp(metadata: &Metadata) -> Stamp {
 fn refused(error: &RootsError) -> ShelfError {
     match error {
         RootsError::Stopped => ShelfError::Stopped,
-        // What is no file any more is no file of the base.
+        // A path that is no longer a file is gone from the base.
         RootsError::NotFound { .. } | RootsError::NoFolder { .. } | RootsError::WrongKind { .. } => {
             ShelfError::Gone
         }
@@ -85,7 +85,7 @@ impl Shelf for OfCall<'_> {
     }
 }
 
-/// Hands every file on.
+/// A visitor that passes each file to a callback.
 struct Files<'a, 'e> {
     shelf: &'a OfCall<'a>,
     under: &'a Path,
@@ -109,7 +109,7 @@ impl Visit for Files<'_, '_> {
             EntryKind::Link => Listed::Link,
             EntryKind::File => match folder.metadata(entry.name) {
                 Ok(metadata) => Listed::File(stamp(&metadata)),
-                // It went since its name was read.
+                // The file was deleted after its name was read.
                 Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
                 Err(error) => return Err(error),
             },

@@ -1,4 +1,4 @@
-//! `checkpoint_diff`: what a call changed.
+//! `checkpoint_diff`: the changes of a call.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use tool::{
     Tool, ToolError,
 };
 
-/// Shows what a checkpoint would bring back.
+/// The `checkpoint_diff` tool.
 pub struct CheckpointDiff;
 
-/// The arguments.
+/// Arguments of `checkpoint_diff`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// The checkpoint that an answer names.
+    /// Checkpoint id from an answer.
     id: String,
-    /// Only this.
+    /// One path to show; default all.
     path: Option<String>,
 }
 
-/// What changed.
+/// Result of `checkpoint_diff`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Unified, from before the call to now.
+    /// Unified diff from the state before the call to the current state.
     diff: String,
 }
 

@@ -1,4 +1,4 @@
-//! `checkpoint_list`: what can be undone.
+//! `checkpoint_list`: the calls that can be undone.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-/// Lists the checkpoints of the workspace.
+/// The `checkpoint_list` tool.
 pub struct CheckpointList;
 
-/// The arguments.
+/// Arguments of `checkpoint_list`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Default 20.
+    /// Maximum number of checkpoints, default 20, at most 10000.
     #[schemars(range(min = 1, max = 10_000))]
     limit: Option<u32>,
 }
 
-/// What can be undone.
+/// Result of `checkpoint_list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The newest first.
+    /// Checkpoints, the newest first.
     checkpoints: Vec<CheckpointSummary>,
 }
 

@@ -1,4 +1,4 @@
-//! `checkpoint_restore`: undoes what a call changed.
+//! `checkpoint_restore`: an undo of a call's changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,36 +10,36 @@ use tool::{
     TextCap, Timeout, Tool, ToolError, UndoRequest,
 };
 
-/// Undoes what a call changed.
+/// The `checkpoint_restore` tool.
 pub struct CheckpointRestore;
 
-/// The arguments.
+/// Arguments of `checkpoint_restore`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// The checkpoint that an answer names.
+    /// Checkpoint id from an answer.
     id: String,
-    /// And all later calls.
+    /// Undo all later calls too.
     #[serde(default)]
     and_later: bool,
-    /// Only these.
+    /// Paths to restore; default all.
     paths: Option<Vec<String>>,
-    /// These even if changed since.
+    /// Paths to restore even if they changed after the call.
     force: Option<Vec<String>>,
-    /// Change nothing, only show it.
+    /// Show the changes without making them.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What came of it.
+/// Result of `checkpoint_restore`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// How many were restored.
+    /// Number of restored paths.
     paths: u64,
-    /// What stays or is lost.
+    /// Paths that stay or cannot be restored, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
-    /// Of a dry run.
+    /// Changes as a unified diff; only in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
@@ -71,7 +71,8 @@ impl Tool for CheckpointRestore {
         presentation: Presentation::Record,
     };
 
-    /// Which paths it will be is known only when it runs; each is judged when it is swapped in.
+    /// Plans a write to the whole workspace. The paths are known only during the run, and each one
+    /// is decided on when it is swapped in.
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         for (field, paths) in [("paths", &args.paths), ("force", &args.force)] {
             for path in paths.iter().flatten() {

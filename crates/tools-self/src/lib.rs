@@ -1,4 +1,4 @@
-//! The tools through which an agent sees Handfast itself. One file each; this is only the list.
+//! Tools that describe Handfast to an agent. Each tool is one file; this file is only the list.
 
 mod checkpoint_diff;
 mod checkpoint_list;
@@ -28,7 +28,7 @@ pub use vault_failure::code_of_vault;
 pub use vault_list::VaultList;
 pub use vault_set::VaultSet;
 
-/// The family, in the order in which it is listed.
+/// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(CheckpointList),
@@ -57,7 +57,7 @@ mod tests {
         UndoReport, UndoRequest,
     };
 
-    /// The one output that the example of `output_read` reads.
+    /// The output that the example of `output_read` reads.
     struct Example;
 
     impl Outputs for Example {
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// The one checkpoint of the examples.
+    /// The checkpoint of the examples.
     struct OneCheckpoint;
 
     impl Checkpoints for OneCheckpoint {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// The one tool that the examples find.
+    /// Returns a catalogue with the tool that the examples find.
     fn one_tool() -> Catalogue {
         let entry = CatalogueEntry {
             name: "file_move".to_owned(),
@@ -117,7 +117,7 @@ mod tests {
         Catalogue::new(move || vec![entry.clone()])
     }
 
-    /// A vault with the one secret of the examples.
+    /// Creates a vault with the secret of the examples.
     pub(crate) fn vault(folder: &std::path::Path) -> Arc<vault::Vault> {
         let key_file = folder.join("key");
         vault::make_key_file(&key_file).unwrap();

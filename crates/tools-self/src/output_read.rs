@@ -1,4 +1,4 @@
-//! `output_read`: the whole of an output that an earlier answer had to shorten.
+//! `output_read`: the whole of an output that an earlier answer shortened.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -13,40 +13,41 @@ use tool::{
     Timeout, Tool, ToolError,
 };
 
-/// Reads a part of a kept output.
+/// The `output_read` tool.
 pub struct OutputRead;
 
-/// The arguments.
+/// Arguments of `output_read`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// From that answer, or its URI.
+    /// `output_ref` of an earlier answer, or its URI.
     output_ref: String,
-    /// First byte.
+    /// First byte, from 0.
     #[serde(default)]
     offset: u64,
-    /// Bytes, default 20000.
+    /// Maximum bytes, default 20000, at most 1000000.
     #[schemars(range(min = 1, max = 1_000_000))]
     limit: Option<u64>,
-    /// Only matching lines, numbered.
+    /// Return only matching lines, numbered.
     regex: Option<String>,
 }
 
-/// Bytes in an answer unless asked for more: below the text limit of an answer.
+/// Bytes in an answer by default: below the text limit of an answer.
 const DEFAULT_LIMIT: u64 = 20_000;
 const MAX_LIMIT: u64 = 1_000_000;
-/// A longer line is matched and shown in pieces of this many bytes, so that memory stays bounded.
+/// Maximum length of a line in bytes. A longer line is matched and shown in pieces of this size, so
+/// that memory stays bounded.
 const LONGEST_LINE: u64 = 64 * 1024;
 
-/// A part of the output.
+/// Result of `output_read`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Where the next part starts; absent at the end.
+    /// `offset` of the next part; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
-    /// Bytes in all.
+    /// Size of the whole output in bytes.
     size_bytes: u64,
-    /// The text of this part.
+    /// Text of this part.
     content: String,
 }
 
@@ -77,7 +78,7 @@ impl Tool for OutputRead {
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        // What cannot be read is refused by the plan.
+        // The plan refuses arguments that cannot be parsed.
         wanted(args).map_or(DEFAULT_LIMIT, |wanted| wanted.limit)
     }
 
@@ -94,7 +95,7 @@ impl Tool for OutputRead {
     }
 }
 
-/// What the arguments ask for.
+/// The parsed arguments.
 struct Wanted {
     id: String,
     offset: u64,
@@ -102,13 +103,13 @@ struct Wanted {
     regex: Option<Regex>,
 }
 
-/// Begins the URI of a kept output, as the resources of MCP name it.
+/// Prefix of the URI of a stored output, as the resources of MCP name it.
 const URI: &str = "handfast://output/";
 
-/// Reads the arguments. The options of a URI count where no argument says otherwise.
+/// Parses the arguments. An option of the URI applies if no argument overrides it.
 ///
 /// # Errors
-/// `EVALIDATION` for options of a URI that there are not, and for what is no regular expression.
+/// `EVALIDATION` for unknown options of a URI, and for an invalid regular expression.
 fn wanted(args: &Args) -> Result<Wanted, ToolError> {
     let (mut id, mut offset, mut limit) = (args.output_ref.clone(), None, None);
     let mut pattern = None;
@@ -155,11 +156,12 @@ fn unreadable(error: std::io::Error) -> ToolError {
     ToolError::new(Code::Runtime, "the kept output cannot be read").because(error)
 }
 
-/// Reads at most `limit` bytes from `offset`, whole lines unless the first is longer, and says where the next part starts.
+/// Reads at most `limit` bytes from `offset`: whole lines, unless the first line is longer. Returns
+/// the text and the start of the next part.
 fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolError> {
     match file.seek(SeekFrom::Start(offset)) {
         Ok(_) => {}
-        // No file of this file system is that long: it lies behind the end, too.
+        // No file of this file system is that long, so the offset is past the end.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => return Ok((String::new(), offset)),
         Err(error) => return Err(unreadable(error)),
     }
@@ -170,7 +172,8 @@ fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolEr
     if let Some(newline) = bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| goes_on) {
         bytes.truncate(newline + 1);
     } else if goes_on {
-        // A character that the limit cuts in two belongs to the next part, unless it is all there is.
+        // A character that the limit cuts in two belongs to the next part, unless it is the whole
+        // part.
         let kept = match std::str::from_utf8(&bytes) {
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
             _ => bytes.len(),
@@ -181,12 +184,13 @@ fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolEr
     Ok((String::from_utf8_lossy(&bytes).into_owned(), next))
 }
 
-/// Tells whether there is anything behind what was read of a file.
+/// Returns true if the file has more bytes.
 fn file_goes_on(file: &mut File) -> Result<bool, ToolError> {
     file.read(&mut [0]).map(|read| read > 0).map_err(unreadable)
 }
 
-/// The matching lines from `offset`, about `limit` bytes of them, and where the search goes on.
+/// Returns the matching lines from `offset`, about `limit` bytes of them, and the offset at which
+/// the search continues.
 fn matching(
     file: File,
     regex: &Regex,

@@ -1,4 +1,4 @@
-//! `self_list_capabilities`: what this runtime can do.
+//! `self_list_capabilities`: the capabilities of this runtime.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -8,19 +8,19 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-/// Lists the tools of this runtime.
+/// The `self_list_capabilities` tool.
 pub struct SelfListCapabilities;
 
-/// The arguments.
+/// Arguments of `self_list_capabilities`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Which.
+    /// Kind of capabilities to list; default all.
     #[serde(default)]
     filter: Filter,
 }
 
-/// Which capabilities are listed.
+/// A kind of capabilities to list.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Filter {
@@ -31,31 +31,31 @@ enum Filter {
     Failed,
 }
 
-/// What there is.
+/// Result of `self_list_capabilities`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// One entry a tool.
+    /// One entry per tool.
     capabilities: Vec<Capability>,
 }
 
-/// One tool.
+/// A tool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Capability {
-    /// Its name.
+    /// Name of the tool.
     name: String,
     /// `built_in` or `plugin`.
     r#type: String,
-    /// What it does.
+    /// Purpose of the tool.
     description: String,
     /// safe, moderate, destructive or critical.
     permission_level: String,
-    /// ready, or why it cannot be used.
+    /// `ready`, or the reason why the tool cannot be used.
     status: String,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     created_at: String,
 }
 
-/// The status of a tool that works.
+/// Status of a tool that works.
 const READY: &str = "ready";
 
 impl Tool for SelfListCapabilities {

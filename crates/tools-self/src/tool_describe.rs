@@ -1,4 +1,4 @@
-//! `tool_describe`: all that is to be known about some tools.
+//! `tool_describe`: the full description of some tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,41 +8,41 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-/// Describes tools, also those that are not listed.
+/// The `tool_describe` tool, which also describes tools that are not listed.
 pub struct ToolDescribe;
 
-/// The arguments.
+/// Arguments of `tool_describe`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// At most 20.
+    /// Names of the tools, at most 20.
     #[schemars(length(min = 1, max = 20))]
     names: Vec<String>,
 }
 
-/// What they are.
+/// Result of `tool_describe`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// In the order asked for.
+    /// Tools, in the requested order.
     tools: Vec<Described>,
 }
 
-/// One tool.
+/// A tool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Described {
-    /// Its name.
+    /// Name of the tool.
     name: String,
-    /// What it does.
+    /// Purpose of the tool.
     description: String,
     /// safe, moderate, destructive or critical.
     level: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     input_schema: Map<String, Value>,
-    /// Arguments that work.
+    /// Example of valid arguments.
     example: Map<String, Value>,
 }
 
-/// More would be a list of tools again.
+/// Maximum number of tools per call: a longer answer would be a catalogue.
 const MOST_NAMES: usize = 20;
 
 impl Tool for ToolDescribe {
@@ -94,7 +94,7 @@ fn described(entry: &CatalogueEntry) -> Described {
         description: entry.description.clone(),
         level: entry.level.to_string(),
         input_schema: entry.input_schema.as_object().cloned().unwrap_or_default(),
-        // An example that is no JSON fails the test that every tool's example has.
+        // A test of every tool's example fails if an example is not JSON.
         example: serde_json::from_str(&entry.example).unwrap_or_default(),
     }
 }

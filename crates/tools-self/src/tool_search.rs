@@ -1,4 +1,4 @@
-//! `tool_search`: which tool does something.
+//! `tool_search`: a search for the tool that does something.
 
 use std::collections::BTreeSet;
 
@@ -9,47 +9,47 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-/// Finds tools by what they do, also those that are not listed.
+/// The `tool_search` tool, which also finds tools that are not listed.
 pub struct ToolSearch;
 
-/// The arguments.
+/// Arguments of `tool_search`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A few words; none for all tools.
+    /// A few words; an empty text returns all tools.
     query: String,
-    /// At most 100.
+    /// Maximum number of tools, at most 100.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 100))]
     limit: usize,
 }
 
-/// What was found.
+/// Result of `tool_search`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The best first.
+    /// Tools that match, the best first.
     tools: Vec<Found>,
-    /// How many tools there are.
+    /// Number of available tools.
     total: usize,
-    /// All names, where no tool fits.
+    /// Names of all tools; only if no tool matches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<String>,
 }
 
-/// One tool.
+/// A tool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Found {
-    /// Its name.
+    /// Name of the tool.
     name: String,
     /// safe, moderate, destructive or critical.
     level: String,
-    /// What it does.
+    /// Purpose of the tool.
     summary: String,
 }
 
 const DEFAULT_LIMIT: usize = 8;
 const LARGEST_LIMIT: usize = 100;
-/// Words of a query that are looked at: more say no more.
+/// Maximum number of words of a query that are used: more words add no information.
 const MOST_WORDS: usize = 50;
 
 fn default_limit() -> usize {
@@ -108,10 +108,11 @@ fn shown(entry: &CatalogueEntry) -> Found {
     }
 }
 
-/// The tools through which others are found and called.
+/// Tools through which others are found and called.
 const FINDERS: [&str; 3] = ["tool_search", "tool_describe", "tool_call"];
 
-/// The tools that fit, the best first; of two that fit equally the one that is listed first.
+/// Returns the tools that match, the best first. Among equal matches the first in listing order
+/// wins.
 fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEntry> {
     let asked = words(query);
     if asked.is_empty() {
@@ -122,13 +123,14 @@ fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEn
     for word in asked.iter().take(MOST_WORDS) {
         let fits: Vec<u64> = texts.iter().map(|texts| texts.fit(word)).collect();
         let told_by = fits.iter().filter(|fit| **fit > 0).count().max(1);
-        // What many tools say tells little about any.
+        // A word that many tools contain distinguishes little between them.
         let weight = (entries.len() / told_by) as u64 + 1;
         scores.iter_mut().zip(fits).for_each(|(score, fit)| *score += fit * weight);
     }
     let mut ranked: Vec<(u64, &CatalogueEntry)> = scores.into_iter().zip(entries).collect();
     ranked.retain(|(score, _)| *score > 0);
-    // Whoever searches has found the tools that find others: they come behind all that fit, unless they are named.
+    // A caller of the search already has the finding tools, so they rank last unless the query
+    // names one.
     let is_finder = |entry: &CatalogueEntry| {
         FINDERS.contains(&entry.name.as_str()) && !entry.name.eq_ignore_ascii_case(query.trim())
     };
@@ -136,7 +138,7 @@ fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEn
     ranked.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// What is known of a tool, as words, by how much they tell.
+/// The words of a tool's texts, by their weight.
 struct Texts([(u64, BTreeSet<String>); 3]);
 
 impl Texts {
@@ -159,7 +161,7 @@ impl Texts {
     }
 }
 
-/// 2 for the same word, 1 for another form of it.
+/// Returns 2 for equal words, 1 for another form of the same word, else 0.
 fn likeness(word: &str, asked: &str) -> u64 {
     if word == asked {
         return 2;
@@ -169,7 +171,7 @@ fn likeness(word: &str, asked: &str) -> u64 {
     u64::from(shared >= 4 && rest <= 3)
 }
 
-/// The words of a text, without those that tell nothing.
+/// Returns the words of a text, without stop words.
 fn words(text: &str) -> BTreeSet<String> {
     const SAY_NOTHING: [&str; 16] =
         ["a", "an", "the", "of", "to", "in", "on", "at", "it", "is", "and", "or", "for", "with", "how", "i"];
@@ -232,7 +234,7 @@ mod tests {
         }
         assert_eq!(best("photosynthesis"), None);
         assert_eq!(search(&entries(), " ?! ").len(), 5, "no words are all tools");
-        // The tool that is asked finds others, and itself by its name alone.
+        // The queried tool ranks others first, and itself only if its name is the query.
         assert_eq!(best("find a tool that deletes").as_deref(), Some("file_delete"));
         assert_eq!(best("tool_search").as_deref(), Some("tool_search"));
     }

@@ -1,4 +1,4 @@
-//! `vault_delete`: a secret leaves the vault.
+//! `vault_delete`: removal of a secret from the vault.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,21 @@ use vault::{Change, Vault, VaultError};
 
 use crate::vault_failure::failed;
 
-/// Removes a secret.
+/// The `vault_delete` tool.
 pub struct VaultDelete;
 
-/// The arguments.
+/// Arguments of `vault_delete`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its name.
+    /// Name of the secret.
     key: String,
 }
 
-/// What was removed.
+/// Result of `vault_delete`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The name.
+    /// Name of the secret.
     key: String,
     /// Always true.
     deleted: bool,

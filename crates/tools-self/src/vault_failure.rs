@@ -1,9 +1,9 @@
-//! What the tools of the vault answer where it fails.
+//! Conversion of vault errors into tool errors.
 
 use tool::{Code, ToolError};
 use vault::{Kind, VaultError};
 
-/// The error as callers see it, with what to do.
+/// Converts a vault error for callers, with advice.
 pub(crate) fn failed(error: VaultError) -> ToolError {
     let failed = ToolError::new(code_of_vault(&error), error.to_string());
     match error.advice() {
@@ -12,7 +12,7 @@ pub(crate) fn failed(error: VaultError) -> ToolError {
     }
 }
 
-/// What callers and the audit call an error of the vault.
+/// Returns the error code of a vault error, for callers and the audit.
 pub fn code_of_vault(error: &VaultError) -> Code {
     match error.kind() {
         Kind::Closed => Code::Unavailable,

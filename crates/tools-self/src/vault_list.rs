@@ -1,4 +1,4 @@
-//! `vault_list`: which secrets there are, and never what they are.
+//! `vault_list`: the names of the secrets, never their values.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,39 +7,39 @@ use vault::Vault;
 
 use crate::vault_failure::failed;
 
-/// Lists the secrets.
+/// The `vault_list` tool.
 pub struct VaultList;
 
-/// The arguments.
+/// Arguments of `vault_list`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {}
 
-/// Which there are.
+/// Result of `vault_list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// By name.
+    /// Secrets, sorted by name.
     secrets: Vec<Secret>,
 }
 
-/// One secret.
+/// A secret.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Secret {
-    /// The name.
+    /// Name of the secret.
     key: String,
-    /// Hosts that it may be sent to.
+    /// Hosts that may receive the secret.
     hosts: Vec<String>,
-    /// Where in a request: header, query, body.
+    /// Parts of a request that may have it: header, query, body.
     places: Vec<String>,
-    /// RFC 3339.
+    /// Time at which the value was set, RFC 3339.
     set_at: String,
-    /// RFC 3339, to the minute; absent if never.
+    /// Time of the last use, RFC 3339, to the minute; absent if never used.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<String>,
-    /// RFC 3339; absent if never.
+    /// Time of expiry, RFC 3339; absent if it never expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
-    /// It is used no more.
+    /// True if the secret has expired and is no longer used.
     expired: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `vault_set`: a secret goes into the vault, and comes out nowhere but on its way to its hosts.
+//! `vault_set`: a secret for the vault, which leaves the vault only in requests to its hosts.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -11,27 +11,28 @@ use vault::{Change, HostRule, LEAST_CHARACTERS, Places, Position, Vault};
 
 use crate::vault_failure::failed;
 
-/// Stores a secret.
+/// The `vault_set` tool.
 pub struct VaultSet;
 
-/// The arguments.
+/// Arguments of `vault_set`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Its name, such as github.com.
+    /// Name of the secret, such as github.com.
     key: String,
     /// The credential, at least 12 characters.
     value: String,
-    /// Hosts that it may be sent to, such as api.github.com or *.github.com; default none, or those it had.
+    /// Hosts that may get the secret, such as api.github.com or *.github.com; default none, or those it has.
     hosts: Option<Vec<String>>,
-    /// Where in a request; default headers.
+    /// Parts of a request that may have the secret; default header.
     places: Option<Vec<PlaceName>>,
-    /// RFC 3339; default never.
+    /// Time of expiry, RFC 3339; default never.
     expires_at: Option<String>,
 }
 
-// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
-/// A place of a request.
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// A part of a request.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -51,10 +52,10 @@ impl From<PlaceName> for Position {
     }
 }
 
-/// What was stored.
+/// Result of `vault_set`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The name.
+    /// Name of the secret.
     key: String,
     /// Always true.
     stored: bool,

@@ -1,4 +1,4 @@
-//! A command that runs on when its call has been answered.
+//! Commands that continue after their call has returned.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tool::{Code, Context, ToolError};
 use crate::shell_execute::Output;
 use crate::wording::failed;
 
-/// Starts a session and says how it is found.
+/// Starts a session. Returns the output of the call, with the session's id.
 pub(crate) fn start(
     context: &Context,
     cell: CellSpec,

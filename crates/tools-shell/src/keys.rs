@@ -1,6 +1,7 @@
-//! The names of keys, with what a terminal sends for them, and of signals.
+//! Names of keys, with the bytes that a terminal sends for them, and names of signals.
 
-/// The keys that have a name, with what xterm sends for them (xterm's control sequences, "PC-Style Function Keys").
+/// Named keys with the bytes that xterm sends for them (xterm's control sequences, "PC-Style
+/// Function Keys").
 const NAMED: [(&str, &str); 24] = [
     ("enter", "\r"),
     ("tab", "\t"),
@@ -28,7 +29,7 @@ const NAMED: [(&str, &str); 24] = [
     ("f8", "\x1b[19~"),
 ];
 
-/// The signals that have a name here, the same on both architectures.
+/// Named signals with their numbers, which are the same on both architectures.
 const SIGNALS: [(&str, u8); 16] = [
     ("HUP", 1),
     ("INT", 2),
@@ -48,8 +49,10 @@ const SIGNALS: [(&str, u8); 16] = [
     ("WINCH", 28),
 ];
 
-/// What a terminal sends for the key of this name: a named one, `ctrl-` with a letter or one of `[ \ ] ^ _ @`, or
-/// `alt-` with one character. None where there is no such key.
+/// Returns the bytes that a terminal sends for a key, or `None` for an unknown key.
+///
+/// A key is a named one, `ctrl-` with a letter or one of `[ \ ] ^ _ @`, or `alt-` with one
+/// character.
 pub(crate) fn sequence(name: &str) -> Option<String> {
     let name = name.trim();
     let lower = name.to_ascii_lowercase();
@@ -58,15 +61,15 @@ pub(crate) fn sequence(name: &str) -> Option<String> {
     }
     if let Some(rest) = lower.strip_prefix("ctrl-") {
         let letter = only(rest)?.to_ascii_uppercase();
-        // A control character is the letter's code less 64.
+        // The code of a control character is that of its letter minus 64.
         return matches!(letter, '@'..='_').then(|| char::from((letter as u8) - 64).to_string());
     }
-    // Alt keeps its letter's case.
+    // Alt preserves the case of its letter.
     let character = lower.strip_prefix("alt-").and_then(|_| only(name.get(4..)?))?;
     (!character.is_control()).then(|| format!("\x1b{character}"))
 }
 
-/// The number of the signal of this name, with or without `SIG` before it.
+/// Returns the number of a signal, named with or without the prefix `SIG`.
 pub(crate) fn signal(name: &str) -> Option<u8> {
     let upper = name.trim().to_ascii_uppercase();
     let short = upper.strip_prefix("SIG").unwrap_or(&upper);

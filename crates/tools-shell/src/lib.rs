@@ -1,4 +1,4 @@
-//! The tools that run commands. One file each; this is only the list.
+//! Tools that run commands. Each tool is one file; this file is only the list.
 
 mod background;
 mod keys;
@@ -16,7 +16,7 @@ use tool::{AnyTool, Erased};
 pub use shell_execute::ShellExecute;
 pub use shell_session::ShellSession;
 
-/// The family, in the order in which it is listed.
+/// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![Erased::tool(ShellExecute), Erased::tool(ShellSession)]
 }

@@ -1,11 +1,13 @@
-//! What the output of a command tells about a network that it did not find.
+//! Detection of a missing network from the output of a command.
 //!
-//! A cell without a network has nobody who would know which names its programs ask for; what they print is all that there is.
+//! A cell without a network has no resolver or proxy that would see the requested names, so the
+//! output is the only evidence.
 
 use sandbox::{CellSpec, Exit, Outcome};
 
-/// What programs say that find no other machine, in small letters: the C libraries, libcurl, git, ssh, Node, Go, Rust, Python,
-/// Java, .NET, package managers, clients of databases. A refused connection is none of these.
+/// Messages, in lower case, of programs that cannot reach another machine: the C libraries,
+/// libcurl, git, ssh, Node, Go, Rust, Python, Java, .NET, package managers, database clients. A
+/// refused connection is none of these.
 const PHRASES: [&str; 29] = [
     "could not resolve host",
     "couldn't resolve host",
@@ -38,18 +40,20 @@ const PHRASES: [&str; 29] = [
     "resource temporarily unavailable (",
 ];
 
-/// What programs say of any connection that fails: it counts only where the host is named, and is another machine.
+/// Messages for any failed connection. A message counts only if its line names the host, and the
+/// host is another machine.
 const OF_ANY_CONNECTION: [&str; 3] =
     ["could not connect to server", "couldn't connect to server", "failed to open tcp connection to "];
 
-/// What a package manager says that looked for no network or keeps silent about it, and the host that it would have asked.
+/// Messages of package managers that are offline or do not report the network, with the host that
+/// they would have used.
 const OFFLINE: [(&str, &str); 3] = [
     ("offline mode (--offline)", "index.crates.io"),
     ("but --offline was specified", "index.crates.io"),
     ("(from versions: none)", "pypi.org"),
 ];
 
-/// What stands before the name of a host, in small letters.
+/// Texts, in lower case, that precede the name of a host.
 const BEFORE_A_HOST: [&str; 23] = [
     "resolve host: ",
     "resolve host ",
@@ -76,27 +80,28 @@ const BEFORE_A_HOST: [&str; 23] = [
     "ping: ",
 ];
 
-/// The most hosts that are named.
+/// Maximum number of hosts that are reported.
 const MOST_HOSTS: usize = 5;
 
-/// How a line of shell puts standard error into its output.
+/// Operators of a shell line that merge standard error into standard output.
 const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
 
-/// Tells which hosts a command missed that has ended, as [`missed_hosts`] does.
+/// Returns the hosts that an ended command could not reach, as [`missed_hosts`] does.
 pub(crate) fn missed_by(outcome: &Outcome, line: &str, cell: &CellSpec) -> Option<Vec<String>> {
     let merges = cell.terminal.is_some() || MERGES.iter().any(|merge| line.contains(merge));
     let [stderr, stdout] =
         [&outcome.stderr, &outcome.stdout].map(|stream| [&stream.head[..], &stream.tail[..]]);
-    // Where both streams are one, or something failed, the reason may stand in the output.
+    // If the streams are merged or the command failed, the reason may be in standard output.
     let is_told_there = merges || outcome.exit != Exit::Code(0);
     let told = if is_told_there { [stderr, stdout].concat() } else { stderr.to_vec() };
-    // A program that goes on without a network may say so as its output, and one that only reads prints what others said.
+    // A program that succeeds without a network may report the failure on standard output. A
+    // program that only reads may print the reports of others.
     let goes_on = || missed_hosts(&stdout, line).filter(|hosts| !hosts.is_empty() && !cell.reads_only);
     missed_hosts(&told, line).or_else(goes_on)
 }
 
-/// Tells which hosts a command missed, by its output and its line: none where it missed none, an empty list where nothing says
-/// which.
+/// Returns the hosts that a command could not reach, according to its output and its line. Returns
+/// `None` if it missed none, and an empty list if no text names the host.
 pub(crate) fn missed_hosts(output: &[&[u8]], line: &str) -> Option<Vec<String>> {
     let mut missed = false;
     let mut hosts: Vec<String> = Vec::new();
@@ -120,7 +125,7 @@ pub(crate) fn missed_hosts(output: &[&[u8]], line: &str) -> Option<Vec<String>> 
         }
     }
     if missed && hosts.is_empty() {
-        // The line that says why is not always the one that says where to.
+        // The line with the reason is not always the line with the host.
         let of_url = |text: &String| text.lines().find_map(|line| url_host(&line.to_ascii_lowercase()));
         hosts.extend(texts.iter().find_map(of_url).or_else(|| url_host(line)));
     }
@@ -133,7 +138,7 @@ fn add(hosts: &mut Vec<String>, host: String) {
     }
 }
 
-/// Finds the host that a line is about, which is in small letters.
+/// Returns the host that a line, in lower case, is about.
 fn host_of(line: &str) -> Option<String> {
     let named = BEFORE_A_HOST.iter().find_map(|before| {
         let (_, rest) = line.split_once(before)?;
@@ -142,14 +147,14 @@ fn host_of(line: &str) -> Option<String> {
     named.or_else(|| url_host(line))
 }
 
-/// Finds the host of the first URL in a line.
+/// Returns the host of the first URL in a line.
 fn url_host(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("://")?;
     let authority = rest.split(['/', '?', '#', ' ', '"', '\'', '`']).next()?;
     host(authority.rsplit('@').next()?)
 }
 
-/// Reads the host that a text begins with, in quotes or not, with a port or not.
+/// Parses the host at the start of a text, with or without quotes and port.
 fn host(text: &str) -> Option<String> {
     let text = text.trim_start_matches(|before: char| "'\"`‘’“”([{<".contains(before));
     let is_part =

@@ -1,10 +1,11 @@
-//! Output as plain text: what a program wrote without what it told its terminal to do, and the last line of it.
+//! Output as plain text, without the control sequences for a terminal, and its last line.
 
-/// The longest control sequence that is waited for; a longer one is no sequence, and is shown.
+/// Maximum length of a control sequence in bytes. A longer one is treated as text.
 const LONGEST_SEQUENCE: usize = 256;
 
-/// The plain text of a piece of output, and how many of its bytes that covers. Where the piece ends in the middle of a
-/// character or a control sequence and `more` may come, that part is left to the next piece.
+/// Returns the plain text of a piece of output, and the number of bytes that it covers. If the
+/// piece ends within a character or a control sequence and `more` may come, that part is left to
+/// the next piece.
 pub(crate) fn plain(bytes: &[u8], more: bool) -> (Vec<u8>, usize) {
     let mut text = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -14,12 +15,13 @@ pub(crate) fn plain(bytes: &[u8], more: bool) -> (Vec<u8>, usize) {
             0x1b => match sequence(rest) {
                 Sequence::Whole(length) => length,
                 Sequence::Open if more && rest.len() < LONGEST_SEQUENCE => break,
-                // What was never finished, or is none: its first byte goes, the rest is text.
+                // The first byte of an unfinished or invalid sequence is dropped, and the rest is
+                // text.
                 Sequence::Open | Sequence::None => 1,
             },
             b'\r' if rest.get(1) == Some(&b'\n') => 1,
             b'\r' if rest.len() == 1 && more => break,
-            // Alone it goes back to the start of the line, which most often is written anew.
+            // A lone CR returns to the start of the line, which is usually rewritten.
             b'\r' => {
                 text.push(b'\n');
                 1
@@ -28,7 +30,7 @@ pub(crate) fn plain(bytes: &[u8], more: bool) -> (Vec<u8>, usize) {
                 text.push(byte);
                 1
             }
-            // A backspace over what was written, as a line is edited.
+            // A backspace over written text, as in line editing.
             0x08 if text.last().is_some_and(|last| (0x20..0x7f).contains(last)) => {
                 text.pop();
                 1
@@ -40,11 +42,11 @@ pub(crate) fn plain(bytes: &[u8], more: bool) -> (Vec<u8>, usize) {
     (text, at)
 }
 
-/// How many of the bytes end with a whole character: all, unless the last one is cut off.
+/// Returns the number of bytes up to the end of the last whole character.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        // Beyond the first fault only the last four bytes can be a character that is cut off.
+        // After an invalid byte, only the last four bytes can be a truncated character.
         Err(_) => {
             let from = bytes.len().saturating_sub(4);
             let begun = (from..bytes.len()).rev().find(|at| bytes[*at] >= 0xc0);
@@ -61,7 +63,7 @@ fn cut_off(bytes: &[u8]) -> bool {
 /// A control sequence at the start of some bytes (ECMA-48, section 5).
 enum Sequence {
     Whole(usize),
-    /// It goes on behind the end.
+    /// A sequence that continues past the end.
     Open,
     None,
 }
@@ -74,7 +76,7 @@ fn sequence(bytes: &[u8]) -> Sequence {
         None => Sequence::Open,
         // Parameters, then a final byte.
         Some(b'[') => until(2, &|at| (0x40..=0x7e).contains(&bytes[at]).then_some(at + 1)),
-        // A string, to BEL or ESC \.
+        // A string, ended by BEL or ESC \.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => until(2, &|at| match bytes[at] {
             0x07 => Some(at + 1),
             b'\\' if bytes[at - 1] == 0x1b => Some(at + 1),
@@ -87,10 +89,11 @@ fn sequence(bytes: &[u8]) -> Sequence {
     }
 }
 
-/// A longer line makes no progress line.
+/// Maximum length in bytes of a line that can be a progress line.
 const LONGEST_PROGRESS: usize = 1_000;
 
-/// The last whole line of a piece of output, for a progress line. `begun` says that the piece goes on with a line of the one before.
+/// Returns the last whole line of a piece of output, as a progress line. `begun` means that the
+/// piece continues a line of the previous piece.
 ///
 /// INVARIANT: never a part of a line, because a part of a secret is not recognised as one.
 pub(crate) fn last_line(bytes: &[u8], begun: bool) -> &str {

@@ -1,4 +1,4 @@
-//! Reading the output of a session, live or kept, by bytes or by lines that match.
+//! Reads of a session's output, live or stored, by bytes or by matching lines.
 
 use std::fs::File;
 use std::io;
@@ -11,24 +11,24 @@ use tool::{Context, ToolError};
 
 use crate::plain;
 
-/// How long output must pause before it is read: a program writes an answer in several pieces.
+/// Pause in the output after which it is read: a program writes an answer in several pieces.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What is searched at once, and the longest line that is matched as one.
+/// Bytes that are searched at a time, and the maximum length of a line that is matched as one.
 const SEARCHED: usize = 64 * 1024;
 
-/// What of the output is wanted.
+/// The requested part of the output.
 pub(crate) struct Wanted {
-    /// The first byte.
+    /// First byte.
     pub(crate) offset: u64,
-    /// Bytes at most.
+    /// Maximum number of bytes.
     pub(crate) limit: usize,
-    /// Only lines that match.
+    /// Filter for lines.
     pub(crate) regex: Option<Regex>,
-    /// With what the program tells its terminal.
+    /// True to preserve control sequences.
     pub(crate) raw: bool,
 }
 
-/// Reads what is wanted, and waits for it until `until` where there is nothing yet.
+/// Reads the requested part. If there is no output yet, waits for it until `until`.
 pub(crate) fn read(
     context: &Context,
     source: &dyn Source,
@@ -41,7 +41,8 @@ pub(crate) fn read(
             source.wait(context, from, until);
         }
         context.stop.check()?;
-        // Asked before reading: what comes in between is then read as output that may go on.
+        // The state is read before the output: output that arrives in between is then treated as
+        // incomplete.
         let grows = source.grows();
         let read = match &wanted.regex {
             None => piece(source, wanted, grows),
@@ -54,14 +55,15 @@ pub(crate) fn read(
     }
 }
 
-/// What is read from: a session, or the kept output of one that has ended with an earlier process.
+/// A source of output: a session, or the stored output of a session that ended with an earlier
+/// process.
 pub(crate) trait Source {
     fn read(&self, offset: u64, limit: usize) -> io::Result<Part>;
-    /// Where it ends, by now.
+    /// Returns the current end of the output.
     fn end(&self) -> io::Result<u64>;
-    /// Whether more may come.
+    /// Returns true if more output may come.
     fn grows(&self) -> bool;
-    /// Waits until there is something past `offset`, or it is `until`.
+    /// Waits until there is output past `offset`, or until `until`.
     fn wait(&self, context: &Context, offset: u64, until: Instant);
 }
 
@@ -116,18 +118,19 @@ impl Source for Kept {
     fn wait(&self, _: &Context, _: u64, _: Instant) {}
 }
 
-/// What was read.
+/// The result of a read.
 pub(crate) struct Reading {
     pub(crate) text: Vec<u8>,
-    /// Where it begins.
+    /// Offset of the first byte.
     pub(crate) offset: u64,
-    /// Where to read on.
+    /// Offset at which the next read continues.
     pub(crate) next: u64,
-    /// How far the output has been looked at.
+    /// End of the output that was scanned.
     seen: u64,
 }
 
-/// Reads so many bytes at most: whole lines where there is more than that, or cut between characters and control sequences.
+/// Reads at most `limit` bytes. A longer output is cut after a whole line, or else between
+/// characters and control sequences.
 fn piece(source: &dyn Source, wanted: &Wanted, grows: bool) -> io::Result<Reading> {
     let part = source.read(wanted.offset, wanted.limit)?;
     let full = part.bytes.len() == wanted.limit;
@@ -142,14 +145,15 @@ fn piece(source: &dyn Source, wanted: &Wanted, grows: bool) -> io::Result<Readin
     let (mut text, mut covered) =
         if wanted.raw { (bytes.to_vec(), bytes.len()) } else { plain::plain(bytes, more) };
     if covered == 0 && full {
-        // A limit smaller than a character or a sequence must not stand still.
+        // A limit smaller than a character or a sequence must still make progress.
         (text, covered) = (part.bytes.clone(), part.bytes.len());
     }
     Ok(Reading { text, offset: part.offset, next: part.offset + covered as u64, seen })
 }
 
-/// The matching lines, about so many bytes of them, and where the search goes on: behind the last line that was looked at
-/// and either was whole or matched. A line that is still being written matches as far as it is there, as a prompt does.
+/// Returns the matching lines, about `limit` bytes of them. The search continues after the last
+/// line that was complete or matched. An incomplete last line, such as a prompt, matches by the
+/// part that is there.
 fn matching(
     context: &Context,
     source: &dyn Source,
@@ -172,13 +176,14 @@ fn matching(
         }
         found.next = part.offset;
         found.seen = part.offset + part.bytes.len() as u64;
-        // Less than was asked for, and not the end: what comes next is not kept any more.
+        // A piece shorter than requested and before the end: the output after it is no longer
+        // stored.
         let (full, at_end) = (part.bytes.len() == SEARCHED, found.seen >= end);
         let mut rest = &part.bytes[..];
         while !rest.is_empty() {
             let line = match line_end(rest) {
                 Some(end) => &rest[..=end],
-                // It goes on in the next piece, unless it is longer than any.
+                // The line continues in the next piece, unless it is longer than a piece.
                 None if full && !at_end && rest.len() < SEARCHED => break,
                 None => rest,
             };

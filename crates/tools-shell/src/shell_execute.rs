@@ -18,42 +18,42 @@ use crate::wording::{
 };
 use crate::{background, network, plain};
 
-/// Runs a line of shell in a cell.
+/// The `shell_execute` tool.
 pub struct ShellExecute;
 
-/// The arguments.
+/// Arguments of `shell_execute`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// The line for the shell.
+    /// Line for the shell.
     command: String,
-    /// Without a shell: `command` is a program, these its arguments.
+    /// Arguments of the program `command`, which then runs without a shell.
     argv: Option<Vec<String>>,
-    /// Default: the workspace.
+    /// Working directory; default the workspace.
     working_directory: Option<String>,
-    /// Seconds, default 30.
+    /// Seconds, default 30; with `background` the lifetime of the session.
     #[schemars(range(min = 0.001, max = 3600))]
     timeout: Option<f64>,
-    /// Let it run on as a session.
+    /// Start it as a session and return at once.
     #[serde(default)]
     background: bool,
-    /// In the background: outlive this session.
+    /// Let a background command outlive this connection.
     #[serde(default)]
     keep: bool,
-    /// Give it a terminal.
+    /// Give the command a terminal.
     #[serde(default)]
     pty: bool,
-    /// Its changes when it is killed.
+    /// Keep or discard the changes of a killed command.
     #[serde(default)]
     on_timeout: OnTimeout,
-    /// Change nothing, return the diff.
+    /// Return the changes as a diff without making them.
     #[serde(default)]
     dry_run: bool,
-    /// Instead: what a dry run kept aside, by its id.
+    /// Id of a dry run whose changes to apply, instead of running `command`.
     apply: Option<String>,
 }
 
-/// What becomes of the changes of a command that is killed.
+/// A treatment of the changes of a killed command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -63,35 +63,35 @@ enum OnTimeout {
     Discard,
 }
 
-/// What came out.
+/// Result of `shell_execute`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Standard output.
     stdout: String,
     /// Standard error.
     stderr: String,
-    /// The exit code; 128 + N when signal N ended it.
+    /// Exit code; 128 + N if signal N ended the command.
     exit_code: Option<i32>,
-    /// Whether it was killed at its timeout.
+    /// True if the command was killed at its timeout.
     timed_out: bool,
-    /// Killed while it waited for somebody to type on its terminal.
+    /// True if the command was killed while it waited for input on its terminal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     waiting_for_input: bool,
-    /// For `shell_session`.
+    /// Id for `shell_session`.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
-    /// What a dry run would change.
+    /// Changes of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
 
 impl Output {
-    /// That of a call which runs nothing.
+    /// Returns the output of a call that runs no command.
     fn applied() -> Self {
         Self { session_id: None, ..Self::begun(String::new()) }
     }
 
-    /// That of a command which runs on as this session.
+    /// Returns the output of a command that continues as this session.
     pub(crate) fn begun(session_id: String) -> Self {
         Self {
             stdout: String::new(),
@@ -105,7 +105,7 @@ impl Output {
     }
 }
 
-/// What the kernel takes as one argument of a program (`MAX_ARG_STRLEN`, binfmts.h), without its final NUL.
+/// Maximum bytes of one argument for the kernel (`MAX_ARG_STRLEN`, binfmts.h), without the final NUL.
 const LONGEST_COMMAND: usize = 131_071;
 
 impl Tool for ShellExecute {
@@ -124,7 +124,7 @@ impl Tool for ShellExecute {
         },
         level: Level::Destructive,
         class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
-        // The EloPhanto source: 30 seconds unless asked; design section 7: at most an hour.
+        // Default: 30 seconds, from the EloPhanto source. Maximum: one hour, from design section 7.
         timeout: Timeout { default: Duration::from_secs(30), max: Duration::from_hours(1) },
         lane: Lane::Command,
         text: TextCap::Default,
@@ -136,7 +136,7 @@ impl Tool for ShellExecute {
             if args.background || args.dry_run {
                 return Err(ToolError::validation("apply", "goes with neither `background` nor `dry_run`"));
             }
-            // What it changes was not decided on with the command: another one may have made it.
+            // The plan of the dry run did not decide on these changes: the command may differ.
             let plan = Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot();
             return Ok(Plan { applies: Some(id.clone()), ..plan });
         }
@@ -185,13 +185,13 @@ impl Tool for ShellExecute {
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {
-        // The start of a session is not bounded by how long it may live.
+        // The lifetime of a session does not limit its start.
         timeout(args).filter(|_| !args.background)
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         if args.apply.is_some() {
-            // The layers put it into the workspace.
+            // The engine's layers apply the changes to the workspace.
             context.used_snapshot(SnapshotUse { taken_at: SystemTime::UNIX_EPOCH, nothing_else: true });
             return Ok(Output::applied());
         }
@@ -232,23 +232,23 @@ impl Tool for ShellExecute {
             context.progress.report(seen, None, plain::last_line(bytes, *begun));
             *begun = !bytes.ends_with(b"\n");
         };
-        // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
+        // The engine enforces the deadline: it requests the stop, so that all tools share one clock.
         let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
-            // Nothing has run yet. Without an overlay to throw away, the workspace of a command that only reads is read-only.
+            // Not started yet: without a disposable overlay, a command that only reads gets read-only files.
             Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })
                 if cell.reads_only && cell.overlay.is_some() && !args.dry_run =>
             {
                 let read_only = CellSpec { overlay: None, overlay_only: false, ..CellSpec::clone(&cell) };
                 sandbox::run(&read_only, &command, None, &stopper, &mut report)
             }
-            // Nothing has run yet. A host that refuses namespaces has cells of another kind, without an overlay.
+            // Not started yet: a host without namespaces has another kind of cell, without an overlay.
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
             {
                 if args.dry_run {
                     return Err(no_dry_run(&refused.to_string()).because(refused));
                 }
-                // What passed because it can be undone is decided again before it may write directly.
+                // A call allowed only because it can be undone is decided on again before it writes directly.
                 if cell.overlay_only {
                     context.refuse_snapshot();
                     return Err(failed(refused));
@@ -291,7 +291,7 @@ impl Tool for ShellExecute {
             diff: None,
         };
         if let Some(limit) = outcome.exceeded {
-            // A limit ends the command only if it was the command that was killed, and not a part of it.
+            // A limit fails the call only if the command itself was killed, and not one of its processes.
             if outcome.ended == Ended::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
                 let message = format!("the command was killed at its {limit}");
                 let error = ToolError::new(Code::Quota, message).hint(how_to_raise(limit.limit));
@@ -315,12 +315,12 @@ impl Tool for ShellExecute {
     }
 }
 
-/// The timeout that the arguments ask for. The schema has bounded it.
+/// Returns the timeout in the arguments. The schema has bounded it.
 fn timeout(args: &Args) -> Option<Duration> {
     args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
-/// Signals of asm-generic/signal.h, the same on all Linux architectures that there are cells on.
+/// Signals of asm-generic/signal.h, the same on all supported Linux architectures.
 const SIGKILL: i32 = 9;
 const SIGXFSZ: i32 = 25;
 
@@ -336,7 +336,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A workspace whose commands run in a real cell.
+    /// Creates a workspace whose commands run in a real cell.
     pub(crate) fn workspace() -> Workspace {
         let workspace = Workspace::new();
         let cell = CellSpec {
@@ -400,7 +400,7 @@ pub(crate) mod tests {
             let context = workspace.context();
             let stop = context.stop.clone();
             let tool = Erased::tool(ShellExecute);
-            // Long enough for the shell to come from its output to what it waits for.
+            // Long enough for the shell to get from its output to its wait.
             std::thread::spawn(move || {
                 std::thread::park_timeout(Duration::from_secs(2));
                 stop.request(StopReason::Deadline);
@@ -446,7 +446,7 @@ pub(crate) mod tests {
             [(StopReason::Deadline, Code::Timeout), (StopReason::Cancelled, Code::Cancelled)]
         {
             let mut context = workspace.context();
-            // The command itself gives the sign: its first line of output requests the stop.
+            // The first line of the command's output requests the stop.
             let stop = context.stop.clone();
             context.progress = Arc::new(StopAtOutput(stop, reason));
             let tool = Erased::tool(ShellExecute);

@@ -1,4 +1,4 @@
-//! `shell_session`: what a caller does with commands that run on in the background.
+//! `shell_session`: control of commands that run in the background.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,37 +17,37 @@ use crate::reading::{self, Kept, Live, Source, Wanted};
 use crate::wording::exit_code;
 use crate::{keys, network};
 
-/// Lists sessions and acts on one of them.
+/// The `shell_session` tool.
 pub struct ShellSession;
 
-/// The arguments.
+/// Arguments of `shell_session`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// What to do.
+    /// Operation.
     action: Action,
-    /// Which one.
+    /// Id of the session; all but `list` need it.
     session_id: Option<String>,
-    /// Go on at `next_offset`.
+    /// First byte to read: 0, or `next_offset` of an earlier answer.
     offset: Option<u64>,
-    /// Bytes, default 20000.
+    /// Maximum bytes, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
     limit: Option<u64>,
-    /// Only matching lines.
+    /// Return only matching lines.
     regex: Option<String>,
-    /// Seconds, for new output.
+    /// Seconds to wait for new output, at most 300.
     #[schemars(range(max = 300))]
     wait: Option<u64>,
     /// Keep control sequences.
     #[serde(default)]
     raw: bool,
-    /// To write, newline included.
+    /// Text to write, newline included.
     text: Option<String>,
-    /// Then, such as enter, ctrl-c.
+    /// Keys to send after the text, such as enter, ctrl-c.
     keys: Option<Vec<String>>,
-    /// Such as INT.
+    /// Signal to send, such as INT.
     signal: Option<String>,
-    /// As 80x24.
+    /// Size of the terminal, such as 80x24.
     size: Option<String>,
 }
 
@@ -62,58 +62,59 @@ enum Action {
     Close,
 }
 
-/// What there is.
+/// Result of `shell_session`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Output {
-    /// The sessions: all of the caller's for `list`, otherwise the one.
+    /// Sessions: for `list` all of the caller, else the one that was named.
     sessions: Vec<Summary>,
-    /// The output that was read.
+    /// Output that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
-    /// Where that begins, where it is later than asked for because what came before is not kept any more.
+    /// First byte of `content`, if earlier output is no longer stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
-    /// Where to read on.
+    /// `offset` for the next read.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
 }
 
-/// One session.
+/// A session.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Summary {
-    /// Its id.
+    /// Id of the session.
     session_id: String,
-    /// The command line.
+    /// Command line.
     command: String,
-    /// `running`, `left_running` (the command has ended, what it left behind runs on) or `ended`.
+    /// `running`, `left_running` (the command has ended, but processes that it started still run) or `ended`.
     state: &'static str,
-    /// The exit code of the command, once it has ended; 128 + N when signal N ended it.
+    /// Exit code of the command after its end; 128 + N if signal N ended it.
     exit_code: Option<i32>,
-    /// What ended the session: `finished`, `closed`, `timeout`, `idle` or `killed`.
+    /// Reason for the end: `finished`, `closed`, `timeout`, `idle` or `killed`.
     ended_by: Option<&'static str>,
-    /// The limit at which a process of it was killed.
+    /// Limit at which a process of the session was killed.
     limit_reached: Option<String>,
-    /// Whether it has a terminal.
+    /// True if the session has a terminal.
     pty: bool,
-    /// Whether the program in the foreground of its terminal waits for somebody to type.
+    /// True if the foreground program waits for input on the terminal.
     waiting_for_input: bool,
     /// Bytes of output so far.
     output_bytes: u64,
-    /// Whether it was started with `keep`, or by a call without a session: it belongs to the token.
+    /// True if started with `keep` or by a call without a session; the session belongs to the token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     keep: bool,
-    /// Seconds since its start, until now or its end.
+    /// Seconds from the start to the end, or until now.
     seconds: u64,
-    /// What `output_read` takes, once it has ended.
+    /// Reference for `output_read`, after the end.
     output_ref: Option<String>,
 }
 
-/// Bytes in an answer unless asked for more: below the text limit of an answer.
+/// Bytes in an answer by default: below the text limit of an answer.
 const DEFAULT_LIMIT: u64 = 20_000;
 const MAX_LIMIT: u64 = 1_000_000;
-/// Seconds that a call can wait for output.
+/// Maximum number of seconds that a call waits for output.
 const LONGEST_WAIT: u64 = 300;
-/// Bytes of text and keys in one call: half of what a session holds back for a program that does not read.
+/// Maximum bytes of text and keys per call: half of the input that a session buffers for a program
+/// that does not read.
 const LONGEST_INPUT: usize = 512 * 1024;
 
 impl Tool for ShellSession {
@@ -162,7 +163,7 @@ impl Tool for ShellSession {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let sessions = context.service::<OwnedSessions>();
         if args.action == Action::List {
-            // Where no command can run in the background, none does.
+            // A caller that cannot run background commands has none.
             let listed = sessions.map(|sessions| sessions.list()).unwrap_or_default();
             return Ok(Output { sessions: listed.iter().map(summary).collect(), ..Output::default() });
         }
@@ -249,7 +250,7 @@ fn write(session: &Session, args: &Args) -> Result<(), ToolError> {
     if ends { session.end_input().map_err(failed) } else { Ok(()) }
 }
 
-/// The text, and what the keys send.
+/// Returns the text, followed by the bytes of the keys.
 fn typed(args: &Args) -> Result<String, ToolError> {
     let mut all = args.text.clone().unwrap_or_default();
     for key in args.keys.iter().flatten() {
@@ -308,13 +309,13 @@ fn compile(pattern: &str) -> Result<Regex, ToolError> {
         .map_err(|error| ToolError::validation("regex", "not a regular expression").hint(error.to_string()))
 }
 
-/// The output of a session that has ended with an earlier process.
+/// Opens the output of a session that ended with an earlier process.
 fn kept(context: &Context, id: &str) -> Option<File> {
     let outputs = context.service::<Arc<dyn Outputs>>().ok()?;
     outputs.open(&format!("{id}.output")).ok()
 }
 
-/// A session as it is now.
+/// Returns the current state of a session.
 fn summary(listed: &Listed) -> Summary {
     let status = listed.session.status();
     let (state, exit_code, ended_by) = match status.phase {
@@ -397,7 +398,7 @@ mod tests {
         let closed = act(&workspace, json!({"action": "close", "session_id": id})).unwrap();
         assert_eq!(closed["sessions"][0]["state"], "ended");
         assert_eq!(closed["sessions"][0]["ended_by"], "closed");
-        // Closed once, it stays readable, and nothing more can be written.
+        // A closed session stays readable, but accepts no input.
         let again = act(&workspace, json!({"action": "read", "session_id": id, "offset": 6})).unwrap();
         assert_eq!(again["content"], "more\n");
         let refused = act(&workspace, json!({"action": "write", "session_id": id, "text": "x"})).unwrap_err();

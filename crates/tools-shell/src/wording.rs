@@ -1,9 +1,9 @@
-//! How what a command came to is put into words.
+//! Texts for the outcomes of commands.
 
 use sandbox::{Captured, Exit, Limit, SandboxError};
 use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
 
-/// What to do about a limit that was reached.
+/// Returns advice about a limit that was reached.
 pub(crate) fn how_to_raise(limit: Limit) -> String {
     let key = match limit {
         Limit::Memory => "memory_bytes",
@@ -18,7 +18,7 @@ pub(crate) fn how_to_raise(limit: Limit) -> String {
     format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
 }
 
-/// The exit code of a command, as a shell gives it: 128 + N when signal N ended it.
+/// Returns the exit code as a shell reports it: 128 + N if signal N ended the command.
 pub(crate) fn exit_code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,
@@ -26,20 +26,21 @@ pub(crate) fn exit_code(exit: Exit) -> i32 {
     }
 }
 
-/// What an overlay cannot do, and what to do instead.
+/// A limitation of overlays, and the alternative.
 pub(crate) const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be renamed in one step by a command (EXDEV, \
     \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
 
-/// Whether a program has told that error, in the words of the C library.
+/// Returns true if a program reported this error, in the words of the C library.
 pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
     tells(stderr, &["cross-device link"])
 }
 
-/// The warning where a command writes to the workspace itself; the reason comes behind it.
+/// Warning for a command that writes to the workspace directly; the reason follows it.
 pub(crate) const NO_COPY: &str =
     "the command had the workspace itself and no copy of it, so nothing that it changed there can be undone";
 
-/// Whether one of these texts, in small letters, stands in what is at hand of the stream.
+/// Returns true if the stored part of the stream contains one of these texts, which are in lower
+/// case.
 fn tells(stream: &Captured, texts: &[&str]) -> bool {
     [&stream.head, &stream.tail].into_iter().any(|part| {
         let part = part.to_ascii_lowercase();
@@ -47,7 +48,8 @@ fn tells(stream: &Captured, texts: &[&str]) -> bool {
     })
 }
 
-/// A cell that was killed by nobody of this runtime but its watch over hidden files.
+/// Returns the error of a cell that was killed by its guard of hidden files, or from outside this
+/// runtime.
 pub(crate) fn killed(uncovered: bool) -> ToolError {
     let message = if uncovered {
         "the command was killed: a file that must be hidden came while it ran and could not be covered"
@@ -57,7 +59,8 @@ pub(crate) fn killed(uncovered: bool) -> ToolError {
     ToolError::new(Code::Runtime, message)
 }
 
-/// The output as text: whole where it fits into memory, otherwise its first and last part, the whole kept aside.
+/// Returns the output as text. An output that exceeds the memory limit is shortened to its first
+/// and last part, and stored whole.
 pub(crate) fn text(context: &Context, field: &'static str, captured: Captured) -> String {
     let Captured { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
     if let Some(error) = spool_error {
@@ -85,7 +88,7 @@ pub(crate) fn no_dry_run(why: &str) -> ToolError {
     ToolError::new(Code::Unavailable, message).retry(Retry::Never)
 }
 
-/// Why a command ended that was told to stop.
+/// Returns the error of a command that was stopped early.
 pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolError {
     match context.stop.requested() {
         None => ToolError::internal("the cell was stopped, but nobody asked for it"),
@@ -106,7 +109,8 @@ pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolErro
     }
 }
 
-/// What a cell that could not be made, or a command that could not be started, becomes for a caller.
+/// Converts the error of a cell that could not be created, or of a command that could not be
+/// started.
 pub(crate) fn failed(error: SandboxError) -> ToolError {
     let message = error.to_string();
     let made = match &error {
@@ -124,7 +128,7 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
     };
     made.because(error)
 }
-/// Gives what a tool has produced as JSON, for the data of an error.
+/// Returns a tool's output as JSON, for the data of an error.
 pub(crate) fn json(output: impl serde::Serialize) -> Result<serde_json::Value, ToolError> {
     serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
 }

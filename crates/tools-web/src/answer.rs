@@ -1,4 +1,4 @@
-//! What a body is to its reader: JSON, text in whatever charset, or bytes.
+//! Conversion of a body: JSON, text in its charset, or bytes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What `data` is.
+/// A kind of `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -21,7 +21,8 @@ pub(crate) enum Kind {
     File,
 }
 
-/// Bytes at the beginning of a page in which its charset stands (the HTML standard, section 4.2.5.4).
+/// Number of bytes at the start of a page in which its charset is declared (the HTML standard,
+/// section 4.2.5.4).
 const CHARSET_WITHIN: usize = 1024;
 
 /// An answer without its body.
@@ -63,7 +64,7 @@ fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The body as a value. What says it is JSON and is none is text.
+/// Returns the body as a value. A body that is declared as JSON but invalid is text.
 pub(crate) fn data(content_type: &str, body: Vec<u8>) -> (Kind, Value) {
     let media = media_type(content_type);
     let is_json = media == "application/json" || media.ends_with("+json");
@@ -81,7 +82,8 @@ pub(crate) fn data(content_type: &str, body: Vec<u8>) -> (Kind, Value) {
     }
     let charset = charset.or_else(|| named_in_page(&media, &body));
     let encoding = charset.unwrap_or_else(|| {
-        // Without a word about it, what is no UTF-8 is what the web takes it for (the Encoding standard).
+        // Without a declared charset, bytes that are not UTF-8 are windows-1252, as the Encoding
+        // standard sets for the web.
         if std::str::from_utf8(&body).is_ok() { UTF_8 } else { WINDOWS_1252 }
     });
     let (text, ..) = encoding.decode(&body);
@@ -100,7 +102,7 @@ fn charset(content_type: &str) -> Option<&'static Encoding> {
     })
 }
 
-/// What a page says in its head.
+/// Returns the charset that a page declares in its head.
 fn named_in_page(media: &str, body: &[u8]) -> Option<&'static Encoding> {
     if !media.contains("html") && !media.contains("xml") {
         return None;

@@ -1,4 +1,5 @@
-//! One call's exchange with servers: redirections followed, failures that pass tried again, bodies bounded.
+//! The exchange of one call with servers: follows redirections, retries transient failures, bounds
+//! bodies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use crate::fetch_url::{Args, Method, body_and_type};
 use crate::filling::Filling;
 use crate::placeholders::Given;
 
-/// Redirections that are followed at most; browsers follow twenty.
+/// Maximum number of redirections; browsers follow twenty.
 const MOST_REDIRECTS: usize = 10;
-/// What is waited before a request that only reads is tried a second and a third time.
+/// Delays before the second and the third attempt of a request that only reads.
 const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// The longest wait that a server can ask for and gets.
+/// Maximum delay that a server can request.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// What goes along to another origin of what the caller gave. Any other header may be a credential.
+/// Caller's headers that are sent to another origin too. Any other header may be a credential.
 const KEPT_ELSEWHERE: [&str; 4] = ["accept", "accept-language", "user-agent", "content-type"];
 
-/// By what a caller asks for a part of something, or for what has changed.
+/// Headers with which a caller requests a part of a resource, or only a changed one.
 const CONDITIONS: [HeaderName; 6] = [
     fetch::RANGE,
     fetch::IF_RANGE,
@@ -48,11 +49,12 @@ pub(crate) struct Exchange<'a> {
     body: Bytes,
     body_type: Option<&'static str>,
     target: Target,
-    /// Whether a redirection has led to another origin.
+    /// True after a redirection to another origin.
     elsewhere: bool,
     redirected_from: Vec<String>,
     follows: bool,
-    /// Whether the body is wanted as it lies there, so that a part of it can be asked for.
+    /// True if the body is requested without compression, so that a part of it can be requested
+    /// later.
     identity: bool,
     deadline: Instant,
     began: Arc<AtomicBool>,
@@ -81,7 +83,8 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Whether a request has begun that may change something at a server.
+    /// Returns the flag that is true once a request has begun that may change something on a
+    /// server.
     pub(crate) fn began(&self) -> Arc<AtomicBool> {
         self.began.clone()
     }
@@ -90,7 +93,7 @@ impl<'a> Exchange<'a> {
         self.method
     }
 
-    /// Where the last answer came from.
+    /// Returns the URL of the last answer.
     pub(crate) fn url(&self) -> String {
         self.target.to_string()
     }
@@ -99,22 +102,22 @@ impl<'a> Exchange<'a> {
         &self.redirected_from
     }
 
-    /// Where the last answer came from, secrets by their names.
+    /// Returns the URL of the last answer, with secrets by name.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Whether the caller asks for a part, or for what has changed.
+    /// Returns true if the caller requests a part, or only a changed resource.
     pub(crate) fn is_conditional(&self) -> bool {
         CONDITIONS.iter().any(|name| self.given.has(name))
     }
 
-    /// Tells whether the next request holds a secret.
+    /// Returns true if the next request contains a secret.
     fn holds_secret(&self) -> bool {
         !self.elsewhere && (self.given.names().next().is_some() || self.filling.names().next().is_some())
     }
 
-    /// The answer that no redirection leads away from, with these headers beside the caller's.
+    /// Returns the first answer that is no redirection. Sends these headers besides the caller's.
     pub(crate) async fn answer(&mut self, beside: &HeaderMap) -> Result<Answer, ToolError> {
         loop {
             let answer = self.patiently(beside).await?;
@@ -129,7 +132,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Goes where a redirection leads, if the policy lets the call go there.
+    /// Follows a redirection if the policy allows the call to connect there.
     fn follow(&mut self, status: u16, location: &str) -> Result<(), ToolError> {
         if self.redirected_from.len() >= MOST_REDIRECTS {
             let message = format!("the server redirects more than {MOST_REDIRECTS} times");
@@ -181,7 +184,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Refuses to tell another origin a secret that a server has put into a redirection.
+    /// Refuses a redirection to another origin if a server has put a secret into its URL.
     fn holds_nothing(&self, location: &str, next: &Target) -> Result<(), ToolError> {
         let covering = outgoing::covering(self.context)?;
         if covering.text(location).is_none() && covering.text(&next.to_string()).is_none() {
@@ -192,7 +195,8 @@ impl<'a> Exchange<'a> {
             .hint("a secret goes to no other origin; ask that one by itself if it is meant"))
     }
 
-    /// The answer to a request, tried again where it only reads and the failure may pass.
+    /// Returns the answer to a request. Retries a request that only reads after a transient
+    /// failure.
     async fn patiently(&self, beside: &HeaderMap) -> Result<Answer, ToolError> {
         let mut waits = WAITS.iter();
         loop {
@@ -230,11 +234,11 @@ impl<'a> Exchange<'a> {
             }
         }
         if self.method.is_safe() {
-            // A redirection has left the body behind.
+            // A redirection to a request that only reads drops the body.
             headers.remove(fetch::CONTENT_TYPE);
         }
         headers.extend(beside.clone());
-        // What a redirection leads to is the server's own text: nothing in it stands for a secret.
+        // The URL of a redirection is the server's own text, so a `$NAME` in it is no placeholder.
         let target = if self.redirected_from.is_empty() {
             self.filling.query(self.context, &self.target)?
         } else {
@@ -254,7 +258,7 @@ impl<'a> Exchange<'a> {
         Ok(self.web.send(ask).await?)
     }
 
-    /// The whole body, decoded, of at most this many bytes.
+    /// Reads the whole body, decoded, of at most `limit` bytes.
     pub(crate) async fn body(&self, mut answer: Answer, limit: u64) -> Result<(Head, Vec<u8>), ToolError> {
         let head = Head::of(&answer);
         let too_large = |error| self.unsure(of_body(error, &head));
@@ -266,12 +270,12 @@ impl<'a> Exchange<'a> {
         Ok((head, body))
     }
 
-    /// What takes the answer's body apart.
+    /// Creates the decoder of the answer's body.
     pub(crate) fn decoder(&self, answer: &Answer, limit: u64) -> Result<Decoder, DecodeError> {
         outgoing::decoder(answer, self.method != Method::Head, limit)
     }
 
-    /// The error as callers see it.
+    /// Converts an error for callers.
     pub(crate) fn outward(&self, failed: Failed) -> ToolError {
         let error = match failed {
             Failed::Tool(error) => return error,
@@ -283,13 +287,13 @@ impl<'a> Exchange<'a> {
         if may_have_acted { self.unsure(made) } else { made }
     }
 
-    /// The error, where a request has gone out that may have changed something.
+    /// Marks the error if a request was sent that may have changed something.
     pub(crate) fn unsure(&self, error: ToolError) -> ToolError {
         if self.began.load(Ordering::SeqCst) { error.effect(EffectState::Maybe) } else { error }
     }
 }
 
-/// Why a request has no answer.
+/// A reason why a request has no answer.
 pub(crate) enum Failed {
     Web(WebError),
     Tool(ToolError),
@@ -307,7 +311,7 @@ impl From<ToolError> for Failed {
     }
 }
 
-/// The error of a body that cannot be had.
+/// Returns the error of a body that cannot be read.
 pub(crate) fn of_body(error: DecodeError, head: &Head) -> ToolError {
     let message = match &error {
         DecodeError::Broken { source, .. } => format!("{error}: {source}"),
@@ -329,19 +333,21 @@ fn is_redirection(status: u16) -> bool {
     [301, 302, 303, 307, 308].contains(&status)
 }
 
-/// A target without what stands behind its host, which may be a secret that the server put there.
+/// Returns the URL of a target without the part after its host, which may contain a secret from the
+/// server.
 fn shown(target: &Target) -> String {
     let scheme = if target.is_tls() { "https" } else { "http" };
     format!("{scheme}://{}/", target.authority())
 }
 
-/// How long a server that is busy wants to be left alone, where that is not too long.
+/// Returns the delay that a busy server requests, unless it is too long.
 fn asked_to_wait(answer: &Answer, usual: Duration) -> Option<Duration> {
     if ![429, 502, 503, 504].contains(&answer.status) {
         return None;
     }
     let Some(said) = answer.header(fetch::RETRY_AFTER) else {
-        // Who answers 429 without a word about when counts what comes.
+        // A server that answers 429 without a delay counts requests, so a retry makes the limit
+        // worse.
         return (answer.status != 429).then_some(usual);
     };
     said.trim().parse().ok().map(Duration::from_secs).filter(|wait| *wait <= LONGEST_WAIT)

@@ -1,4 +1,4 @@
-//! `fetch_url`: one request to a server of the web, with secrets that the caller never sees.
+//! `fetch_url`: one request to a web server, with secrets that the caller never sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,46 +21,47 @@ use crate::page;
 use crate::placeholders::Given;
 use crate::saving::{self, Goal, Saved};
 
-/// Asks a server.
+/// The `fetch_url` tool.
 pub struct FetchUrl;
 
-/// Bytes of a body in an answer, unless asked otherwise, and at most: what a message to a door may have.
+/// Bytes of a body in an answer: default and maximum, which is the size of a message to a front
+/// end.
 const BYTES: u64 = 4 * 1024 * 1024;
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
-/// The same of a body that goes into a file.
+/// Bytes of a body that is saved to a file: default and maximum.
 const SAVED_BYTES: u64 = 1024 * 1024 * 1024;
 const MOST_SAVED_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 
-/// The arguments.
+/// Arguments of `fetch_url`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// http or https.
+    /// URL with http or https.
     pub(crate) url: String,
-    /// Default GET.
+    /// HTTP method; default GET.
     #[serde(default)]
     pub(crate) method: Method,
-    /// `$NAME` in a value stands for the secret NAME, which is sent to its own hosts alone; `$$` is a dollar sign.
+    /// Headers. `$NAME` in a value is replaced by the secret NAME, sent only to its own hosts; `$$` is `$`.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
-    /// JSON, or a string that is sent as it is.
+    /// JSON, or a string that is sent unchanged.
     pub(crate) body: Option<Value>,
-    /// Names for which `$NAME` stands for the secret in the query and the body too; there it means nothing else.
+    /// Names of secrets, at most 20, that replace `$NAME` in the query and the body too. Other `$` stay.
     #[serde(default)]
     #[schemars(length(max = 20))]
     pub(crate) secrets: Vec<String>,
-    /// Seconds; default 30.
+    /// Timeout in seconds, default 30, at most 3600.
     #[schemars(range(min = 0.001, max = 3600.0))]
     pub(crate) timeout: Option<f64>,
-    /// What becomes of an HTML page; default raw.
+    /// Format of an HTML page in `data`; default raw.
     #[serde(default)]
     pub(crate) format: Format,
-    /// A file for the body, in place of `data`.
+    /// Path of a file that gets the body, in place of `data`.
     pub(crate) save_to: Option<String>,
-    /// Larger bodies are refused; default 4 MiB, at most 32 MiB; 1 GiB and 64 GiB with `save_to`.
+    /// Maximum bytes, default 4 MiB, at most 32 MiB; with `save_to` 1 GiB and 64 GiB. A larger body is refused.
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: Option<u64>,
-    /// Default true.
+    /// Follow redirects, at most 10; default true.
     #[serde(default = "yes")]
     pub(crate) follow_redirects: bool,
 }
@@ -69,8 +70,9 @@ fn yes() -> bool {
     true
 }
 
-// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
-/// A method of HTTP.
+// The variants have no doc comments: without them the schema is a plain list of names, which every
+// provider accepts.
+/// An HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
@@ -96,7 +98,7 @@ impl Method {
         }
     }
 
-    /// Whether it only reads (RFC 9110, section 9.2.1), so that it may be tried again.
+    /// Returns true if the method only reads (RFC 9110, section 9.2.1), so that it can be retried.
     pub(crate) fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head)
     }
@@ -110,7 +112,7 @@ impl Method {
     }
 }
 
-/// What becomes of an HTML page.
+/// A format of an HTML page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -121,28 +123,28 @@ pub(crate) enum Format {
     Markdown,
 }
 
-/// What the server answered.
+/// Result of `fetch_url`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Of HTTP, such as 200.
+    /// HTTP status code, such as 200.
     status: u16,
-    /// Such as OK.
+    /// HTTP reason, such as OK.
     status_text: String,
-    /// By name in lower case; several of one name as one, with commas between.
+    /// Response headers by lower-case name; several with one name are joined with commas.
     headers: BTreeMap<String, String>,
-    /// The body, unless it was saved: parsed where it is JSON, else text, else base64.
+    /// Body, unless it was saved: parsed if it is JSON, else text, else base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
-    /// What `data` is.
+    /// Kind of `data`.
     data_kind: Kind,
     /// Bytes of the body, decompressed.
     size_bytes: u64,
-    /// Where the answer came from, redirections followed.
+    /// URL of the answer, after redirects.
     url: String,
-    /// The URLs that led there.
+    /// URLs that redirected, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     redirected_from: Vec<String>,
-    /// The file that has the body.
+    /// Path of the file with the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     saved_to: Option<String>,
 }
@@ -225,11 +227,12 @@ impl Tool for FetchUrl {
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        // Base64 is a third longer, and the headers are beside it.
+        // Base64 adds a third, and the answer has headers too.
         if args.save_to.is_some() { 256 * 1024 } else { args.most_bytes() / 3 * 4 + 256 * 1024 }
     }
 
-    /// A secret is read from a file and a body may be written to one, and a page is taken apart.
+    /// Returns false if the call does other work: it reads a secret from a file, writes a body to
+    /// one, or parses a page.
     fn only_waits(&self, args: &Args) -> bool {
         let is_plain = args.save_to.is_none() && args.format == Format::Raw && args.most_bytes() <= BYTES;
         is_plain
@@ -237,7 +240,7 @@ impl Tool for FetchUrl {
             && Given::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
     }
 
-    /// The request as it will be sent, secrets by their names.
+    /// Returns the request as it will be sent, with secrets by name.
     fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
         let mut shown = format!("{} {}\n", args.method.as_str(), args.target().ok()?);
         for (name, value) in &args.headers {
@@ -304,7 +307,7 @@ fn output(
     }
 }
 
-/// The header that a body is sent with where the caller names none.
+/// Returns the body, and the content type that applies if the caller names none.
 pub(crate) fn body_and_type(body: Option<&Value>) -> Result<(fetch::Bytes, Option<&'static str>), ToolError> {
     match body {
         None => Ok((fetch::Bytes::new(), None)),

@@ -1,5 +1,5 @@
-//! Secrets in the query of a URL and in a body: there `$NAME` stands for one only where the caller lists the name, because a dollar
-//! sign means something of its own in many a URL and document.
+//! Secrets in the query of a URL and in a body. There `$NAME` is a placeholder only if the caller
+//! lists the name, because a dollar sign has other meanings in many URLs and documents.
 
 use fetch::Bytes;
 use fetch::address::Target;
@@ -10,10 +10,10 @@ use tool::{Context, ToolError};
 use crate::fetch_url::{Args, body_and_type};
 use crate::placeholders::{Part, listed};
 
-/// Names that can be listed.
+/// Maximum number of listed names.
 const MOST: usize = 20;
 
-/// What of a request is filled in before it is sent.
+/// The parts of a request that are filled in before it is sent.
 pub(crate) struct Filling {
     names: Vec<String>,
     body: Option<Value>,
@@ -22,7 +22,7 @@ pub(crate) struct Filling {
     in_body: Vec<String>,
 }
 
-/// How a value is written where it is put.
+/// An encoding of a value at its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     AsItIs,
@@ -31,10 +31,10 @@ enum Written {
 }
 
 impl Filling {
-    /// Finds where the secrets that are listed stand.
+    /// Finds the places of the listed secrets.
     ///
     /// # Errors
-    /// `EVALIDATION` where one stands nowhere, or in the path.
+    /// `EVALIDATION` if a secret has no place, or one in the path.
     pub(crate) fn read(args: &Args, target: &Target) -> Result<Self, ToolError> {
         let wrong = |problem: String| Err(ToolError::validation("secrets", problem));
         if args.secrets.len() > MOST {
@@ -72,26 +72,26 @@ impl Filling {
         Ok(Self { names: args.secrets.clone(), body, written, in_query, in_body })
     }
 
-    /// Those that go to the server which is asked first.
+    /// Returns the names of the secrets that are sent to the first server.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// Those of the body, while that is sent.
+    /// Returns the names of the secrets in the body, while the body is sent.
     pub(crate) fn names_in_body(&self) -> &[String] {
         &self.in_body
     }
 
-    /// A redirection has left the body behind.
+    /// Drops the body after a redirection without one.
     pub(crate) fn without_body(&mut self) {
         self.body = None;
         self.in_body.clear();
     }
 
-    /// The URL as it is sent.
+    /// Returns the URL as it is sent.
     ///
     /// # Errors
-    /// Those of [`outgoing::secret`].
+    /// The errors of [`outgoing::secret`].
     pub(crate) fn query(&self, context: &Context, target: &Target) -> Result<Target, ToolError> {
         let host = target.host().to_string();
         match target.path_and_query().split_once('?').filter(|_| !self.in_query.is_empty()) {
@@ -103,10 +103,10 @@ impl Filling {
         }
     }
 
-    /// The body as it is sent, where a secret stands in it.
+    /// Returns the body as it is sent, if it contains a secret.
     ///
     /// # Errors
-    /// Those of [`outgoing::secret`].
+    /// The errors of [`outgoing::secret`].
     pub(crate) fn body(&self, context: &Context, host: &str) -> Result<Option<Bytes>, ToolError> {
         let Some(body) = &self.body else { return Ok(None) };
         let filled = match body {
@@ -125,7 +125,7 @@ impl Filling {
     // BOUNDED: by the depth of JSON that is read, 128.
     fn fill_in(&self, context: &Context, value: &mut Value, host: &str) -> Result<(), ToolError> {
         match value {
-            // It is escaped with everything else.
+            // The serializer escapes the value.
             Value::String(text) => {
                 *text = self.fill(context, text, host, (Position::Body, Written::AsItIs))?;
                 Ok(())

@@ -1,4 +1,4 @@
-//! The tools that speak to other servers. One file each; this is only the list.
+//! Tools that connect to other servers. Each tool is one file; this file is only the list.
 
 mod answer;
 mod exchange;
@@ -15,7 +15,7 @@ use tool::{AnyTool, Erased};
 
 pub use fetch_url::FetchUrl;
 
-/// The family, in the order in which it is listed.
+/// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![Erased::tool(FetchUrl)]
 }

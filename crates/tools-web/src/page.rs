@@ -8,13 +8,14 @@ use tool::{Code, Context, Covering, ToolError};
 
 use crate::fetch_url::Format;
 
-/// Bytes of a page that is converted at most: a page takes a hundred times its size in memory meanwhile.
+/// Maximum bytes of a page that is converted: the conversion takes a hundred times that size in
+/// memory.
 const LARGEST: usize = 2 * 1024 * 1024;
-/// Elements within elements at most: the conversion to Markdown goes down by calling itself.
+/// Maximum depth of elements: the conversion to Markdown is recursive.
 const DEEPEST: usize = 150;
-/// Elements whose text no reader sees.
+/// Elements whose text is invisible to readers.
 const UNSEEN: [&str; 8] = ["head", "iframe", "noscript", "script", "style", "svg", "template", "title"];
-/// Elements that stand on lines of their own.
+/// Elements that begin and end a line.
 const BLOCKS: [&str; 30] = [
     "address",
     "article",
@@ -48,10 +49,10 @@ const BLOCKS: [&str; 30] = [
     "ul",
 ];
 
-/// The page in this format. One that nests too deeply for Markdown comes as text, with a warning.
+/// Converts a page to this format. A page too deep for Markdown becomes text, with a warning.
 ///
 /// # Errors
-/// `EQUOTA` where it is too large, and the stop that was requested.
+/// `EQUOTA` if the page is too large, and the error of a requested stop.
 pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result<String, ToolError> {
     if page.len() > LARGEST {
         let message =
@@ -74,7 +75,8 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
         }
         Format::Markdown => {
             let markdown = converter.tree_to_markdown(&tree);
-            // One that stands in several elements is in pieces there, between which Markdown has characters of its own.
+            // A secret across several elements is in pieces, and Markdown puts its own characters
+            // between them.
             let covered = covering.text(&text);
             if covered.is_none() && covering.text(&markdown.replace('\\', "")).is_none() {
                 return Ok(markdown);
@@ -86,7 +88,7 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
     }
 }
 
-/// Covers secrets in the tree, before what is written from it escapes or encodes their characters.
+/// Covers secrets in the tree, before the output escapes or encodes their characters.
 fn cover(tree: &Rc<Node>, covering: &dyn Covering) {
     let mut waiting = vec![tree.clone()];
     while let Some(node) = waiting.pop() {
@@ -110,11 +112,11 @@ fn cover(tree: &Rc<Node>, covering: &dyn Covering) {
     }
 }
 
-/// What a reader sees, a line for each block, and how deep it nests.
+/// Returns the visible text, one line per block, and the depth of the tree.
 fn text_of(tree: &Rc<Node>) -> (String, usize) {
     let mut text = Text::default();
     let mut deepest = 0;
-    // What is still to be seen: a node and how deep it lies, or the end of a block.
+    // Items to visit: a node with its depth, or the end of a block.
     let mut waiting = vec![Some((tree.clone(), 0_usize))];
     while let Some(next) = waiting.pop() {
         let Some((node, depth)) = next else {

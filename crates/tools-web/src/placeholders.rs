@@ -1,4 +1,4 @@
-//! Headers as the caller gives them, with `$NAME` where a secret goes, and as they are sent.
+//! Request headers: as the caller gives them, with `$NAME` for a secret, and as they are sent.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -6,8 +6,8 @@ use fetch::{HeaderMap, HeaderName, HeaderValue};
 use outgoing::Position;
 use tool::{Context, ToolError};
 
-/// Headers that are about the connection, the body's length or who is asked: a second opinion on these is how requests are
-/// smuggled (RFC 9112, section 11.2).
+/// Headers about the connection, the length of the body or the target host. A second value of these
+/// enables request smuggling (RFC 9112, section 11.2).
 const OWN: [&str; 13] = [
     "connection",
     "content-length",
@@ -23,22 +23,22 @@ const OWN: [&str; 13] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// Headers and bytes of all of them, at most.
+/// Maximum number of headers, and of their total bytes.
 const MOST: usize = 100;
 const MOST_BYTES: usize = 64 * 1024;
 
-/// A part of a text in which secrets may stand.
+/// A part of a text that may contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     Text(String),
     Secret(String),
 }
 
-/// The headers as they were given.
+/// The caller's headers, parsed.
 pub(crate) struct Given(Vec<(HeaderName, Vec<Part>)>);
 
 impl Given {
-    /// Reads them.
+    /// Parses the headers.
     ///
     /// # Errors
     /// `EVALIDATION` naming the header.
@@ -70,22 +70,22 @@ impl Given {
         Ok(Self(given))
     }
 
-    /// Whether one of this name is among them.
+    /// Returns true if a header has this name.
     pub(crate) fn has(&self, name: &HeaderName) -> bool {
         self.0.iter().any(|(given, _)| given == name)
     }
 
-    /// The secrets that they name, each once.
+    /// Returns the names of the secrets in the headers, each once.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let names: BTreeSet<&str> =
             self.0.iter().flat_map(|(_, parts)| parts).filter_map(Part::name).collect();
         names.into_iter()
     }
 
-    /// As they are sent to this host. The values in it are shown by no log.
+    /// Returns the headers as they are sent to this host. No log shows their values.
     ///
     /// # Errors
-    /// `EPERMISSION` where a secret does not belong there, `EUNAVAILABLE` where the vault is locked.
+    /// `EPERMISSION` if a secret must not be sent there, `EUNAVAILABLE` if the vault is locked.
     pub(crate) fn filled(&self, context: &Context, host: &str) -> Result<HeaderMap, ToolError> {
         let mut filled = HeaderMap::new();
         for (name, parts) in &self.0 {
@@ -99,7 +99,7 @@ impl Given {
                 }
             }
             let made = HeaderValue::from_bytes(&bytes);
-            // What was copied on the way here must not stay in memory that is used again.
+            // The copied secret must not stay in memory that is reused.
             bytes.fill(0);
             let mut made = made.map_err(|_| {
                 let problem = "the secret in it has characters that no header can have";
@@ -113,7 +113,7 @@ impl Given {
 }
 
 impl Given {
-    /// Those of these names that hold no secret, as they are sent to anybody.
+    /// Returns the headers with these names that contain no secret, for any host.
     pub(crate) fn plain(&self, names: &[&str]) -> HeaderMap {
         let text = |parts: &[Part]| match parts {
             [] => Some(String::new()),
@@ -135,14 +135,15 @@ impl Part {
     }
 }
 
-/// `$NAME`, `${NAME}` for a name with dots and dashes, and `$$`; any other dollar sign is one.
+/// Splits a value at `$NAME`, `${NAME}` for a name with dots and dashes, and `$$`. Any other dollar
+/// sign is literal.
 fn parts(value: &str) -> Vec<Part> {
     let mut parts = apart(value, true, |_| true);
     parts.retain(|part| *part != Part::Text(String::new()));
     parts
 }
 
-/// The same where only these names are meant, and every other dollar sign is one, doubled or not.
+/// Splits a value at these names only. Any other dollar sign is literal, doubled or not.
 pub(crate) fn listed(value: &str, names: &[String]) -> Vec<Part> {
     apart(value, false, |name| names.iter().any(|listed| listed == name))
 }

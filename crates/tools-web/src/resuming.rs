@@ -1,4 +1,5 @@
-//! The rest of a body of which the beginning is there: how it is asked for, and what tells that an answer is it (RFC 9110, section 14).
+//! The rest of a body after an interruption: the request for it, and the check that an answer is
+//! that rest (RFC 9110, section 14).
 
 use fetch::web::Answer;
 use fetch::{HeaderMap, HeaderValue};
@@ -8,26 +9,27 @@ use tool::ToolError;
 use crate::exchange::Exchange;
 use crate::fetch_url::Method;
 
-/// A body, as a server tells it from others.
+/// The identity of a body on its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// The server's name for this state of the body: a strong entity tag, or the time of the last change.
+    /// The server's validator of this state: a strong entity tag, or the time of the last change.
     pub(crate) validator: String,
-    /// Its bytes, where that is known.
+    /// Length in bytes, if known.
     pub(crate) total: Option<u64>,
-    /// The scheme, host, port and path that it came from: a validator means nothing elsewhere.
+    /// Scheme, host, port and path of the body. A validator has no meaning elsewhere.
     pub(crate) place: String,
 }
 
-/// What a server has to say about the rest of a body.
+/// An answer to a request for the rest of a body.
 pub(crate) enum Rest {
-    /// The rest, and the length of all; nothing, where all is there and as it was.
+    /// The rest, and the total length. The rest is empty if the body was complete and is unchanged.
     Further(Answer, u64),
-    /// Something else, to a request for the whole.
+    /// Another answer, to a request for the whole body.
     Other(Answer),
 }
 
-/// Asks for what follows the bytes that are there. What comes instead, and could be taken for a part of anything, is asked for anew.
+/// Requests the bytes after those already received. If the answer could be mistaken for a part of a
+/// body, requests the whole body.
 pub(crate) async fn rest(exchange: &mut Exchange<'_>, body: &Body, written: u64) -> Result<Rest, ToolError> {
     let answer = exchange.answer(&question(body, written)?).await?;
     if place(exchange) == body.place
@@ -41,9 +43,11 @@ pub(crate) async fn rest(exchange: &mut Exchange<'_>, body: &Body, written: u64)
     Ok(Rest::Other(answer))
 }
 
-/// What the answer's body is, where its rest can be asked for later, and told from that of another.
+/// Returns the identity of the answer's body, if its rest can be requested later and be
+/// distinguished from that of another body.
 pub(crate) fn resumable(exchange: &Exchange<'_>, answer: &Answer) -> Option<Body> {
-    // Who asked for a part, or for what has changed, gets that, and a part of it is another one.
+    // A caller's own conditional or range request has an answer whose parts must not be mixed with
+    // others.
     if answer.status != 200 || exchange.method() != Method::Get || exchange.is_conditional() {
         return None;
     }
@@ -52,7 +56,8 @@ pub(crate) fn resumable(exchange: &Exchange<'_>, answer: &Answer) -> Option<Body
     Some(Body { validator, total, place: place(exchange) })
 }
 
-/// Where the answer came from. Its query is left out: it is often a signature that is made anew for each request.
+/// Returns the URL of the answer without its query, which is often a signature that changes with
+/// each request.
 fn place(exchange: &Exchange<'_>) -> String {
     let target = exchange.target();
     let path = target.path_and_query().split('?').next().unwrap_or_default();
@@ -60,8 +65,9 @@ fn place(exchange: &Exchange<'_>) -> String {
     format!("{scheme}://{}{path}", target.authority())
 }
 
-/// What tells whether a body is the same, byte for byte: a strong entity tag, else the time of its last change, where the server has
-/// said the time and that was later (RFC 9110, section 8.8.2.2).
+/// Returns the validator that identifies a body byte for byte: a strong entity tag, else the time
+/// of the last change. The time counts only if the `Date` of the answer is later (RFC 9110, section
+/// 8.8.2.2).
 fn validator(answer: &Answer) -> Option<&str> {
     let tag = answer.header(fetch::ETAG).filter(|tag| tag.starts_with('"'));
     tag.or_else(|| {
@@ -86,9 +92,9 @@ fn question(body: &Body, written: u64) -> Result<HeaderMap, ToolError> {
     Ok(asked.into_iter().collect())
 }
 
-/// The length of all, where the answer is what follows the bytes that are there, of the same body.
+/// Returns the total length, if the answer is the rest of the same body.
 fn goes_on(answer: &Answer, body: &Body, written: u64) -> Option<u64> {
-    // A server need not say it again, and must not say another.
+    // A server may omit a header, but must not send another value.
     let is_or_unsaid = |name: fetch::HeaderName, wanted: &str| {
         !answer.headers.contains_key(&name) || answer.header(name) == Some(wanted)
     };
@@ -108,7 +114,7 @@ fn goes_on(answer: &Answer, body: &Body, written: u64) -> Option<u64> {
     fits.then_some(total)
 }
 
-/// First and last byte, and the length of all, where that is said.
+/// Parses the first and the last byte, and the total length if it is given.
 fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
     let (unit, range) = text.trim().split_once(' ')?;
     let (range, total) = range.trim().split_once('/')?;

@@ -1,4 +1,5 @@
-//! A body into a file, as it comes: the file gets its name when it is whole, and what breaks off goes on where it was.
+//! Saving of a body to a file while it arrives. The file gets its name when it is complete, and an
+//! interrupted body is resumed.
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -14,27 +15,27 @@ use crate::answer::Head;
 use crate::exchange::{Exchange, of_body};
 use crate::resuming::{Body, Rest, rest, resumable};
 
-/// How often a body that broke off goes on within a call.
+/// Maximum number of times that an interrupted body is resumed per call.
 const MOST_RESUMED: usize = 5;
-/// Bytes between two words about how far it is.
+/// Bytes between two progress reports.
 const REPORTED_EVERY: u64 = 1024 * 1024;
-/// What became of a body that was to be saved.
+/// The outcome of a save.
 pub(crate) enum Saved {
-    /// It is in the file.
+    /// The body is in the file.
     File { head: Head, size_bytes: u64 },
-    /// The server did not give what was asked for; the file is as it was.
+    /// The server refused the request; the file is unchanged.
     Not(Box<Answer>),
 }
 
-/// Where a body goes.
+/// The destination of a body.
 pub(crate) struct Goal<'a> {
     pub(crate) roots: &'a Roots,
     pub(crate) path: &'a Path,
-    /// Bytes that it may have.
+    /// Maximum number of bytes.
     pub(crate) limit: u64,
 }
 
-/// Puts the body of the answer into the file at the path, in place of what is there.
+/// Saves the body of the answer to the path, and replaces an existing file.
 pub(crate) async fn save(
     context: &Context,
     exchange: &mut Exchange<'_>,
@@ -59,19 +60,19 @@ pub(crate) async fn save(
     }
 }
 
-/// A body on its way.
+/// A body during its transfer.
 struct Download<'a, 'b> {
     context: &'a Context,
     exchange: &'a mut Exchange<'b>,
     goal: &'a Goal<'a>,
     head: &'a Head,
     staging: Staging,
-    /// Bytes of the body that have come, be they covered or held back.
+    /// Bytes of the body received so far, including covered and delayed ones.
     received: u64,
     covering: Arc<Arc<dyn Covering>>,
-    /// Covers the secrets in what comes, before it lies anywhere.
+    /// Stream that covers the secrets in each piece before the piece is written.
     stream: Box<dyn CoveredStream>,
-    /// What it is, where the rest of it can be asked for.
+    /// Identity of the body, if its rest can be requested.
     body: Option<Body>,
 }
 
@@ -88,14 +89,14 @@ impl<'a, 'b> Download<'a, 'b> {
         Ok(Self { context, exchange, goal, head, staging, received: 0, covering, stream, body: None })
     }
 
-    /// Takes the body of the answer, and what follows it where it breaks off.
+    /// Receives the body of the answer, and its rest after an interruption.
     async fn run(mut self, answer: Answer) -> Result<u64, ToolError> {
         let decoder = self.begin_again(&answer)?;
         self.receive(answer, decoder).await?;
         self.finish()
     }
 
-    /// Forgets what is there, for a body that begins.
+    /// Discards received bytes before a new body.
     fn begin_again(&mut self, answer: &Answer) -> Result<Decoder, ToolError> {
         (self.received, self.stream) = (0, self.covering.stream());
         self.change(|file| file.set_len(0).and_then(|()| file.rewind()))?;
@@ -130,7 +131,7 @@ impl<'a, 'b> Download<'a, 'b> {
                     self.body = Some(Body { total: Some(total), ..body });
                     answer = further;
                 }
-                // It has changed meanwhile, or the server knows no parts.
+                // The body has changed meanwhile, or the server does not support ranges.
                 Rest::Other(other) if other.status == 200 => {
                     decoder = self.begin_again(&other)?;
                     reported = 0;
@@ -143,7 +144,7 @@ impl<'a, 'b> Download<'a, 'b> {
         self.add(&rest, true)
     }
 
-    /// Gives the file its name, with all that came.
+    /// Gives the complete file its name.
     fn finish(self) -> Result<u64, ToolError> {
         self.context.stop.check()?;
         let outward = |error| failure(self.context, error);
@@ -155,7 +156,7 @@ impl<'a, 'b> Download<'a, 'b> {
         Ok(self.received)
     }
 
-    /// Adds what came. `ended` says that nothing more comes.
+    /// Adds a received piece. `ended` means that no more pieces follow.
     fn add(&mut self, content: &[u8], ended: bool) -> Result<(), ToolError> {
         self.received += content.len() as u64;
         let covered = self.stream.next(content, ended);
@@ -181,7 +182,7 @@ impl<'a, 'b> Download<'a, 'b> {
 
     fn refused(&self, error: DecodeError) -> ToolError {
         let error = match error {
-            // Of a rest the limit is one, too.
+            // The limit holds for the rest together with the earlier bytes.
             DecodeError::Large { .. } => DecodeError::Large { limit: self.goal.limit },
             error => error,
         };

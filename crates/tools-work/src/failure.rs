@@ -1,9 +1,9 @@
-//! What the errors of the roots become for a caller.
+//! Conversion of errors of the roots into tool errors.
 
 use roots::RootsError;
 use tool::{Code, Context, ToolError};
 
-/// For `map_err`.
+/// Returns a converter for `map_err`.
 pub(crate) fn of_roots(context: &Context) -> impl Fn(RootsError) -> ToolError {
     |error| {
         let error = error.relative_to(&context.place.workspace);

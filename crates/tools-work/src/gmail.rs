@@ -1,4 +1,4 @@
-//! Gmail: who may ask it, what is asked, and what is made of messages.
+//! Gmail: logins, requests and messages.
 
 pub(crate) mod addresses;
 pub(crate) mod api;

@@ -1,4 +1,4 @@
-//! `gmail_send`: one message to others, sent once.
+//! `gmail_send`: one message, sent once.
 
 use roots::Roots;
 use schemars::JsonSchema;
@@ -17,59 +17,59 @@ use crate::gmail::oauth::Login;
 use crate::gmail::place::Gmail;
 use crate::gmail::reply::Answered;
 
-/// Sends mail.
+/// The `gmail_send` tool.
 pub struct GmailSend {
-    /// Where the mailbox is.
+    /// Services of the mailbox.
     pub(crate) gmail: Gmail,
 }
 
-/// Characters of a subject (RFC 5322, section 2.1.1), and files of a message, at most.
+/// Maximum number of characters of a subject (RFC 5322, section 2.1.1), and of files of a message.
 const LONGEST_SUBJECT: usize = 998;
 const MOST_ATTACHED: usize = 100;
-/// Bytes of a text at most.
+/// Maximum number of bytes of a text.
 const LONGEST_BODY: usize = 8 * 1024 * 1024;
 
-/// The arguments.
+/// Arguments of `gmail_send`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// An address, or a list of them; also as Name <name@example.com>.
+    /// Address, or list of addresses; also as Name <name@example.com>.
     to: Value,
-    /// With `reply_to_id` it may be left out: that of the conversation.
+    /// Subject; default with `reply_to_id` is the one of the conversation.
     subject: Option<String>,
-    /// Plain text.
+    /// Plain text of the message.
     body: String,
-    /// The same as HTML, for those who see that.
+    /// HTML version of the text, for recipients who see HTML.
     html: Option<String>,
-    /// Copies.
+    /// Addresses that get a copy.
     #[serde(default)]
     cc: Vec<String>,
-    /// Copies that nobody else sees.
+    /// Addresses that get a copy without the others' knowledge.
     #[serde(default)]
     bcc: Vec<String>,
-    /// Files to send along.
+    /// Paths of files to attach, at most 100.
     #[serde(default)]
     #[schemars(length(max = 100))]
     attachments: Vec<String>,
-    /// The message that this answers.
+    /// Id of the message to which this one replies.
     reply_to_id: Option<String>,
-    /// Shows what would be sent, and sends nothing; default false.
+    /// Show the message without sending it; default false.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What was done.
+/// Result of `gmail_send`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// False of a dry run.
+    /// False in a dry run.
     sent: bool,
-    /// Gmail's id of it.
+    /// Gmail's id of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
-    /// Of its conversation.
+    /// Id of the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_id: Option<String>,
-    /// Of a dry run.
+    /// Message of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     would_send: Option<Shown>,
 }
@@ -77,32 +77,32 @@ pub struct Output {
 /// A message that would be sent.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Shown {
-    /// Whose it is, where that is known.
+    /// Address of the sender, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
-    /// Everybody.
+    /// Recipients.
     to: Vec<String>,
-    /// Copies.
+    /// Recipients of copies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cc: Vec<String>,
-    /// Copies that nobody else sees.
+    /// Recipients of blind copies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     bcc: Vec<String>,
-    /// Its subject.
+    /// Subject.
     subject: String,
-    /// The conversation that it goes on with.
+    /// Id of the conversation that the message continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_id: Option<String>,
-    /// Who wrote the message that it answers.
+    /// Sender of the message to which this one replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_reply_to: Option<String>,
-    /// What goes along.
+    /// Attached files.
     attachments: Vec<Attached>,
-    /// Bytes of all of it.
+    /// Size of the whole message in bytes.
     size_bytes: usize,
 }
 
-/// The arguments, read.
+/// The parsed arguments.
 struct Read {
     to: Vec<Mailbox>,
     cc: Vec<Mailbox>,
@@ -110,7 +110,7 @@ struct Read {
 }
 
 impl Read {
-    /// Everybody who would get it.
+    /// Returns all recipients.
     fn everybody(&self) -> Vec<&Mailbox> {
         [&self.to, &self.cc, &self.bcc].into_iter().flatten().collect()
     }
@@ -162,7 +162,7 @@ impl Args {
     }
 }
 
-/// Everybody whom these texts name.
+/// Parses the addresses in these texts.
 fn all<T: AsRef<str>>(field: &str, texts: &[T]) -> Result<Vec<Mailbox>, ToolError> {
     let read: Result<Vec<_>, _> = texts.iter().map(|text| addresses::read(field, text.as_ref())).collect();
     read.map(|read| read.concat())
@@ -172,7 +172,7 @@ impl Tool for GmailSend {
     type Args = Args;
     type Output = Output;
 
-    /// A mail may have a subject of nothing.
+    /// A mail may have an empty subject.
     const EMPTY_TEXTS: &'static [&'static str] = &["subject"];
 
     const SPEC: Spec = Spec {
@@ -195,7 +195,8 @@ impl Tool for GmailSend {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         let read = args.read()?;
-        // What was sent is looked for where its answer is lost, and what is answered is looked at.
+        // The call may search for a message whose answer was lost, and reads the message to which
+        // it replies.
         let mut effects = self.gmail.effects(&["POST", "GET"]);
         effects.extend(self.gmail.sending(&read.everybody()));
         for (index, path) in args.attachments.iter().enumerate() {
@@ -206,7 +207,7 @@ impl Tool for GmailSend {
         Ok(Plan::of(effects).only_tried(args.dry_run))
     }
 
-    /// Everybody who would get it, and all of it.
+    /// Returns all recipients and the whole message.
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let read = args.read().ok()?;
         let mut shown = String::new();
@@ -242,7 +243,7 @@ impl Tool for GmailSend {
     }
 }
 
-/// What is known of a file's size before anything is decided: nothing of one that may not be read.
+/// Returns the size of a file before any decision; empty for a file that may not be read.
 fn size_of(context: &Context, path: &str) -> String {
     let opened = || {
         let path = context.place.resolve("attachments", path).ok()?;
@@ -253,7 +254,7 @@ fn size_of(context: &Context, path: &str) -> String {
 
 async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Output, ToolError> {
     let read = args.read()?;
-    // What cannot be read is found out before anybody is asked for anything.
+    // An unreadable file is detected before any request.
     let attached = compose::attach(context, &args.attachments)?;
     let answered = match &args.reply_to_id {
         Some(id) => Some(Answered::find(asking, id).await?),
@@ -264,7 +265,8 @@ async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Outp
         (None, Some(answered)) => answered.subject(),
         (subject, _) => subject.clone().unwrap_or_default(),
     };
-    // Under another subject Gmail begins another conversation; what it answers is still said.
+    // Another subject makes Gmail start a new conversation. The headers still name the message to
+    // which this one replies.
     let thread_id = answered.as_ref().filter(|answered| answered.goes_on_with(&subject));
     let thread_id = thread_id.map(|answered| answered.thread_id.as_str());
     let account = Login::of(asking.vault()).ok().flatten().and_then(|login| login.account);
@@ -311,14 +313,14 @@ async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Outp
         Err(Refused::Said(complaint)) => complaint.into(),
         Err(Refused::Lost(error)) => error,
     };
-    // INVARIANT: what may have been sent is looked for, and never sent again.
+    // INVARIANT: a message that may have been sent is searched for, and never sent again.
     match look_for(asking, &ready.message_id).await {
         Some(wire) => Ok(sent(wire)),
         None => Err(unsure(lost, &ready.message_id)),
     }
 }
 
-/// The message of this id of its own, where Gmail has it.
+/// Returns the message with this Message-ID, if Gmail has it.
 async fn look_for(asking: &Asking<'_>, message_id: &str) -> Option<Wire> {
     let query = format!("in:sent rfc822msgid:{message_id}");
     let list: WireList = asking.get("messages", &[("maxResults", "1"), ("q", &query)]).await.ok()?;
@@ -326,7 +328,7 @@ async fn look_for(asking: &Asking<'_>, message_id: &str) -> Option<Wire> {
     asking.message(&id, &[("format", "minimal")]).await.ok()
 }
 
-/// The error where nobody can tell whether it was sent.
+/// Returns the error for a message that may have been sent.
 fn unsure(error: ToolError, message_id: &str) -> ToolError {
     let effect = if error.effect == EffectState::Done { EffectState::Done } else { EffectState::Maybe };
     error
@@ -379,7 +381,8 @@ mod tests {
         assert_eq!(one, acts(same));
         let others = [
             json!({"to": "ada@example.com", "subject": "s", "body": "b"}),
-            // The part before the `@` is the host's own to read.
+            // The part before the `@` is for the recipient's host to interpret, so its case
+            // matters.
             json!({"to": "Ada@example.com, b@example.com", "subject": "s", "body": "b"}),
             json!({"to": "ada@example.com, b@example.com", "bcc": ["eve@example.com"], "subject": "s", "body": "b"}),
         ];

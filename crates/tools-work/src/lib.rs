@@ -1,4 +1,4 @@
-//! The tools for other people's trackers and mailboxes. One file each; this is only the list.
+//! Tools for issue trackers and mailboxes. Each tool is one file; this file is only the list.
 
 mod failure;
 mod gmail;
@@ -21,7 +21,7 @@ pub use linear::api::Linear;
 pub use linear::queries;
 pub use linear_action::LinearAction;
 
-/// The family, in the order in which it is listed.
+/// Returns the tools of this family, in listing order.
 pub fn tools(linear: Linear, gmail: &Gmail) -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(LinearAction { linear }),

@@ -1,4 +1,4 @@
-//! Linear: what is asked, how, and what is made of the answers.
+//! Linear: requests and answers.
 
 pub(crate) mod answers;
 pub(crate) mod api;

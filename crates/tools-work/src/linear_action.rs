@@ -1,4 +1,4 @@
-//! `linear_action`: issues and comments in Linear, each made once however often it is asked for.
+//! `linear_action`: issues and comments in Linear, each created once even if the call is repeated.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,47 +14,47 @@ use crate::linear::names::{self, named};
 use crate::linear::params::{Action, LISTED, Order, Params};
 use crate::linear::queries;
 
-/// Works in Linear.
+/// The `linear_action` tool.
 pub struct LinearAction {
-    /// Where that is.
+    /// Client of Linear.
     pub(crate) linear: Linear,
 }
 
-/// The arguments.
+/// Arguments of `linear_action`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// What to do.
+    /// Operation.
     action: Action,
-    /// By action.
+    /// Parameters of the action.
     #[serde(default)]
     params: Params,
-    /// Names are looked up, and the mutation that would be sent is shown; default false. A list is one as ever.
+    /// Show the mutation with names resolved, without sending it; default false. `list_issues` runs as usual.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What was done.
+/// Result of `linear_action`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// The action.
     action: Action,
-    /// Of `create_issue` and `update_issue`.
+    /// Issue; for `create_issue` and `update_issue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     issue: Option<Issue>,
-    /// Of `create_comment`.
+    /// Comment; for `create_comment`.
     #[serde(skip_serializing_if = "Option::is_none")]
     comment: Option<Comment>,
-    /// Whether this call made it; false where an earlier one with the same `idempotency_key` did.
+    /// True if this call created it; false if an earlier call with the same `idempotency_key` did.
     #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<bool>,
-    /// Of `list_issues`.
+    /// Issues; for `list_issues`.
     #[serde(skip_serializing_if = "Option::is_none")]
     issues: Option<Vec<Issue>>,
-    /// For the next page, where there is one.
+    /// Cursor for the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// Of a dry run.
+    /// Mutation of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     would_send: Option<Sent>,
 }
@@ -62,9 +62,9 @@ pub struct Output {
 /// A mutation for Linear.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Sent {
-    /// The document of GraphQL.
+    /// GraphQL document.
     query: &'static str,
-    /// Its variables.
+    /// Variables of the document.
     variables: Value,
 }
 
@@ -90,7 +90,7 @@ impl Tool for LinearAction {
     type Args = Args;
     type Output = Output;
 
-    /// An update with it takes the description away.
+    /// An update with an empty description removes it.
     const EMPTY_TEXTS: &'static [&'static str] = &["description"];
 
     const SPEC: Spec = Spec {
@@ -142,7 +142,8 @@ impl Tool for LinearAction {
     }
 }
 
-/// The fields that an issue can be given when it is made and later, names looked up. `team` is the one that it is in.
+/// Returns the fields that creation and update share, with names resolved to ids. `team` is the
+/// team of the issue.
 async fn fields(asking: &Asking<'_>, params: &Params, team: &str) -> Result<Map<String, Value>, ToolError> {
     let mut input = Map::new();
     let mut set = |name: &str, value: Value| input.insert(name.to_owned(), value);
@@ -304,7 +305,7 @@ async fn list_issues(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolErr
     Ok(Output { issues: Some(issues), next_cursor, ..Output::of(args.action) })
 }
 
-/// The issue of this identifier or id.
+/// Returns the issue with this identifier or id.
 async fn one_issue(asking: &Asking<'_>, field: &str, name: &str) -> Result<Value, ToolError> {
     match asking.ask(queries::ISSUE, &json!({"id": name})).await? {
         Ok(mut data) if data["issue"]["id"].is_string() => Ok(data["issue"].take()),
@@ -319,7 +320,8 @@ async fn one_issue(asking: &Asking<'_>, field: &str, name: &str) -> Result<Value
     }
 }
 
-/// The id that something is made under: the same one for the same key at the same place, and else a new one.
+/// Returns the id for a new object: derived from the key and the place if there is a key, else
+/// random.
 fn id_for(action: Action, place: &str, key: Option<&str>) -> Result<String, ToolError> {
     let mut bytes = [0_u8; 16];
     match key {
@@ -333,7 +335,7 @@ fn id_for(action: Action, place: &str, key: Option<&str>) -> Result<String, Tool
         None => getrandom::fill(&mut bytes)
             .map_err(|error| ToolError::internal("the system gives no random bytes").because(error))?,
     }
-    // Version 4 (RFC 9562, section 5.4), which Linear asks for.
+    // Version 4 (RFC 9562, section 5.4), which Linear requires.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! From the end of a call to the collector.
+//! Path of a trace from the end of its call to the collector.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use crate::{Options, TracesError, spans};
 
-/// How often a batch is tried in all.
+/// Maximum number of attempts to send a batch.
 const ATTEMPTS: u32 = 5;
-/// How long is waited before it is tried again; twice as long each further time.
+/// Pause before the first retry. Each further pause is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest wait that a collector may ask for.
+/// Maximum pause that a collector may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Sends the traces of calls.
+/// Sender of the traces of calls.
 pub struct Exporter {
     shared: Arc<Shared>,
-    /// None once it is closed.
+    /// Sending half of the queue, `None` after `close`.
     queue: Mutex<Option<mpsc::Sender<Followed>>>,
     closing: watch::Sender<bool>,
     ended: Mutex<std_mpsc::Receiver<()>>,
@@ -34,31 +34,32 @@ struct Shared {
     options: Options,
     sent: AtomicU64,
     dropped: AtomicU64,
-    /// Whether the user knows that nothing arrives at the moment.
+    /// True if the user was warned and no batch has been fully accepted since.
     told: AtomicBool,
 }
 
-/// A call on its way.
+/// A call in the queue.
 struct Followed {
     call: CallTrace,
     trace: [u8; 16],
 }
 
-/// What became of one attempt.
+/// Outcome of one attempt.
 enum Tried {
-    /// The collector took all but so many.
+    /// The collector accepted all spans except `refused`.
     Taken { refused: u64, why: String },
-    /// It may take them later.
+    /// The collector may accept the spans later.
     Later { why: String, after: Option<Duration> },
-    /// It never will.
+    /// The collector will never accept the spans.
     Never { why: String },
 }
 
 impl Exporter {
-    /// Begins to wait for calls. It connects when there is something to send.
+    /// Starts the thread that waits for calls. The thread connects when there is something to send.
     ///
     /// # Errors
-    /// Where the options cannot be right.
+    /// Returns an error if the options are invalid, the certificates cannot be used or the thread
+    /// cannot be started.
     pub fn start(options: Options) -> Result<Self, TracesError> {
         let malformed = || TracesError::Endpoint(options.endpoint.clone());
         let url: fetch::Uri = options.endpoint.parse().map_err(|_| malformed())?;
@@ -86,18 +87,19 @@ impl Exporter {
             .name("traces".to_owned())
             .spawn(move || {
                 runtime.block_on(worker.work());
-                // Nobody may wait for it.
+                // The receiver may have gone.
                 let _ = end.send(());
             })
             .map_err(TracesError::Thread)?;
         Ok(Self { shared, queue: Mutex::new(Some(queue)), closing, ended: Mutex::new(ended) })
     }
 
-    /// Sends what is still there, as far as the collector takes it in this time. What ends later is dropped.
+    /// Sends the queued spans, as far as the collector accepts them within `patience`. Later spans
+    /// are dropped.
     pub fn close(&self, patience: Duration) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.closing.send_replace(true);
-        // Whether it came to its end or not, nothing is waited for any more.
+        // The wait ends here, even if the thread did not finish in time.
         let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience);
     }
 }
@@ -136,14 +138,15 @@ impl Shared {
     }
 }
 
-/// Random bytes. Without the system's random source a trace has no number, and the collector refuses it.
+/// Returns random bytes. Without the system's random source all bytes are zero, which makes an
+/// invalid trace identifier that the collector refuses.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let _ = getrandom::fill(&mut bytes);
     bytes
 }
 
-/// What runs on the thread.
+/// The part of the exporter that runs on the thread.
 struct Worker {
     shared: Arc<Shared>,
     client: Client,
@@ -160,7 +163,7 @@ impl Worker {
             let mut batch = vec![first];
             let full = Instant::now() + options.delay;
             while batch.len() < most {
-                // The queue ends where it is closed, and then nothing is waited for.
+                // A closed queue ends the wait at once.
                 match tokio::time::timeout_at(full, self.calls.recv()).await {
                     Ok(Some(call)) => batch.push(call),
                     Ok(None) | Err(_) => break,
@@ -197,7 +200,7 @@ impl Worker {
                         break count;
                     }
                     let wait = after.unwrap_or(pause).min(LONGEST_PAUSE);
-                    // Who closes lets what is there be tried once more.
+                    // `close` ends the pause, and the batch is tried once more.
                     let _ = tokio::time::timeout(wait, self.closed.wait_for(|closed| *closed)).await;
                     attempt += 1;
                     pause *= 2;
@@ -227,7 +230,7 @@ impl Worker {
                     partly.error_message.chars().filter(|sign| !sign.is_control()).take(200).collect();
                 Tried::Taken { refused: u64::try_from(partly.rejected_spans).unwrap_or_default(), why }
             }
-            // Those that the specification of OTLP lets be tried again.
+            // The OTLP specification allows a retry after these status codes.
             429 | 502 | 503 | 504 => Tried::Later { why, after: answer.retry_after.map(Duration::from_secs) },
             _ => Tried::Never { why },
         }

@@ -1,9 +1,11 @@
-//! Sends what traces tell of calls to a collector: OTLP over HTTP, in protobuf.
+//! Export of the traces of calls to a collector: OTLP over HTTP, in protobuf.
 //!
-//! [`Exporter`] has a thread of its own, and a queue that is bounded in the number of calls: a collector that is slow, or not there,
-//! costs spans and never a call. What is lost is counted, and each outage is told of once.
+//! [`Exporter`] has its own thread and a queue that is bounded in the number of calls. A slow or
+//! unreachable collector costs spans and never delays a call. Lost spans are counted, and each
+//! outage is reported once.
 //!
-//! It reads no environment and no configuration; what a span may say is decided in the engine.
+//! This crate reads no environment variable and no configuration. The engine decides what a span
+//! may contain.
 
 mod export;
 mod sampler;
@@ -15,33 +17,33 @@ use std::time::Duration;
 pub use export::Exporter;
 pub use sampler::{Sampler, Share};
 
-/// Where traces go, and how.
+/// Destination of the traces, and limits of the export.
 #[derive(Clone)]
 pub struct Options {
-    /// The URL that takes them.
+    /// URL of the collector.
     pub endpoint: String,
-    /// What every request to it says beside, such as who sends it.
+    /// Headers that are added to every request, for example for authentication.
     pub headers: Vec<(String, String)>,
-    /// What the program is, by the names of OpenTelemetry's conventions; `service.name` at least.
+    /// Attributes of the program, by the names of OpenTelemetry's conventions; at least `service.name`.
     pub resource: Vec<(String, String)>,
-    /// The version of the program.
+    /// Version of the program.
     pub version: &'static str,
-    /// Which calls are followed.
+    /// Rule that selects the calls that are sampled.
     pub sampler: Sampler,
-    /// How long the collector may take for one request.
+    /// Timeout of one request to the collector.
     pub timeout: Duration,
-    /// How long spans wait for others to be sent with.
+    /// Time for which spans wait for others to be sent with them.
     pub delay: Duration,
-    /// Calls that may wait to be sent; what more there are is dropped.
+    /// Maximum number of calls that wait to be sent. Further calls are dropped.
     pub queue: usize,
-    /// Calls that are sent together at most.
+    /// Maximum number of calls that are sent together.
     pub batch: usize,
-    /// Hears what goes wrong, in one sentence.
+    /// Receives each warning, as one sentence.
     pub on_warning: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Options {
-    /// The values that OpenTelemetry's specification has where nothing else is said.
+    /// Returns options with the default values of OpenTelemetry's specification.
     pub fn new(endpoint: String) -> Self {
         Self {
             endpoint,
@@ -58,19 +60,19 @@ impl Options {
     }
 }
 
-/// Why traces cannot be sent as is said.
+/// The reason why traces cannot be sent with the given options.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// the endpoint is no URL
+    /// The endpoint is not an http or https URL.
     #[error("`{0}` is no http or https URL, so no traces are sent")]
     Endpoint(String),
-    /// a header cannot be sent
+    /// A header cannot be sent.
     #[error("the header `{0}` cannot be sent, so no traces are")]
     Header(String),
-    /// the certificates of this system cannot be used
+    /// The certificates of this system cannot be used.
     #[error("the certificates of this system cannot be used, so no traces are sent")]
     Certificates(#[source] std::io::Error),
-    /// the thread that sends them cannot be started
+    /// The thread that sends traces cannot be started.
     #[error("what sends traces cannot be started")]
     Thread(#[source] std::io::Error),
 }

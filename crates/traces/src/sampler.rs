@@ -1,24 +1,24 @@
-//! Which calls are followed.
+//! Selection of the calls that are sampled.
 
 use engine::Parent;
 
-/// How it is chosen, by the names of `OTEL_TRACES_SAMPLER`.
+/// A sampler, by the names of `OTEL_TRACES_SAMPLER`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// Whether a call that is part of a trace is followed where its caller follows it, and only there.
+    /// True if a call that is part of a trace follows the sampling decision of its caller.
     pub by_parent: bool,
-    /// How many of the others.
+    /// Share of the other calls that are sampled.
     pub share: Share,
 }
 
-/// How many calls are followed.
+/// Share of calls that are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Share {
-    /// All.
+    /// All calls.
     All,
-    /// None.
+    /// Zero calls.
     None,
-    /// About this part, between 0 and 1: the same traces in every program that has the same ratio.
+    /// About this ratio, between 0 and 1. Every program with the same ratio selects the same traces.
     Ratio(f64),
 }
 
@@ -29,7 +29,8 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// The one of this name, with its argument where it has one. A ratio that is missing or is none is 1.
+    /// Returns the sampler with the given name and optional argument, or `None` if the name is
+    /// unknown. A missing or invalid ratio counts as 1.
     pub fn named(name: &str, argument: Option<&str>) -> Option<Self> {
         let ratio = argument.and_then(|text| text.trim().parse::<f64>().ok());
         let ratio = Share::Ratio(ratio.filter(|ratio| (0.0..=1.0).contains(ratio)).unwrap_or(1.0));
@@ -46,14 +47,15 @@ impl Sampler {
         Some(Self { by_parent, share })
     }
 
-    /// Whether a call of this trace is followed.
+    /// Returns true if a call of this trace is sampled.
     pub(crate) fn takes(self, parent: Option<&Parent>, trace: [u8; 16]) -> bool {
         match (self.share, parent.filter(|_| self.by_parent)) {
             (_, Some(parent)) => parent.sampled,
             (Share::All, None) => true,
             (Share::None, None) => false,
             (Share::Ratio(ratio), None) => {
-                // The last 56 bits, which are random by the standard (W3C Trace Context, level 2); 53 of them fit.
+                // The last 56 bits are random by the standard (W3C Trace Context, level 2); 53 of
+                // them fit.
                 let chance = trace[9..].iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)) >> 3;
                 #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
                 let chance = chance as f64 / (1_u64 << 53) as f64;

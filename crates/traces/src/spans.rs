@@ -1,7 +1,7 @@
-//! A call as spans: one for the whole, and one for each of its stages below it.
+//! Spans of a call: one for the whole call, and a child span for each stage.
 //!
-//! Names and attributes are those of OpenTelemetry's conventions for MCP and for tools of models, where these have words; else they
-//! begin with `handfast`.
+//! Names and attributes come from OpenTelemetry's conventions for MCP and for tools of models.
+//! Attributes that these conventions do not define begin with `handfast`.
 
 use std::time::Duration;
 
@@ -16,21 +16,23 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 
 use crate::Options;
 
-/// The request of a client that wants a tool to be called (MCP).
+/// Request of an MCP client that calls a tool.
 const TOOL_CALL: &str = "tools/call";
-/// What such a call is in the conventions for tools of models.
+/// Name of a tool call in the conventions for tools of models.
 const EXECUTE_TOOL: &str = "execute_tool";
 /// `error.type` of a call over MCP that failed as a call (conventions for MCP).
 const TOOL_ERROR: &str = "tool_error";
-/// That of one which names no tool: JSON-RPC's code for it.
+/// `error.type` of a call over MCP that names no tool: the JSON-RPC error code.
 const UNKNOWN_TOOL: &str = "-32602";
-/// Bits of a span's flags: its parent is of another program, and that this is known (trace.proto).
+/// Bits of a span's flags: the origin of the parent is known, and the parent is in another program
+/// (trace.proto).
 const REMOTE_PARENT: u32 = 0x300;
 const LOCAL_PARENT: u32 = 0x100;
-/// The bit of a trace that is followed.
+/// Flag of a sampled trace.
 const SAMPLED: u32 = 1;
 
-/// The spans of one call, that of the whole first, each with a number that `next` gives.
+/// Builds the spans of one call. The span of the whole call comes first, and `next` returns each
+/// span identifier.
 pub(crate) fn of(call: &CallTrace, trace: [u8; 16], mut next: impl FnMut() -> [u8; 8]) -> Vec<Span> {
     let began = nanoseconds(call, Duration::ZERO);
     let root = next();
@@ -80,7 +82,7 @@ pub(crate) fn of(call: &CallTrace, trace: [u8; 16], mut next: impl FnMut() -> [u
     all
 }
 
-/// A message that holds these spans.
+/// Builds the message that contains these spans.
 pub(crate) fn message(options: &Options, spans: Vec<Span>) -> ExportTraceServiceRequest {
     let attributes = options.resource.iter().map(|(name, value)| attribute(name, value)).collect();
     let scope = InstrumentationScope {
@@ -95,7 +97,7 @@ pub(crate) fn message(options: &Options, spans: Vec<Span>) -> ExportTraceService
     }
 }
 
-/// Of few kinds, whatever clients say: no name of theirs is a part of it.
+/// Returns the name of the span of a call. Clients cannot add names, so the number of names stays small.
 fn name(call: &CallTrace) -> String {
     match (call.operation, &call.tool) {
         (None, Some(tool)) => format!("{EXECUTE_TOOL} {tool}"),
@@ -120,7 +122,7 @@ fn error_type<'a>(call: &CallTrace, code: &'a str) -> &'a str {
     }
 }
 
-/// A span that carried the message and is no part of the same trace.
+/// Builds a link to a span that carried the message and belongs to another trace.
 fn link(parent: &Parent) -> Link {
     Link {
         trace_id: parent.trace.to_vec(),
@@ -131,7 +133,7 @@ fn link(parent: &Parent) -> Link {
     }
 }
 
-/// What worked says nothing of it, as the conventions have it.
+/// Returns the status of a failed call, and none for success, as the conventions require.
 fn status(error: Option<&str>) -> Option<Status> {
     error.map(|_| Status { code: StatusCode::Error.into(), message: String::new() })
 }
@@ -141,7 +143,7 @@ fn attribute(name: &str, value: &str) -> KeyValue {
     KeyValue { key: name.to_owned(), value, ..Default::default() }
 }
 
-/// A moment of the call, from 1970 on.
+/// Returns a moment of the call, in nanoseconds since 1970.
 fn nanoseconds(call: &CallTrace, after: Duration) -> u64 {
     let began = u128::try_from(call.began.as_nanosecond()).unwrap_or_default();
     u64::try_from(began + after.as_nanos()).unwrap_or(u64::MAX)

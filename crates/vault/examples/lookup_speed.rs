@@ -1,4 +1,6 @@
-//! How long a lookup takes, for `cargo run --release -p vault --example lookup_speed`: of one secret among a thousand, the median.
+//! Measures the median time to look up one secret among a thousand.
+//!
+//! Run it with `cargo run --release -p vault --example lookup_speed`.
 
 #![allow(clippy::print_stdout, reason = "the figure is this program's only result")]
 
@@ -8,7 +10,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use vault::{Change, HostRule, Keys, Position, Vault};
 
-/// So many lookups are timed.
+/// Number of timed lookups.
 const ROUNDS: usize = 20_000;
 
 fn main() -> Result<(), Box<dyn Error>> {

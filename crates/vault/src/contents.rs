@@ -1,4 +1,4 @@
-//! What a vault holds, in memory.
+//! In-memory contents of a vault: the entries and their values.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,14 +10,14 @@ use zeroize::Zeroizing;
 
 use crate::{Entry, Locked, Result, VaultError};
 
-/// The version of [`Written`].
+/// Format version of [`Written`].
 const VERSION: u32 = 1;
-/// Bytes that an entry comes to beside its value and its hosts, at most.
+/// Maximum number of bytes of a written entry, not counting its value and its hosts.
 const BESIDE: usize = 1024;
-/// Bytes that a host comes to, at most.
+/// Maximum number of bytes of one written host.
 const HOST: usize = 300;
 
-/// The entries, and their values in one piece of memory.
+/// The entries of a vault, with all values in one block of locked memory.
 #[derive(Debug)]
 pub struct Contents {
     pub(crate) generation: u64,
@@ -25,12 +25,12 @@ pub struct Contents {
     values: Locked,
 }
 
-/// As it is written, before it is encrypted.
+/// The plaintext of a vault, as serialized before encryption.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written<'a> {
     version: u32,
-    /// One more with each change.
+    /// Counter that grows by one with each change.
     generation: u64,
     #[serde(borrow)]
     entries: Vec<WrittenEntry<'a>>,
@@ -40,11 +40,12 @@ struct Written<'a> {
 #[serde(deny_unknown_fields)]
 struct WrittenEntry<'a> {
     entry: Entry,
-    /// Base64, in which JSON escapes nothing, so that it is read where it lies and no copy is made.
+    /// Value in Base64, whose alphabet needs no JSON escapes, so that deserialization borrows the
+    /// text and makes no copy.
     value: &'a str,
 }
 
-/// Of whatever version.
+/// The version field of a plaintext of any format version.
 #[derive(Deserialize)]
 struct OfVersion {
     version: u32,
@@ -55,7 +56,7 @@ impl Contents {
         Self { generation: 0, entries: Vec::new(), values: Locked::zeroed(0) }
     }
 
-    /// What was decrypted.
+    /// Reads the decrypted plaintext of a vault.
     pub(crate) fn read(plain: &[u8], path: &Path) -> Result<Self> {
         let damaged = || VaultError::Damaged { path: path.to_owned() };
         let of: OfVersion = serde_json::from_slice(plain).map_err(|_| damaged())?;
@@ -75,7 +76,7 @@ impl Contents {
         Ok(Self { generation: written.generation, entries, values })
     }
 
-    /// As it is encrypted.
+    /// Serializes the contents for encryption.
     pub(crate) fn write(&self) -> serde_json::Result<Zeroizing<Vec<u8>>> {
         let encoded: Vec<Zeroizing<String>> =
             self.entries.iter().map(|(_, at)| Zeroizing::new(STANDARD.encode(self.bytes(at)))).collect();
@@ -85,7 +86,7 @@ impl Contents {
         let entries = self.entries.iter().zip(&encoded);
         let entries = entries.map(|((entry, _), value)| WrittenEntry { entry: entry.clone(), value });
         let written = Written { version: VERSION, generation: self.generation, entries: entries.collect() };
-        // As much room as it can need, because growing would leave a copy behind.
+        // Reserve the maximum size at once, because a growing buffer would leave a copy behind.
         let mut plain = Zeroizing::new(Vec::with_capacity(BESIDE + room));
         serde_json::to_writer(&mut *plain, &written)?;
         Ok(plain)
@@ -95,23 +96,24 @@ impl Contents {
         self.values.get(at.clone()).unwrap_or_default()
     }
 
-    /// Every entry with its value, by name.
+    /// Iterates over all entries with their values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Entry, &[u8])> {
         self.entries.iter().map(|(entry, at)| (entry, self.bytes(at)))
     }
 
-    /// The entry of this name with its value.
+    /// Returns the entry of this name with its value.
     pub fn get(&self, name: &str) -> Option<(&Entry, &[u8])> {
         let found = self.entries.binary_search_by(|(entry, _)| entry.name.as_str().cmp(name)).ok()?;
         self.entries.get(found).map(|(entry, at)| (entry, self.bytes(at)))
     }
 
-    /// Whether the system keeps the values out of swap.
+    /// Returns true if the system keeps the values out of swap.
     pub fn is_locked_in_memory(&self) -> bool {
         self.values.is_locked()
     }
 
-    /// The next generation: these entries without the one of this name, and with this one where there is one.
+    /// Builds the next generation: without the entry `name`, and with the entry `to` if one is
+    /// given.
     pub(crate) fn changed(&self, name: &str, to: Option<(Entry, &[u8])>) -> Self {
         let others = self.iter().filter(|(entry, _)| entry.name.as_str() != name);
         let mut all: Vec<(Entry, &[u8])> = others.map(|(entry, value)| (entry.clone(), value)).collect();

@@ -1,4 +1,5 @@
-//! What is known of a secret beside its value: its name, where it may go, until when.
+//! Metadata of a secret: its name, the hosts and request parts that it may be sent to, and its
+//! expiry.
 
 use std::net::IpAddr;
 
@@ -7,37 +8,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, VaultError};
 
-/// Characters of a value at least: a shorter one would be found in texts that have nothing to do with it, and covering it there
-/// would tell what it is.
+/// Minimum number of characters of a value. A shorter value would match unrelated text, and
+/// redacting those matches would reveal the value.
 pub const LEAST_CHARACTERS: usize = 12;
-/// Bytes of a value at most: longer than any key, certificate or token.
+/// Maximum number of bytes of a value: more than any key, certificate or token has.
 pub const MOST_BYTES: usize = 64 * 1024;
-/// Characters of a name at most.
+/// Maximum number of characters of a name.
 const LONGEST_NAME: usize = 100;
-/// The longest host name that DNS takes (RFC 1035, section 2.3.4), without its final dot.
+/// Maximum number of bytes of a DNS host name (RFC 1035, section 2.3.4), without its final dot.
 const LONGEST_HOST: usize = 253;
 
-/// The name of a secret: letters, digits and `_.-`, at most 100, the first no `-` and no `.`.
+/// The name of a secret: at most 100 letters, digits and `_.-`, not beginning with `-` or `.`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Name(String);
 
-/// Whether a secret can have this name.
+/// Returns true if a secret can have this name.
 pub fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     name.len() <= LONGEST_NAME && name.bytes().all(plain) && !name.starts_with(['-', '.']) && !name.is_empty()
 }
 
 impl Name {
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// [`VaultError::Name`].
+    /// [`VaultError::Name`] for an invalid name.
     pub fn parse(name: &str) -> Result<Self> {
         if is_name(name) { Ok(Self(name.to_owned())) } else { Err(VaultError::Name) }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,7 +52,8 @@ impl TryFrom<String> for Name {
     }
 }
 
-/// A host that a secret belongs to: `api.example.com`, or `*.example.com` for every host below that one.
+/// A host that a secret may be sent to: `api.example.com`, or `*.example.com` for every host below
+/// `example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostRule {
@@ -60,10 +62,11 @@ pub struct HostRule {
 }
 
 impl HostRule {
-    /// Reads one. Case does not count, and neither does a final dot.
+    /// Parses a rule; letter case and a final dot are ignored.
     ///
     /// # Errors
-    /// [`VaultError::Host`] for what is no host name and no address, and for a wildcard over a whole top-level domain.
+    /// [`VaultError::Host`] for a text that is neither a host name nor an address, and for a
+    /// wildcard over a whole top-level domain.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || VaultError::Host { host: text.chars().take(LONGEST_HOST).collect() };
         let (below, host) = text.strip_prefix("*.").map_or((false, text), |rest| (true, rest));
@@ -74,15 +77,15 @@ impl HostRule {
         Ok(Self { below, host })
     }
 
-    /// Reads several.
+    /// Parses several rules.
     ///
     /// # Errors
-    /// As [`HostRule::parse`].
+    /// Returns the errors of [`HostRule::parse`].
     pub fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>> {
         texts.into_iter().map(Self::parse).collect()
     }
 
-    /// Whether the secret belongs to this host. What is no host belongs to none.
+    /// Returns true if the secret may be sent to this host. No rule matches an invalid host name.
     pub fn matches(&self, host: &str) -> bool {
         let Some(host) = normal_host(host) else { return false };
         if !self.below {
@@ -107,8 +110,9 @@ impl From<HostRule> for String {
     }
 }
 
-/// A host in the one spelling that is compared. Names that are not ASCII must be given as they are sent, in the form `xn--`:
-/// what looks like a host that is known may be another.
+/// Normalizes a host for comparison, or returns `None` if it is invalid. Names that are not ASCII
+/// are refused and must be given in the form `xn--` in which they are sent: a lookalike of a known
+/// host may be another host.
 fn normal_host(host: &str) -> Option<String> {
     if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         return Some(address.to_canonical().to_string());
@@ -118,7 +122,8 @@ fn normal_host(host: &str) -> Option<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=63).contains(&label.len()) && label.bytes().all(plain) && !label.starts_with('-')
     };
-    // What ends in a number is read as an address by some, in ways that differ (the URL standard, section 3.5).
+    // Some parsers read a name whose last label is a number as an address, in ways that differ (the
+    // URL standard, section 3.5).
     let last_is_number = host
         .rsplit('.')
         .next()
@@ -126,7 +131,7 @@ fn normal_host(host: &str) -> Option<String> {
     (host.len() <= LONGEST_HOST && !last_is_number && host.split('.').all(label)).then_some(host)
 }
 
-/// A place of a request.
+/// A part of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// The value of a header.
@@ -138,7 +143,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// The name in options and messages.
+    /// Returns the name that options and messages use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Header => "header",
@@ -148,33 +153,33 @@ impl Position {
     }
 }
 
-/// The places of a request that a secret may stand in.
+/// The parts of a request in which a secret may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Places {
-    /// The values of headers.
+    /// True if the secret may stand in the value of a header.
     pub header: bool,
-    /// The query of the URL.
+    /// True if the secret may stand in the query of the URL.
     pub query: bool,
-    /// The body.
+    /// True if the secret may stand in the body.
     pub body: bool,
 }
 
 impl Default for Places {
-    /// Headers alone.
+    /// Allows headers alone.
     fn default() -> Self {
         Self { header: true, query: false, body: false }
     }
 }
 
 impl Places {
-    /// Exactly these.
+    /// Allows exactly these positions.
     pub fn of(positions: &[Position]) -> Self {
         let has = |position| positions.contains(&position);
         Self { header: has(Position::Header), query: has(Position::Query), body: has(Position::Body) }
     }
 
-    /// Whether this is one of them.
+    /// Returns true if this position is allowed.
     pub fn has(self, position: Position) -> bool {
         match position {
             Position::Header => self.header,
@@ -183,7 +188,7 @@ impl Places {
         }
     }
 
-    /// Their names.
+    /// Returns the names of the allowed positions.
     pub fn names(self) -> Vec<&'static str> {
         let all = [Position::Header, Position::Query, Position::Body];
         all.into_iter().filter(|position| self.has(*position)).map(Position::as_str).collect()
@@ -194,40 +199,42 @@ impl Places {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// What it is called.
+    /// Name of the secret.
     pub name: Name,
-    /// The hosts that it may be sent to; none where there are none.
+    /// Hosts that the secret may be sent to. An empty list allows no host.
     pub hosts: Vec<HostRule>,
-    /// Where in a request.
+    /// Parts of a request in which the secret may stand.
     pub places: Places,
-    /// From when on it is used no more.
+    /// Time from which the secret is refused as expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// When the value was stored.
+    /// Time at which the value was stored.
     pub set_at: Timestamp,
-    /// When it was last handed out, to the minute.
+    /// Time of the last use, accurate to the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Timestamp>,
 }
 
-/// What is to be stored with a value. What is left out stays as it was, or is the default where there was nothing.
+/// Metadata to store with a value. A field that is `None` keeps its old value, or takes its default
+/// for a new secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What it is called.
+    /// Name of the secret.
     pub name: Name,
-    /// The hosts that it may be sent to; default none.
+    /// Hosts that the secret may be sent to; default: no host.
     pub hosts: Option<Vec<HostRule>>,
-    /// Where in a request; default headers.
+    /// Parts of a request in which the secret may stand; default: headers.
     pub places: Option<Places>,
-    /// From when on it is used no more; default never. A new value without one has none, whatever the old value had.
+    /// Time from which the secret is refused as expired; default: never. A new value without an
+    /// expiry never expires, even if the old value had one.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Change {
-    /// Of the value alone.
+    /// Builds a change that sets the value alone.
     ///
     /// # Errors
-    /// [`VaultError::Name`].
+    /// [`VaultError::Name`] for an invalid name.
     pub fn named(name: &str) -> Result<Self> {
         Ok(Self { name: Name::parse(name)?, hosts: None, places: None, expires_at: None })
     }

@@ -1,63 +1,66 @@
+//! Errors of the vault, their kinds and the advice that goes with them.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::entry::{LEAST_CHARACTERS, MOST_BYTES};
 
-/// What an operation of this crate gives.
+/// Result of an operation of this crate.
 pub type Result<T, E = VaultError> = std::result::Result<T, E>;
 
-/// Why a secret could not be stored, found or used. No error holds a value, or a part of one.
+/// A failure to store, find or use a secret. No error contains a value or a part of one.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// There is none yet, and nothing was given to make one with.
+    /// The vault does not exist yet, and neither a key file nor a passphrase was given to make one
+    /// with.
     #[error("there is no vault yet")]
     NoVault,
-    /// Nothing that was given opens it.
+    /// The vault is locked: no given key opens it.
     #[error("the vault is locked")]
     Locked,
-    /// The passphrase is another one.
+    /// The passphrase does not open the vault.
     #[error("the passphrase does not open the vault")]
     Passphrase,
-    /// The key file holds another key.
+    /// The key file contains another key.
     #[error("the key in {path} does not open the vault")]
     Key {
-        /// The key file.
+        /// Path of the key file.
         path: PathBuf,
     },
     /// The key file cannot be used.
     #[error("the key file {path} cannot be used: {problem}")]
     KeyFile {
-        /// The key file.
+        /// Path of the key file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: &'static str,
     },
-    /// What lies there was changed by something else than this, or lost a part.
+    /// The file was changed by another program, or lost a part.
     #[error("the vault is damaged: {path} is not as it was written")]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// What lies there was written by a later version.
+    /// The file was written by a later version.
     #[error("{path} was written by a later version of Handfast")]
     Later {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// No name.
+    /// The name is invalid.
     #[error(
         "a secret's name has letters, digits and `_.-`, at most 100, and begins with a letter, a digit or `_`"
     )]
     Name,
-    /// No host.
+    /// The host is invalid.
     #[error(
         "`{host}` is no host: give a name such as api.example.com, *.example.com for all below it, or an address"
     )]
     Host {
-        /// What was given.
+        /// The invalid host.
         host: String,
     },
-    /// The value is too short to be covered wherever it appears.
+    /// The value is too short to be redacted wherever it appears.
     #[error(
         "a value has at least {LEAST_CHARACTERS} characters, because a shorter one could not be covered in texts without telling it"
     )]
@@ -68,56 +71,56 @@ pub enum VaultError {
     /// The value is not UTF-8.
     #[error("a value is text (UTF-8); store what is not as base64")]
     NoText,
-    /// There is no such secret.
+    /// The vault has no secret of this name.
     #[error("the vault has no secret of that name")]
     Unknown,
-    /// It has expired.
+    /// The secret has expired.
     #[error("the secret has expired")]
     Expired,
-    /// It belongs to other hosts.
+    /// The secret may be sent to other hosts alone.
     #[error("the secret does not belong to that host")]
     NotForHost,
-    /// It may not stand there.
+    /// The secret may not stand in this part of a request.
     #[error("the secret may not be sent in the {position}")]
     NotForPlace {
-        /// Where it was to stand.
+        /// Name of the refused position.
         position: &'static str,
     },
-    /// The kernel keeps no keys for this user.
+    /// The kernel's key ring cannot be used for this user.
     #[error("the kernel's key ring cannot be used: {problem}")]
     KeyRing {
-        /// What it said.
+        /// Message of the kernel.
         problem: String,
     },
-    /// The system failed.
+    /// A system call failed.
     #[error("could not {doing} {path}")]
     System {
-        /// What was tried, to stand before the path.
+        /// Verb of the failed operation; the path follows in the message.
         doing: &'static str,
-        /// With what.
+        /// Path that the operation used.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// What kind of failure an error is to whoever asked for a secret, or for a change of one.
+/// The kind of failure that an error is to a caller that asked for a secret or for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing can be used, because the vault is locked, damaged, or not there.
+    /// The vault is locked, damaged or missing, so no secret can be used.
     Closed,
-    /// There is no such secret.
+    /// The vault has no secret of this name.
     Unknown,
-    /// What was asked for cannot be, whoever asks.
+    /// The argument is invalid for every caller.
     Wrong,
-    /// The secret may not go there.
+    /// The secret may not be used in this way, or has expired.
     Refused,
     /// The system failed.
     Failed,
 }
 
 impl VaultError {
-    /// The kind of failure.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> Kind {
         match self {
             Self::NoVault
@@ -134,7 +137,8 @@ impl VaultError {
         }
     }
 
-    /// What to do about it, as an agent is told, which can do none of it but tell the user; none where the error says all there is.
+    /// Returns the advice for an agent, which can only report it to the user; `None` if the message
+    /// is complete.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Self::NoVault => "the user makes one by storing a first secret: `handfast vault set NAME`",
@@ -157,7 +161,8 @@ impl VaultError {
         })
     }
 
-    /// For `map_err`: that the system failed in doing this with the path.
+    /// Builds a closure for `map_err` that reports a system failure while `doing` something with
+    /// `path`.
     pub(crate) fn system(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::System { doing, path, source }

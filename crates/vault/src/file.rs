@@ -1,4 +1,4 @@
-//! The files of a vault: read, decrypted, and replaced as a whole.
+//! Files of a vault: reading, decryption, and atomic replacement.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,18 +9,18 @@ use age::{DecryptError, Decryptor, Encryptor};
 
 use crate::{Locked, Result, VaultError};
 
-/// The secrets.
+/// Name of the file with the secrets.
 pub(crate) const CONTENT: &str = "vault.age";
-/// The secrets as they were before the last change.
+/// Name of the file with the secrets before the last change.
 pub(crate) const PREVIOUS: &str = "vault.previous.age";
-/// The key, which a passphrase opens.
+/// Name of the file with the key, encrypted with a passphrase.
 pub(crate) const IDENTITY: &str = "identity.age";
-/// Who holds this changes the vault.
+/// Name of the lock file; a process locks it to change the vault.
 const LOCK: &str = "lock";
-/// Bytes of a file at most: more than any vault comes to.
+/// Maximum number of bytes that are read of a file: more than any vault has.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Which version of a file was read. Every replacement of it gives another.
+/// Identity of one version of a file. Every replacement of the file has another stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// That of the file which is there now; none where there is none.
+    /// Returns the stamp of the file at `path`, or `None` if no file exists.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         fs::symlink_metadata(path).ok().map(|data| Self::from(&data))
     }
@@ -41,7 +41,7 @@ impl From<&fs::Metadata> for Stamp {
     }
 }
 
-/// The bytes of a file; none where there is none.
+/// Reads a file with its stamp; returns `None` if no file exists.
 pub(crate) fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -53,10 +53,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>> {
     Ok(Some((bytes, Stamp::from(&data))))
 }
 
-/// What a file in the format of age holds.
+/// Decrypts a file in the age format.
 pub(crate) fn decrypt(cipher: &[u8], identity: &dyn age::Identity) -> Result<Locked, DecryptError> {
     let mut reader = Decryptor::new_buffered(cipher)?.decrypt(std::iter::once(identity))?;
-    // What is encrypted is never longer, so that nothing has to grow and leaves a copy behind.
+    // The plaintext is never longer than the ciphertext, so the buffer never grows and leaves no
+    // copy behind.
     let mut plain = Locked::zeroed(cipher.len());
     let mut filled = 0;
     loop {
@@ -71,7 +72,7 @@ pub(crate) fn decrypt(cipher: &[u8], identity: &dyn age::Identity) -> Result<Loc
     Ok(plain)
 }
 
-/// The same in the format of age, for all of these.
+/// Encrypts `plain` in the age format for all recipients.
 pub(crate) fn encrypt(plain: &[u8], recipients: &[&dyn age::Recipient]) -> io::Result<Vec<u8>> {
     let encryptor = Encryptor::with_recipients(recipients.iter().copied()).map_err(io::Error::other)?;
     let mut cipher = Vec::new();
@@ -81,10 +82,10 @@ pub(crate) fn encrypt(plain: &[u8], recipients: &[&dyn age::Recipient]) -> io::R
     Ok(cipher)
 }
 
-/// Puts a file in the place of another, as a whole or not at all, also when the power fails.
+/// Replaces a file as a whole or not at all, even across a power failure.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let (folder, new) = (path.parent().unwrap_or(path), path.with_extension("new"));
-    // What a killed program has left is nobody's: whoever writes holds the lock.
+    // A leftover of a killed program is safe to remove, because every writer has the lock.
     remove(&new)?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -97,7 +98,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(VaultError::system("write", folder))
 }
 
-/// Gives a file a second name, in place of what had it. Nothing where there is no file.
+/// Gives a file a second name and replaces the file of that name. Does nothing if `path` does not
+/// exist.
 pub(crate) fn keep_as(path: &Path, second: &Path) -> Result<()> {
     let new = second.with_extension("new");
     remove(&new)?;
@@ -108,7 +110,7 @@ pub(crate) fn keep_as(path: &Path, second: &Path) -> Result<()> {
     fs::rename(&new, second).map_err(VaultError::system("replace", second))
 }
 
-/// Removes a file that may be there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(VaultError::system("remove", path)(error)),
@@ -116,7 +118,7 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The folder, made where it is not there, and the right to change what is in it, until the file is dropped.
+/// Makes the folder if it is missing and locks it for changes until the returned file is dropped.
 pub(crate) fn lock(folder: &Path) -> Result<File> {
     let (file, path) = lock_file(folder, LOCK)?;
     locks::acquire(&file, locks::Kind::Exclusive, &path.display())
@@ -124,7 +126,7 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The same with a lock of this name; none while somebody else holds it.
+/// Tries the lock `name` in the folder; returns `None` while another process or thread has it.
 pub(crate) fn try_lock(folder: &Path, name: &str) -> Result<Option<File>> {
     let (file, path) = lock_file(folder, name)?;
     match file.try_lock() {

@@ -1,4 +1,4 @@
-//! The key of a vault, and where it comes from.
+//! Keys of a vault and their sources.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Write};
@@ -12,24 +12,25 @@ use rustix::io::Errno;
 
 use crate::{Locked, Result, VaultError, file};
 
-/// 2 to the power of this is what scrypt costs: about a second and 256 MiB for who knows the passphrase, and for each guess of who
-/// does not (the same as `age` chooses on a desktop computer).
+/// Work factor of scrypt as a power of two. It costs about a second and 256 MiB for each attempt,
+/// also for an attacker's guess (the same as `age` chooses on a desktop computer).
 const WORK: u8 = 18;
-/// What is still opened, where another program has written the file.
+/// Maximum work factor that is still accepted in a file that another program wrote.
 const MOST_WORK: u8 = 22;
-/// `O_NONBLOCK | O_NOCTTY`.
+/// Flags `O_NONBLOCK | O_NOCTTY`.
 const NO_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits()).cast_signed();
-/// Bytes of a key file at most.
+/// Maximum number of bytes of a key file.
 const LONGEST_KEY_FILE: usize = 64 * 1024;
 
-/// Keys that a vault may be opened with, tried in this order: the kernel's key ring, the key file, the passphrase.
+/// Keys that may open a vault, tried in this order: the kernel's key ring, the key file, the
+/// passphrase.
 #[derive(Debug, Default)]
 pub struct Keys {
     /// A passphrase.
     pub passphrase: Option<Locked>,
-    /// A file with an age identity, as `age-keygen` writes it.
+    /// Path of a file with an age identity, as `age-keygen` writes it.
     pub key_file: Option<PathBuf>,
-    /// Whether the kernel's key ring of this user is looked into.
+    /// True if the kernel's key ring of this user is searched.
     pub key_ring: bool,
 }
 
@@ -42,14 +43,14 @@ impl Identity {
         Self(Locked::copy_of(x25519::Identity::generate().to_string().expose_secret().as_bytes()))
     }
 
-    /// The first identity of a text, one a line; other lines are comments.
+    /// Finds the first identity of a text with one identity a line; other lines are comments.
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
         let found =
             text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| parsed(line).is_some())?;
         Some(Self(Locked::copy_of(found)))
     }
 
-    /// For the one operation that needs it; it wipes itself.
+    /// Returns the key for one operation; the key wipes its own memory when dropped.
     pub(crate) fn key(&self) -> Result<x25519::Identity> {
         parsed(&self.0).ok_or(VaultError::Locked)
     }
@@ -68,7 +69,7 @@ fn secret(passphrase: &[u8]) -> Result<SecretString> {
     Ok(SecretString::from(text.to_owned()))
 }
 
-/// The identity that a passphrase opens.
+/// Opens the identity file with a passphrase.
 pub(crate) fn open(path: &Path, passphrase: &[u8]) -> Result<Identity> {
     let Some((cipher, _)) = file::read(path)? else { return Err(VaultError::Locked) };
     let mut key = scrypt::Identity::new(secret(passphrase)?);
@@ -81,17 +82,17 @@ pub(crate) fn open(path: &Path, passphrase: &[u8]) -> Result<Identity> {
     Identity::of(&text).ok_or_else(damaged)
 }
 
-/// The identity as a passphrase opens it.
+/// Encrypts the identity with a passphrase.
 pub(crate) fn seal(identity: &Identity, passphrase: &[u8], path: &Path) -> Result<Vec<u8>> {
     let mut recipient = scrypt::Recipient::new(secret(passphrase)?);
     recipient.set_work_factor(WORK);
     file::encrypt(identity.text(), &[&recipient]).map_err(VaultError::system("encrypt", path))
 }
 
-/// The identity of a key file.
+/// Reads the identity of a key file.
 pub(crate) fn read_key_file(path: &Path) -> Result<Identity> {
     let wrong = |problem| VaultError::KeyFile { path: path.to_owned(), problem };
-    // Without waiting for who writes into a pipe of that name, and judged by what was opened.
+    // Open without waiting for a writer, should the path be a pipe, and then judge the opened file.
     let opened = OpenOptions::new().read(true).custom_flags(NO_WAITING).open(path);
     let file = opened.map_err(|error| match error.kind() {
         ErrorKind::NotFound if path.is_symlink() => wrong("it is a link to what is not there"),
@@ -123,10 +124,11 @@ pub(crate) fn read_key_file(path: &Path) -> Result<Identity> {
     Identity::of(&bytes).ok_or_else(|| wrong("it holds no age identity (AGE-SECRET-KEY-1...)"))
 }
 
-/// Makes a key file that nobody else can read.
+/// Makes a key file that no other user can read.
 ///
 /// # Errors
-/// [`VaultError::KeyFile`] where there is something of that name; [`VaultError::System`] where it cannot be written.
+/// [`VaultError::KeyFile`] if the path exists; [`VaultError::System`] if the file cannot be
+/// written.
 pub fn make_key_file(path: &Path) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = made.map_err(|error| match error.kind() {

@@ -1,7 +1,8 @@
-//! The kernel's key ring of this user, which keeps the key of an unlocked vault between programs, in memory that is never swapped,
-//! and lets it go after a time.
+//! The kernel's key ring of this user. The ring stores the key of an unlocked vault between
+//! programs, in memory that is never swapped, and drops it after a timeout.
 //!
-//! No command in a cell reaches it: `keyctl` and its like are refused there, and the user namespace has a ring of its own.
+//! Commands in a cell cannot reach the ring: `keyctl` and its relatives are refused there, and the
+//! user namespace has a separate ring.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use zeroize::Zeroize;
 
 use crate::{Locked, Result, VaultError};
 
-/// The ring of this user, in the possession of this thread: who only has the same user id may not read from it.
+/// Links the user's ring into the thread's ring. The kernel allows a thread to read the keys that
+/// it possesses; the same user id alone is not enough.
 fn ring() -> Result<KeyRing, KeyError> {
     let user = KeyRing::from_special_id(KeyRingIdentifier::User, true)?;
     KeyRing::from_special_id(KeyRingIdentifier::Thread, true)?.link_keyring(user)?;
@@ -26,19 +28,19 @@ fn find(name: &str) -> Option<Key> {
     ring().ok()?.search(name).ok()
 }
 
-/// Keeps the key under this name for so long.
+/// Stores the key under this name for `lasts`, at least one second.
 pub(crate) fn keep(name: &str, key: &[u8], lasts: Duration) -> Result<()> {
     let kept = ring().map_err(failed)?.add_key(name, key).map_err(failed)?;
     let seconds = usize::try_from(lasts.as_secs()).unwrap_or(usize::MAX);
     kept.set_timeout(seconds.max(1)).map_err(failed)
 }
 
-/// Whether a key is kept under this name.
+/// Returns true if the ring has a key of this name.
 pub(crate) fn has(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// The key that is kept under this name.
+/// Returns the key of this name.
 pub(crate) fn get(name: &str) -> Option<Locked> {
     let mut read = find(name)?.read_to_vec().ok()?;
     let key = Locked::copy_of(&read);
@@ -46,7 +48,7 @@ pub(crate) fn get(name: &str) -> Option<Locked> {
     Some(key)
 }
 
-/// Lets the key go. Whether there was one.
+/// Invalidates the key of this name. Returns true if there was one.
 pub(crate) fn forget(name: &str) -> Result<bool> {
     let Some(key) = find(name) else { return Ok(false) };
     key.invalidate().map_err(failed)?;

@@ -1,12 +1,14 @@
 //! The vault: secrets that the agent uses and never sees.
 //!
-//! The secrets lie in one file in the format of [age](https://age-encryption.org/v1), which any tool that reads that format opens
-//! with the key. The key is an age identity: in a file of its own that a passphrase opens, or in a key file of the user's. A copy of
-//! it may be kept by the kernel for a time.
-//! In memory the values lie in pages that are kept out of swap and are wiped when they are let go ([`Locked`]).
+//! The secrets lie in one file in the [age](https://age-encryption.org/v1) format, which any tool
+//! for that format opens with the key. The key is an age identity, in a separate file that a
+//! passphrase opens or in a key file of the user. The kernel may store a copy of the key for a
+//! limited time. In memory, the values lie in pages that stay out of swap and are wiped when
+//! dropped ([`Locked`]).
 //!
-//! This crate decides nothing: whether a call may use a secret is the policy's to say, and it is asked first.
-//! What it holds to is what was said when the secret was stored: to which hosts, in which places of a request, and until when.
+//! This crate makes no policy decision: callers ask the policy first whether a call may use a
+//! secret. The crate enforces the limits that were stored with the secret: hosts, request parts and
+//! expiry.
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;

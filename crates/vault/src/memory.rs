@@ -1,4 +1,4 @@
-//! Memory for what must not be written anywhere: kept out of swap and of core dumps, and wiped when it is let go.
+//! Memory for secrets, which stays out of swap and of core dumps and is wiped when dropped.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,10 +8,12 @@ use region::LockGuard;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zeroize::Zeroize;
 
-/// Bytes in pages of their own. Where the system lets this process lock no more memory (`ulimit -l`), they are wiped all the same,
-/// and [`Locked::is_locked`] says that they may be swapped out.
+/// Bytes in pages that contain no other data. If the system allows this process no more locked
+/// memory (`ulimit -l`), the bytes are still wiped, and [`Locked::is_locked`] reports that they may
+/// be swapped out.
 pub struct Locked {
-    /// A page more than is needed before and behind, because unlocking a page unlocks it for all that lies in it.
+    /// Buffer with room for alignment to whole pages, because unlocking a page affects all data in
+    /// that page.
     bytes: Vec<u8>,
     start: usize,
     length: usize,
@@ -19,7 +21,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// So many bytes, each 0.
+    /// Allocates `length` bytes, each 0.
     pub fn zeroed(length: usize) -> Self {
         dump_no_core();
         let page = region::page::size();
@@ -33,19 +35,19 @@ impl Locked {
         Self { bytes, start, length, guard }
     }
 
-    /// A copy of these bytes.
+    /// Copies `bytes` into locked memory.
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut copy = Self::zeroed(bytes.len());
         copy.copy_from_slice(bytes);
         copy
     }
 
-    /// Whether the system keeps them out of swap.
+    /// Returns true if the system keeps the bytes out of swap.
     pub fn is_locked(&self) -> bool {
         self.guard.is_some() || self.length == 0
     }
 
-    /// The first bytes alone. What is behind them is wiped.
+    /// Shortens the block to `length` bytes and wipes the rest.
     pub fn truncate(&mut self, length: usize) {
         if let Some(behind) = self.get_mut(length..) {
             behind.zeroize();
@@ -54,12 +56,13 @@ impl Locked {
     }
 }
 
-/// A process that holds secrets leaves no core dump, neither in a file nor with a service of the system, which keep to this limit.
+/// Disables core dumps of this process. System services that collect core dumps respect this limit
+/// too.
 fn dump_no_core() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let maximum = getrlimit(Resource::Core).maximum;
-        // Making a limit smaller is refused to nobody.
+        // Every process may lower its own limit.
         let _set = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
     });
 }
@@ -80,9 +83,9 @@ impl DerefMut for Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // All that was ever written to: what a shorter length left behind is wiped already.
+        // Wiping the current length is enough: `truncate` has wiped the rest.
         self.deref_mut().zeroize();
-        // Before the memory is given back: it may be somebody else's at once.
+        // Unlock before the memory is freed, because another allocation may reuse it at once.
         drop(self.guard.take());
     }
 }
@@ -99,13 +102,13 @@ mod tests {
 
     use super::*;
 
-    /// The kernel counts what the whole process has locked, so that these tests take turns.
+    /// Serializes these tests, because the kernel counts the locked memory of the whole process.
     fn turn() -> MutexGuard<'static, ()> {
         static TURN: Mutex<()> = Mutex::new(());
         TURN.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the kernel says of the memory of this process that is locked, in KiB.
+    /// Returns the locked memory of this process in KiB, as the kernel counts it.
     fn locked_kilobytes() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
@@ -127,7 +130,7 @@ mod tests {
         assert_eq!(locked_kilobytes(), both - page);
         drop(second);
         assert_eq!(locked_kilobytes(), before);
-        // So much that it goes back to the system at once, and not before it is unlocked.
+        // A block this large goes back to the system when freed; it must be unlocked before that.
         let large = Locked::zeroed(4 << 20);
         assert!(large.is_locked());
         drop(large);

@@ -1,4 +1,5 @@
-//! The vault as it is used: opened when it is needed, read again when another program has changed it, changed under a lock.
+//! The vault as programs use it: opened on demand, read again after another program has changed it,
+//! and changed under a lock.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::{
 };
 use crate::{file, key, keyring};
 
-/// How exactly the last use of a secret is known: not every use is worth a write.
+/// Resolution of a secret's last use: not every use is worth a write.
 const USE_NOTED_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 /// The vault of a state folder.
@@ -26,69 +27,74 @@ pub struct Vault {
     open: Mutex<Open>,
 }
 
-/// The right to renew something, until it is dropped or its program ends.
+/// The exclusive right to renew something, until it is dropped or its process ends.
 #[derive(Debug)]
 pub struct Turn {
     _file: File,
 }
 
-/// What is known while it is unlocked.
+/// State of a vault in memory.
 #[derive(Debug, Default)]
 struct Open {
     identity: Option<(Source, Arc<Identity>)>,
-    /// The key that the passphrase did not open: trying again would take as long.
+    /// Stamp of the identity file that the passphrase did not open: another attempt would be as
+    /// slow and fail again.
     refused: Option<Stamp>,
-    /// What was read, of which version; of none where there was no file.
+    /// Contents that were read, with the stamp of their file; the stamp is `None` if there was no
+    /// file.
     contents: Option<(Option<Stamp>, Arc<Contents>)>,
 }
 
-/// Where the key came from.
+/// The source of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     KeyRing,
-    /// A key file or a passphrase, which this process was given for as long as it lives.
+    /// A key file or a passphrase, given to this process for its whole life.
     Given,
 }
 
 impl Vault {
-    /// The vault in this folder. Opens and makes nothing.
+    /// Returns the vault of this folder, without opening or making it.
     pub fn new(folder: PathBuf, keys: Keys) -> Self {
         Self { folder, keys, open: Mutex::default() }
     }
 
-    /// Whether there is one.
+    /// Returns true if the vault exists.
     pub fn exists(&self) -> bool {
         self.path(CONTENT).exists() || self.path(IDENTITY).exists()
     }
 
-    /// Whether a passphrase opens it, and not a key file.
+    /// Returns true if a passphrase opens the vault, not a key file.
     pub fn has_passphrase(&self) -> bool {
         self.path(IDENTITY).exists()
     }
 
-    /// Whether something was given that a new vault can be made with.
+    /// Returns true if a key file or a passphrase was given with which a new vault can be made.
     pub fn can_be_made(&self) -> bool {
         self.keys.key_file.is_some() || self.keys.passphrase.is_some()
     }
 
-    /// Where the generation before the last change lies.
+    /// Returns the path of the generation before the last change.
     pub fn previous(&self) -> PathBuf {
         self.path(PREVIOUS)
     }
 
-    /// What is in it now, whoever has changed it. Where there is no vault, that is nothing.
+    /// Returns the current contents, including changes of other programs. A missing vault is empty.
     ///
     /// # Errors
-    /// [`VaultError::Locked`] where nothing opens it; [`VaultError::Damaged`].
+    /// [`VaultError::Locked`], [`VaultError::Passphrase`], [`VaultError::Key`] or
+    /// [`VaultError::KeyFile`] if no key opens the vault; [`VaultError::Damaged`] or
+    /// [`VaultError::Later`] if its content cannot be used; [`VaultError::System`] if a system call
+    /// fails.
     pub fn contents(&self) -> Result<Arc<Contents>> {
         self.read(&mut self.open())
     }
 
-    /// The value of a secret, to be sent to this host in this place now.
+    /// Returns the value of a secret for use now, with this host and in this part of a request.
     ///
     /// # Errors
-    /// [`VaultError::Unknown`], [`VaultError::Expired`], [`VaultError::NotForHost`], [`VaultError::NotForPlace`], and those of
-    /// [`Vault::contents`].
+    /// [`VaultError::Unknown`], [`VaultError::Expired`], [`VaultError::NotForHost`],
+    /// [`VaultError::NotForPlace`], and the errors of [`Vault::contents`].
     pub fn value_for(&self, name: &str, host: &str, position: Position, now: Timestamp) -> Result<Locked> {
         let contents = self.contents()?;
         let (entry, value) = contents.get(name).ok_or(VaultError::Unknown)?;
@@ -118,13 +124,14 @@ impl Vault {
         })
     }
 
-    /// Stores a value. Whether there was one of that name before.
+    /// Stores a value. Returns true if it replaced a secret of the same name.
     ///
-    /// Where there is no vault yet it is made, with the key file, or with the passphrase.
+    /// Makes the vault if it does not exist, with the key file or else with the passphrase.
     ///
     /// # Errors
-    /// [`VaultError::Short`], [`VaultError::Long`], [`VaultError::NoText`]; [`VaultError::NoVault`] where there is none and nothing to make one with; those
-    /// of [`Vault::contents`].
+    /// [`VaultError::Short`], [`VaultError::Long`] or [`VaultError::NoText`] for a bad value;
+    /// [`VaultError::NoVault`] if no vault exists and nothing was given to make one with; and the
+    /// errors of [`Vault::contents`].
     pub fn set(&self, change: &Change, value: &[u8], now: Timestamp) -> Result<bool> {
         let text = std::str::from_utf8(value).map_err(|_| VaultError::NoText)?;
         if text.chars().count() < LEAST_CHARACTERS {
@@ -149,21 +156,23 @@ impl Vault {
         })
     }
 
-    /// Takes the turn to renew what is behind this name; none while another program, or another thread of this one, has it.
+    /// Takes the turn to renew the secret `name`; returns `None` while another program or another
+    /// thread of this one has the turn.
     ///
-    /// What was renewed meanwhile is looked for once the turn was taken. Others use the vault as ever.
+    /// After taking the turn, callers must check whether another program has renewed the secret in
+    /// the meantime. A turn does not block other uses of the vault.
     ///
     /// # Errors
-    /// [`VaultError::System`].
+    /// [`VaultError::System`] if the lock file cannot be made or locked.
     pub fn turn(&self, name: &Name) -> Result<Option<Turn>> {
         let taken = file::try_lock(&self.folder, &format!("{}.turn", name.as_str()))?;
         Ok(taken.map(|file| Turn { _file: file }))
     }
 
-    /// Removes a secret. Whether there was one.
+    /// Removes a secret. Returns true if it existed.
     ///
     /// # Errors
-    /// Those of [`Vault::contents`].
+    /// Returns the errors of [`Vault::contents`].
     pub fn remove(&self, name: &str) -> Result<bool> {
         if self.contents()?.get(name).is_none() {
             return Ok(false);
@@ -171,11 +180,13 @@ impl Vault {
         self.change(|contents| Ok((contents.changed(name, None), contents.get(name).is_some())))
     }
 
-    /// Gives the vault another key, and with it another passphrase where one is given; else the key file gets the new key. What
-    /// the old key opened is opened by it no more, the generation before included.
+    /// Replaces the key of the vault, and seals the new key with `passphrase` if one is given;
+    /// otherwise the key file gets the new key. The old key then opens neither the current nor the
+    /// previous generation.
     ///
     /// # Errors
-    /// Those of [`Vault::contents`]; [`VaultError::Locked`] where neither a passphrase nor a key file is given.
+    /// Returns the errors of [`Vault::contents`], and [`VaultError::Locked`] if neither a
+    /// passphrase nor a key file is given.
     pub fn rotate(&self, passphrase: Option<&[u8]>) -> Result<()> {
         let _lock = file::lock(&self.folder)?;
         let mut open = self.open();
@@ -189,13 +200,14 @@ impl Vault {
                 (path, sealed)
             }
             (None, Some(path)) => {
-                // Where it is a link, what it leads to is replaced, and the link stays.
+                // If the path is a symbolic link, replace its target and leave the link.
                 let path = path.canonicalize().map_err(VaultError::system("look at", path))?;
                 (path, [new.text(), b"\n"].concat())
             }
             (None, None) => return Err(VaultError::Locked),
         };
-        // Wherever it breaks off, the key that is in place opens the secrets: first both keys do, and at last the new one alone.
+        // The key in place opens the secrets wherever this breaks off: first both keys open them,
+        // and at last the new key alone.
         self.write(&contents, &[&old, &new])?;
         file::replace(&path, &sealed)?;
         self.write(&contents, &[&new])?;
@@ -205,10 +217,11 @@ impl Vault {
         Ok(())
     }
 
-    /// Puts the generation before the last change in the place of a damaged one.
+    /// Replaces a damaged vault by the generation before the last change.
     ///
     /// # Errors
-    /// [`VaultError::Damaged`] where that is damaged too, and those of [`Vault::contents`].
+    /// [`VaultError::NoVault`] if there is no previous generation; [`VaultError::Damaged`] if that
+    /// is damaged too; and the errors of [`Vault::contents`].
     pub fn restore(&self) -> Result<()> {
         let _lock = file::lock(&self.folder)?;
         let mut open = self.open();
@@ -220,11 +233,11 @@ impl Vault {
         Ok(())
     }
 
-    /// Opens the vault with what was given and leaves the key in the kernel's key ring, for this user's other programs and for so
-    /// long.
+    /// Opens the vault with the given keys and stores the key in the kernel's key ring for `lasts`,
+    /// for this user's other programs.
     ///
     /// # Errors
-    /// [`VaultError::NoVault`], [`VaultError::Passphrase`], [`VaultError::Key`], [`VaultError::KeyRing`].
+    /// [`VaultError::NoVault`], [`VaultError::KeyRing`], and the errors of [`Vault::contents`].
     pub fn unlock(&self, lasts: Duration) -> Result<()> {
         if !self.exists() {
             return Err(VaultError::NoVault);
@@ -234,11 +247,11 @@ impl Vault {
         keyring::keep(&self.ring_name(), self.identity(&mut open)?.text(), lasts)
     }
 
-    /// Takes the key out of the kernel's key ring. Programs that were given it from there forget the secrets when they next look.
-    /// Says whether there was one.
+    /// Removes the key from the kernel's key ring, and returns true if there was one. Programs that
+    /// took the key from the ring drop the secrets at their next access.
     ///
     /// # Errors
-    /// [`VaultError::KeyRing`].
+    /// [`VaultError::KeyRing`] if the ring cannot be used.
     pub fn lock(&self) -> Result<bool> {
         *self.open() = Open::default();
         keyring::forget(&self.ring_name())
@@ -256,7 +269,7 @@ impl Vault {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the file where it is another one than was read last.
+    /// Reads the file unless it is unchanged since the last read.
     fn read(&self, open: &mut Open) -> Result<Arc<Contents>> {
         let path = self.path(CONTENT);
         let now = Stamp::of(&path);
@@ -272,7 +285,8 @@ impl Vault {
         }
         let Some((cipher, stamp)) = file::read(&path)? else {
             open.contents = None;
-            // A key without what it opens: somebody has taken that away.
+            // The vault has a passphrase and a previous generation but no current file: somebody
+            // removed it.
             if self.has_passphrase() && self.path(PREVIOUS).exists() {
                 return Err(VaultError::Damaged { path });
             }
@@ -283,7 +297,7 @@ impl Vault {
         let identity = self.identity(open)?;
         let contents = match decrypted(&cipher, &identity, &path) {
             Err(VaultError::Key { .. }) => {
-                // The key may be another since it was taken.
+                // The key may have changed since it was read.
                 open.identity = None;
                 decrypted(&cipher, &*self.identity(open)?, &path).map_err(|error| {
                     match (error, &self.keys.key_file) {
@@ -302,7 +316,7 @@ impl Vault {
         Ok(contents)
     }
 
-    /// The key, from wherever it is to be had.
+    /// Finds the key in the configured sources, in the order of [`Keys`].
     fn identity(&self, open: &mut Open) -> Result<Arc<Identity>> {
         if let Some((_, identity)) = &open.identity {
             return Ok(identity.clone());
@@ -330,7 +344,8 @@ impl Vault {
         Ok(identity)
     }
 
-    /// Replaces the contents by what `change` makes of them, unless that fails. One program at a time.
+    /// Replaces the contents by the result of `change`, unless `change` fails. A lock serializes
+    /// programs.
     fn change<T>(&self, change: impl FnOnce(&Contents) -> Result<(Contents, T)>) -> Result<T> {
         let is_new = !self.exists();
         if is_new && !self.can_be_made() {
@@ -350,7 +365,7 @@ impl Vault {
         Ok(answer)
     }
 
-    /// Makes the key of a new vault, where it is not the one of a key file.
+    /// Makes the key of a new vault, unless a key file supplies it.
     fn make(&self, open: &mut Open) -> Result<()> {
         if self.keys.key_file.is_some() {
             return Ok(());

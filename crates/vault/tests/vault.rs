@@ -1,4 +1,4 @@
-//! The vault as programs use it: several of them, at once, with what may go wrong.
+//! Tests of the vault as programs use it: several at once, damaged files, wrong keys.
 
 #![allow(clippy::unwrap_used, reason = "a test program: what goes wrong in it ends it")]
 
@@ -37,7 +37,7 @@ impl World {
         Vault::new(self.folder.path().join("vault"), keys)
     }
 
-    /// As another program would open it.
+    /// Opens the vault as another program would.
     fn vault(&self) -> Vault {
         self.with(Keys { key_file: Some(self.key_file()), ..Keys::default() })
     }
@@ -80,7 +80,7 @@ fn a_secret_is_found_by_every_program_and_goes_where_it_was_bound_to_alone() {
         Err(VaultError::Unknown)
     ));
 
-    // A new value stays bound as the old one was; one that is bound to nothing goes nowhere.
+    // A new value keeps the binding of the old value; a value without a binding goes nowhere.
     assert!(other.set(&named("token"), b"another value", later).unwrap());
     assert_eq!(
         &vault.value_for("token", "api.example.com", Position::Header, later).unwrap()[..],
@@ -127,7 +127,7 @@ fn values_that_could_not_be_covered_are_refused() {
     assert_eq!(names(&vault), ["x", "y"]);
 }
 
-/// Every file below a folder.
+/// Lists every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -177,7 +177,7 @@ fn a_damaged_vault_is_found_out_and_the_generation_before_is_kept_and_put_back()
     let vault = world.vault();
     vault.restore().unwrap();
     assert_eq!(names(&vault), ["first"]);
-    // One that was open meanwhile sees it too.
+    // A vault that was opened before sees the change too.
     fs::write(&path, &whole).unwrap();
     assert_eq!(names(&vault), ["first", "second"]);
 }
@@ -244,7 +244,7 @@ fn a_key_file_that_is_none_is_said_to_be_what_it_is_and_a_link_to_one_is_one() {
         ("to-folder", "it is a folder"),
         ("dangling", "a link to what is not there"),
         ("loop", "leads back to itself"),
-        // Nobody ever writes into it, so that reading it would wait for ever.
+        // A pipe without a writer: a blocking open would wait for ever.
         ("pipe", "it is no file"),
     ] {
         let error = world.with(Keys { key_file: Some(at(name)), ..Keys::default() }).contents().unwrap_err();
@@ -267,7 +267,7 @@ fn a_passphrase_opens_it_another_does_not_and_after_rotation_only_the_new_one() 
     assert!(matches!(world.with_passphrase("correct horse").contents(), Err(VaultError::Passphrase)));
     let rotated = world.with_passphrase("battery staple");
     assert_eq!((names(&rotated), names(&vault)), (vec!["x".to_owned()], vec!["x".to_owned()]));
-    // Neither generation is opened by the old key.
+    // The old key opens neither generation.
     fs::write(world.path("identity.age"), &old.1).unwrap();
     for name in ["vault.age", "vault.previous.age"] {
         let bytes = fs::read(world.path(name)).unwrap();
@@ -287,7 +287,8 @@ fn a_key_in_the_ring_opens_it_until_it_is_locked_again() {
     let another = ring();
     assert!(matches!(another.contents(), Err(VaultError::Locked)));
     match world.vault().unlock(Duration::from_mins(10)) {
-        // Where the kernel refuses key rings, as some containers' filters do, that is said, and nothing else is promised.
+        // Some containers' filters refuse key rings; then the vault reports that, and there is no
+        // more to test.
         Err(VaultError::KeyRing { problem }) => {
             eprintln!("no key ring here: {problem}");
             return;

@@ -1,5 +1,5 @@
-//! How long the nearest ten of 100,000 vectors take, for `cargo xtask bench --only vectors`: beside a plain scan over the same vectors
-//! as floats, in turns, and whether both find the same.
+//! Time to find the nearest ten of 100,000 vectors, for `cargo xtask bench --only vectors`. A plain
+//! scan over the same vectors as floats runs in turn with it, and the results of both are compared.
 
 #![allow(clippy::print_stdout, reason = "the figures are this program's only result")]
 #![allow(clippy::cast_precision_loss, reason = "figures to look at")]
@@ -18,7 +18,7 @@ const NEAREST: usize = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut next = numbers(1);
-    // Texts are about a few hundred things, and those about the same lie near each other.
+    // Texts are about a few hundred topics, and texts about the same topic lie near each other.
     let topics: Vec<Vec<f32>> = (0..300).map(|_| (0..DIMENSIONS).map(|_| next()).collect()).collect();
     let mut mixed = |number: usize| {
         let (one, other) = (&topics[number % 300], &topics[number / 300 % 300]);
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before = resident()?;
     let mut index = Index::new(DIMENSIONS);
     for (id, row) in (0_i64..).zip(&rows) {
-        // With a note as large as that of a base of knowledge.
+        // The note is as large as that of a knowledge base.
         index.add(id, [id; 2], row);
     }
     let (mut ours, mut plain, mut same, mut asked) = (Vec::new(), Vec::new(), 0, 0);
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The ids of the nearest, by every vector as it is.
+/// Returns the identifiers of the nearest vectors, from a scan over all of them.
 fn scan(rows: &[Vec<f32>], query: &[f32]) -> Vec<i64> {
     let level = Level::best();
     let mut all: Vec<(f32, i64)> =
@@ -79,7 +79,7 @@ fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     vector
 }
 
-/// Numbers that look random, and are the same each time.
+/// Returns a source of pseudo-random numbers that are the same on each run.
 fn numbers(seed: u64) -> impl FnMut() -> f32 {
     let mut state = seed;
     move || {
@@ -93,7 +93,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Bytes of this process that lie in memory.
+/// Returns the resident memory of this process, in bytes.
 fn resident() -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/statm")?;
     let pages = status.split_whitespace().nth(1).ok_or("no pages")?;

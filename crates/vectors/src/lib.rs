@@ -1,10 +1,12 @@
-//! The nearest of many vectors: every one is compared as bytes, and those that may be among the nearest again as they are.
+//! Search for the nearest of many vectors. Every vector is compared as bytes, and the best
+//! candidates again exactly.
 //!
-//! What is found is exact, and nothing is approximated: with each vector lies how far its bytes are from it, so that it is known which
-//! ones can still be nearer than those that were compared as they are. In memory is one byte for each number, and some 30 for each vector beside its keeper's note;
-//! the vectors themselves stay where they are kept, and are asked for by their ids.
+//! The result is exact for up to 5,000 candidates: each vector is stored with the distance of its
+//! bytes from it, which bounds the product that it can have. Memory use is one byte for each
+//! component and about 30 bytes for each vector, besides the caller's note. The vectors themselves
+//! stay with the caller, and are requested by their identifiers.
 //!
-//! It knows no model, no texts and no database.
+//! This crate knows no model, no texts and no database.
 
 mod rows;
 
@@ -12,14 +14,16 @@ use simd::{Level, Split};
 
 use crate::rows::Rows;
 
-/// So many are compared as they are at first: mostly the nearest ten are among them.
+/// Number of vectors that are compared exactly at first. Mostly the nearest ten are among them.
 const FIRST: usize = 50;
-/// So many at most, however alike all are: then what was found is the nearest of those that are nearest as bytes.
+/// Number of exact comparisons after which no further batch begins, even if all vectors are alike.
+/// The result is then the nearest of the vectors that are nearest as bytes.
 const MOST: usize = 5_000;
-/// What rounding adds to a product of floats, at most.
+/// Maximum error that rounding adds to a product of floats, relative to the lengths of both vectors.
 const SLACK: f32 = 2e-5;
 
-/// Vectors in memory as one byte a number, by their ids, each with what its keeper wants to know of it.
+/// Vectors in memory with one byte for each component, by their identifiers, each with a note of
+/// the caller.
 #[derive(Debug)]
 pub struct Index<T = ()> {
     dimensions: usize,
@@ -27,7 +31,7 @@ pub struct Index<T = ()> {
     rows: Rows,
     ids: Vec<i64>,
     notes: Vec<T>,
-    /// The places by their ids.
+    /// Places, sorted by their identifiers.
     order: Vec<u32>,
 }
 
@@ -37,10 +41,11 @@ impl<T> Default for Index<T> {
     }
 }
 
-/// Gives the vector of an id and its note, as it is; none where it is gone.
+/// A function that returns the exact vector of an identifier and its note, or `None` if the vector
+/// is gone.
 pub type AsItIs<'a, T, E> = &'a mut dyn FnMut(i64, &T) -> Result<Option<Vec<f32>>, E>;
 
-/// One that may be among the nearest: its place, and the most that its product can be.
+/// A vector that may be among the nearest: its place, and an upper bound of its product.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     place: u32,
@@ -48,38 +53,40 @@ struct Candidate {
 }
 
 impl<T> Index<T> {
-    /// None yet, of this many numbers each.
+    /// Creates an empty index of vectors with `dimensions` components.
     pub fn new(dimensions: usize) -> Self {
         Self::with_level(dimensions, Level::best())
     }
 
-    /// None yet, compared by these instructions.
+    /// Creates an empty index that compares with the instructions of `level`.
     pub fn with_level(dimensions: usize, level: Level) -> Self {
         let rows = Rows::new(dimensions);
         Self { dimensions, level, rows, ids: Vec::new(), notes: Vec::new(), order: Vec::new() }
     }
 
-    /// How many there are.
+    /// Returns the number of vectors.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if the index has no vectors.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// Gives the average product of a vector and all that are here, to the precision of their bytes; zero where there are none.
+    /// Returns the average product of a vector and all vectors of the index, to the precision of
+    /// their bytes. The average is zero if the index is empty.
     pub fn mean(&self, vector: &[f32]) -> f64 {
         self.rows.mean(vector)
     }
 
-    /// The note of this id.
+    /// Returns the note of an identifier.
     pub fn note(&self, id: i64) -> Option<&T> {
         self.find(id).ok().map(|among| &self.notes[at(self.order[among])])
     }
 
-    /// Takes a vector in, in place of the one of this id. One of another length, or with what is no number in it, is left out.
+    /// Adds a vector, or replaces the one with the same identifier. A vector of another length, or
+    /// with a component that is not finite, is ignored.
     pub fn add(&mut self, id: i64, note: T, vector: &[f32]) {
         if vector.len() != self.dimensions || !vector.iter().all(|number| number.is_finite()) {
             return;
@@ -101,7 +108,7 @@ impl<T> Index<T> {
         self.rows.put(at(place), vector);
     }
 
-    /// Keeps those of these ids alone.
+    /// Keeps only the vectors for whose identifiers `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(i64) -> bool) {
         let before = self.ids.len();
         for place in (0..before).rev() {
@@ -117,17 +124,18 @@ impl<T> Index<T> {
         }
     }
 
-    /// Where the place of an id lies in the order, or would lie.
+    /// Finds the position of an identifier in `order`, or the position where it would be inserted.
     fn find(&self, id: i64) -> Result<usize, usize> {
         self.order.binary_search_by_key(&id, |place| self.ids[at(*place)])
     }
 
-    /// The ids and products of the `most` nearest to `vector`, the nearest first; for vectors of the length one a product is the cosine.
-    /// `filter` says which count, and `row` gives a vector as it is; both are asked about a few alone. What `row` no longer has is
-    /// passed over.
+    /// Returns the identifiers and products of the `most` nearest vectors to `vector`, the nearest
+    /// first. For vectors of length 1 a product is the cosine. `filter` selects the vectors that
+    /// count, and `row` returns an exact vector; both are called for few vectors only. Vectors that
+    /// `row` no longer has are skipped.
     ///
     /// # Errors
-    /// The first of `filter` or `row`.
+    /// Returns the first error of `filter` or `row`.
     pub fn search<E>(
         &self,
         vector: &[f32],
@@ -143,7 +151,8 @@ impl<T> Index<T> {
         let mut compared = 0;
         let mut next = FIRST.max(most * 2);
         while !rest.is_empty() && (compared < MOST || found.len() < most) {
-            // The next ones in their order; those that cannot be among the nearest any more are let go first.
+            // Take the next candidates in their order. First drop those that can no longer be among
+            // the nearest.
             if let Some(least) = least_of(&found, most) {
                 rest.retain(|candidate| candidate.most >= least);
             }
@@ -172,7 +181,7 @@ impl<T> Index<T> {
         Ok(found)
     }
 
-    /// All of them, each with the most that its product can be.
+    /// Returns all vectors as candidates, each with an upper bound of its product.
     fn candidates(&self, vector: &[f32]) -> Vec<Candidate> {
         let largest = vector.iter().fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
         let scale = largest / 16_128.0;
@@ -181,7 +190,7 @@ impl<T> Index<T> {
         let length = simd::dot(self.level, vector, vector).sqrt();
         let cut_off = |(number, whole): (&f32, &i16)| (number - f32::from(*whole) * scale).powi(2);
         let left = vector.iter().zip(&numbers).map(cut_off).sum::<f32>().sqrt();
-        // What was cut off the query, and what rounding adds, counts for no row more than for the longest.
+        // The cut-off part of the query and rounding add at most as much for any row as for the longest.
         let always = self.rows.longest * (2.0 * left + SLACK * length);
         let query = Split::new(&numbers);
         let mut all = Vec::with_capacity(self.len());
@@ -192,17 +201,17 @@ impl<T> Index<T> {
     }
 }
 
-/// A place as it is counted.
+/// Converts a place to an index.
 fn at(place: u32) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }
 
-/// The product of the last one, where there are as many as are wanted.
+/// Returns the product of the last result, if there are `most` results.
 fn least_of(found: &[(i64, f32)], most: usize) -> Option<f32> {
     found.get(most - 1).map(|(_, product)| *product)
 }
 
-/// Keeps the best `most`, the nearest first and among equals that of the lowest id.
+/// Keeps the best `most`, the nearest first, and equal ones in the order of their identifiers.
 fn keep(found: &mut Vec<(i64, f32)>, most: usize, id: i64, product: f32) {
     let before = |other: &(i64, f32)| other.1.total_cmp(&product).reverse().then(other.0.cmp(&id)).is_lt();
     let place = found.partition_point(before);

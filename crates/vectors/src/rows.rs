@@ -1,28 +1,28 @@
-//! The bytes of all vectors, in blocks, so that taking one more in never copies the others.
+//! Bytes of all vectors, in blocks, so that adding a vector never copies the others.
 
 use simd::{Level, Line, Split, dots};
 
-/// Vectors of one block.
+/// Number of vectors of one block.
 const BLOCK: usize = 256;
 
-/// Rows of bytes, and what each stands for.
+/// Rows of bytes, each with its scale and error.
 #[derive(Debug)]
 pub(crate) struct Rows {
     lines: usize,
     blocks: Vec<Box<[Line]>>,
     facts: Vec<Fact>,
-    /// The length of the longest vector that there ever was.
+    /// Length of the longest vector ever added.
     pub(crate) longest: f32,
-    /// The sum of all rows, number by number.
+    /// Sum of all rows, component by component.
     sum: Vec<f64>,
 }
 
-/// What the bytes of one vector stand for.
+/// Scale and error of the bytes of one vector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fact {
-    /// What one counts.
+    /// Value of one step of a byte.
     pub(crate) scale: f32,
-    /// The length of what they leave of the vector.
+    /// Length of the difference between the vector and its bytes.
     pub(crate) error: f32,
 }
 
@@ -32,7 +32,7 @@ impl Rows {
         Self { lines, blocks: Vec::new(), facts: Vec::new(), longest: 0.0, sum }
     }
 
-    /// Gives the average product of a vector and the rows; zero where there are none.
+    /// Returns the average product of a vector and the rows, or zero if there are no rows.
     pub(crate) fn mean(&self, vector: &[f32]) -> f64 {
         let product: f64 = self.sum.iter().zip(vector).map(|(sum, number)| sum * f64::from(*number)).sum();
         #[expect(clippy::cast_precision_loss, reason = "an average")]
@@ -40,7 +40,7 @@ impl Rows {
         product / rows
     }
 
-    /// Adds a row to the sum of all, so many times.
+    /// Adds a row to the sum of all, `times` times.
     fn count(&mut self, place: usize, times: f64) {
         let scale = f64::from(self.facts[place].scale) * times;
         let row = &self.blocks[place / BLOCK][place % BLOCK * self.lines..][..self.lines];
@@ -49,7 +49,7 @@ impl Rows {
         }
     }
 
-    /// Puts a vector at a place, which is at most the first free one.
+    /// Stores a vector at a place, which is at most the first free one.
     pub(crate) fn put(&mut self, place: usize, vector: &[f32]) {
         if place == self.facts.len() {
             self.facts.push(Fact { scale: 0.0, error: 0.0 });
@@ -77,7 +77,7 @@ impl Rows {
         self.longest = self.longest.max(above(length.sqrt()));
     }
 
-    /// Takes a vector out, and puts the last one into its place.
+    /// Removes a vector, and moves the last one to its place.
     pub(crate) fn swap_remove(&mut self, place: usize) {
         self.count(place, -1.0);
         self.facts.swap_remove(place);
@@ -87,7 +87,7 @@ impl Rows {
         self.blocks.truncate(last.div_ceil(BLOCK));
     }
 
-    /// The product of each with a query, as bytes.
+    /// Calls `each` with the product of every row and a query, in bytes.
     pub(crate) fn each(&self, level: Level, query: &Split, mut each: impl FnMut(u32, f32, &Fact)) {
         let mut products = [0.0; BLOCK];
         let mut place = 0;
@@ -102,7 +102,7 @@ impl Rows {
     }
 }
 
-/// A float that is not less.
+/// Converts to a float that is not less.
 fn above(number: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "what is cut off is added again")]
     let near = number as f32;

@@ -1,4 +1,4 @@
-//! The index beside a plain scan over the vectors as they are.
+//! The index, compared with a plain scan over the exact vectors.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -43,7 +43,7 @@ fn found(
     answer
 }
 
-/// Takes a vector in, or the one of this id and of the next two out.
+/// One change of the index: adds a vector, or removes this identifier and the next two.
 #[derive(Debug, Clone)]
 enum Step {
     Add(i64, Vec<f32>),
@@ -51,7 +51,7 @@ enum Step {
 }
 
 fn steps(dimensions: usize) -> impl Strategy<Value = Vec<Step>> {
-    // Few different numbers make vectors that are as near as each other, which is the hard case.
+    // Few different numbers make many equally near vectors, which is the hard case.
     let vector = prop_oneof![
         prop::collection::vec(-1.0_f32..1.0, dimensions),
         prop::collection::vec(prop_oneof![Just(0.0_f32), Just(1.0), Just(-1.0), Just(1e-3)], dimensions),
@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// Numbers that look random, and are the same each time.
+/// Returns a source of pseudo-random numbers that are the same on each run.
 fn numbers(seed: u64) -> impl FnMut() -> f32 {
     let mut state = seed;
     move || {

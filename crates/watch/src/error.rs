@@ -1,25 +1,27 @@
+//! Errors of the watch.
+
 use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Why the marked paths cannot be told. Whoever relies on them must not go on.
+/// Reason why the marked paths are unknown. A caller that relies on them must not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The folder cannot be looked for: something this process needs for it is used up.
+    /// The process lacks descriptors or memory to look through a folder.
     #[error("cannot look through {}", path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// The kernel does not tell of changes.
+    /// The kernel refused a request about changes or mounts.
     #[error("{doing} failed")]
     Kernel {
-        /// What was tried.
+        /// Operation that failed.
         doing: &'static str,
-        /// Why not.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -30,7 +32,7 @@ impl WatchError {
     }
 }
 
-/// Whether an error is about what this process has left, and not about the folder that was looked at.
+/// Returns true if an error means that descriptors or memory ran out, whatever the folder.
 pub(crate) fn is_exhaustion(errno: Errno) -> bool {
     matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }

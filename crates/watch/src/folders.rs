@@ -1,6 +1,6 @@
-//! The folders that are known, and what is marked in them. Knows no system calls.
+//! The known folders and their marked entries. This module makes no system calls.
 //!
-//! A folder costs about 130 bytes here, and about 1 KB in the kernel where it is watched.
+//! A folder costs about 130 bytes here, and about 1 KB in the kernel if it is watched.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -8,54 +8,54 @@ use std::sync::Arc;
 
 use crate::Marks;
 
-/// A folder's number, never used again: who holds one across a change finds the folder or nothing.
+/// Number of a folder. No other folder gets the number, so an old one finds its folder or nothing.
 pub(crate) type Id = u32;
 
-/// A name, shared between the places that need it.
+/// Entry name, shared between the maps that use it.
 pub(crate) type Name = Arc<[u8]>;
 
-/// A number of no folder: those from here on say which root a folder is.
+/// First value that stands for a root instead of a folder.
 const FIRST_ROOT: u32 = 1 << 31;
 
-/// A folder.
+/// A known folder.
 #[derive(Debug)]
 struct Folder {
-    /// The folder above, or the root that it is.
+    /// Number of the parent folder, or `FIRST_ROOT` plus the index of the root that this folder is.
     above: u32,
     name: Name,
-    /// The number of its watch; negative where it is not watched.
+    /// inotify watch descriptor; negative if the folder is not watched.
     pub(crate) watch: i32,
 }
 
-/// Something that is marked.
+/// Marks of an entry, with the reason for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) marks: Marks,
     pub(crate) why: Why,
 }
 
-/// What made it marked.
+/// Reason why an entry is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// A rule, and it is a folder.
+    /// A rule marks this folder.
     Folder,
-    /// A rule, and it is a symbolic link: what it leads to is marked.
+    /// A rule marks this symbolic link: its target is marked.
     Link,
-    /// It is a Unix socket, and these are hidden by whatever name.
+    /// The entry is a Unix socket, and the rules hide every socket.
     Socket,
-    /// A rule, and it is something else.
+    /// A rule marks this entry, which is neither a folder nor a link.
     File,
-    /// It is a further name of a marked file.
+    /// The entry is a further name (hard link) of a marked file.
     FurtherName,
-    /// It is a folder that cannot be looked into.
+    /// The entry is a folder that cannot be opened or listed.
     Sealed,
 }
 
-/// Where something lies: the root, and the path below it.
+/// Location of an entry: its root, and the path below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) root: usize,
-    /// Empty for the root itself.
+    /// Path below the root, empty for the root itself.
     pub(crate) relative: Vec<u8>,
 }
 
@@ -68,25 +68,25 @@ impl Place {
     }
 }
 
-/// All of them.
+/// All known folders, and the marked entries in them.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     known: HashMap<Id, Folder>,
     next: Id,
     below: BTreeMap<(Id, Name), Id>,
     found: BTreeMap<(Id, Name), Found>,
-    /// How often something was marked or lost its mark.
+    /// Number of marks set or removed so far.
     marked_times: u64,
 }
 
 impl Folders {
-    /// Adds a root.
+    /// Adds the folder of a root, given by its index.
     pub(crate) fn add_root(&mut self, root: usize) -> Id {
         let root = u32::try_from(root).unwrap_or(u32::MAX - FIRST_ROOT);
         self.insert(Folder { above: FIRST_ROOT + root, name: Name::from([]), watch: -1 })
     }
 
-    /// Adds a folder below another, in place of one that had its name.
+    /// Adds a folder to its parent, and replaces an earlier folder of that name.
     pub(crate) fn add(&mut self, above: Id, name: &[u8]) -> Id {
         let name = Name::from(name);
         let id = self.insert(Folder { above, name: name.clone(), watch: -1 });
@@ -96,13 +96,13 @@ impl Folders {
 
     fn insert(&mut self, folder: Folder) -> Id {
         let id = self.next;
-        // Two thousand million folders later a new one may take the number of one that is gone.
+        // After two thousand million folders, a new folder may get the number of a removed one.
         self.next = (self.next + 1) % FIRST_ROOT;
         self.known.insert(id, folder);
         id
     }
 
-    /// How many there are.
+    /// Returns the number of known folders.
     pub(crate) fn count(&self) -> usize {
         self.known.len()
     }
@@ -113,7 +113,7 @@ impl Folders {
         }
     }
 
-    /// Where a folder lies; `None` when it is gone.
+    /// Returns the location of a folder, or `None` if the folder is gone.
     pub(crate) fn place(&self, id: Id) -> Option<Place> {
         let mut names: Vec<&[u8]> = Vec::new();
         let mut folder = self.known.get(&id)?;
@@ -128,28 +128,29 @@ impl Folders {
         Some(place)
     }
 
-    /// The folder of that name in another.
+    /// Returns the child folder with this name.
     pub(crate) fn child(&self, above: Id, name: &[u8]) -> Option<Id> {
         self.below.get(&(above, Name::from(name))).copied()
     }
 
-    /// The folders in another.
+    /// Returns the child folders of a folder.
     pub(crate) fn children(&self, above: Id) -> Vec<Id> {
         keys_of(&self.below, above).iter().filter_map(|key| self.below.get(key)).copied().collect()
     }
 
-    /// The folder above and the own name; `None` for a root.
+    /// Returns the parent folder and the folder's own name, or `None` for a root.
     pub(crate) fn above(&self, id: Id) -> Option<(Id, Name)> {
         let folder = self.known.get(&id)?;
         (folder.above < FIRST_ROOT).then(|| (folder.above, folder.name.clone()))
     }
 
-    /// Every folder there is.
+    /// Iterates over the numbers of all known folders.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
         self.known.keys().copied()
     }
 
-    /// Removes a folder with all below it; `each` learns the number and the watch of every folder that goes.
+    /// Removes a folder with everything below it. `each` gets the number and the watch of every
+    /// removed folder.
     pub(crate) fn remove(&mut self, id: Id, each: &mut dyn FnMut(Id, i32)) {
         let Some(top) = self.known.get(&id) else { return };
         self.below.remove(&(top.above, top.name.clone()));
@@ -174,24 +175,24 @@ impl Folders {
         self.found.insert((folder, Name::from(name)), found);
     }
 
-    /// Takes the marks of an entry away.
+    /// Removes the marks of an entry, and returns them.
     pub(crate) fn unmark(&mut self, folder: Id, name: &[u8]) -> Option<Found> {
         let found = self.found.remove(&(folder, Name::from(name)));
         self.marked_times += u64::from(found.is_some());
         found
     }
 
-    /// How often something was marked or lost its mark.
+    /// Returns the number of marks set or removed so far.
     pub(crate) fn marked_times(&self) -> u64 {
         self.marked_times
     }
 
-    /// How an entry is marked.
+    /// Returns the marks of an entry.
     pub(crate) fn found(&self, folder: Id, name: &[u8]) -> Option<Found> {
         self.found.get(&(folder, Name::from(name))).copied()
     }
 
-    /// What is marked.
+    /// Iterates over the marked entries.
     pub(crate) fn marked(&self) -> impl Iterator<Item = (Id, &Name, Found)> {
         self.found.iter().map(|((folder, name), found)| (*folder, name, *found))
     }

@@ -1,15 +1,16 @@
-//! Which entries below some folders a set of rules marks: found by one walk, then kept by what the kernel tells of changes.
+//! The entries below some folders that a set of rules marks. One walk finds them; notifications of
+//! the kernel keep the set up to date.
 //!
-//! [`Watch::sync`] reads what has been told, to the end of what was told when it was called, and gives the marked paths.
-//! So what had a name before the call is in the answer, without a walk.
-//! Where changes are not told (a network file system, more folders than the kernel watches for one user) the answer
-//! comes from a walk each time, and [`Marked::warning`] says so.
+//! [`Watch::sync`] reads the notifications that were pending when it was called, and returns the
+//! marked paths. The answer therefore contains every entry that had its name before the call,
+//! without a walk. Without notifications (a network file system, or more folders than one user may
+//! watch), each answer comes from a walk. [`Marked::warning`] then reports that.
 //!
-//! Links are never followed by a walk. A marked link marks what it leads to.
-//! A marked file that has further names by hard links marks these as well.
-//! A folder that cannot be looked into is marked hidden as a whole: whoever owns it could open it up again.
+//! A walk never follows links. A marked link marks its target. A marked file with further names
+//! (hard links) marks these names as well. A folder that cannot be listed is marked hidden as a
+//! whole, because its owner could open it again.
 //!
-//! This crate knows no policy and no cell: what is looked for is its caller's [`Rules`].
+//! This crate knows no policy and no sandbox: the caller's [`Rules`] define the marks.
 
 mod error;
 mod folders;
@@ -28,51 +29,52 @@ pub use error::WatchError;
 pub use notices::Changes;
 pub use watch::Watch;
 
-/// What is looked for.
+/// The rules that decide which entries are marked.
 pub trait Rules {
-    /// What is known about a folder, to be handed down to what lies in it.
+    /// State of the rules for a folder, passed on to its entries.
     type Above: Clone;
 
-    /// What is known about a folder, absolute, at which a walk begins.
+    /// Returns the state for a folder at which a walk begins. The path is absolute.
     fn top(&self, folder: &Path) -> Self::Above;
 
-    /// Whether the rules could match something by its name alone, in a folder about which this is known. If not, it is hidden
-    /// and frozen as its folder is, and nothing else.
+    /// Returns true if the rules could match `name` in a folder with the state `above`. Without a
+    /// possible match, an entry is hidden and frozen like its folder, and has no other marks.
     fn may_match(&self, above: &Self::Above, name: &OsStr) -> bool;
 
-    /// What is known about an entry, absolute, given what is known about its folder.
+    /// Returns the state for an entry, from the state of its folder. The path is absolute.
     fn below(&self, above: &Self::Above, path: &Path, kind: Kind) -> Self::Above;
 
-    /// The marks of what this is known about.
+    /// Returns the marks of the path that has this state.
     fn marks(&self, known: &Self::Above) -> Marks;
 
-    /// Whether every Unix socket is hidden, whatever its name.
+    /// Returns true if every Unix socket is hidden, regardless of its name.
     fn hide_sockets(&self) -> bool {
         false
     }
 }
 
-/// What an entry of a folder is, as far as rules tell it apart.
+/// Kind of an entry, as far as the rules distinguish kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A folder.
     Folder,
-    /// A symbolic link, to whatever.
+    /// A symbolic link, to any target.
     Link,
-    /// Anything else.
+    /// Any other entry.
     File,
 }
 
-/// What the rules say to a path.
+/// Marks that the rules give to a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// It must not be read. What is below it must not be either.
+    /// True if the path and everything below it must not be read.
     pub hidden: bool,
-    /// It must not be written. What is below it must not be either.
+    /// True if the path and everything below it must not be written.
     pub frozen: bool,
-    /// It must not be written without being judged. What is below it is asked about by itself.
+    /// True if a write to the path must be judged first. Entries below the path are judged
+    /// individually.
     pub guarded: bool,
-    /// That it comes is told.
+    /// True if [`Marked::noted`] reports the path when it appears.
     pub noted: bool,
 }
 
@@ -81,7 +83,7 @@ impl Marks {
         self.is_about_content() || self.noted
     }
 
-    /// Whether it counts under every name that the file has.
+    /// Returns true if the marks apply to the file under every name that it has.
     fn is_about_content(self) -> bool {
         self.hidden || self.frozen || self.guarded
     }
@@ -96,30 +98,31 @@ impl Marks {
     }
 }
 
-/// Whether changes are to be told of.
+/// Choice between repeated and single use of a [`Watch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// The set is asked for again and again.
+    /// The caller asks repeatedly, so the set follows changes.
     Fresh,
-    /// It is asked for once, and watching would cost more than it saves.
+    /// The caller asks once, and watching would cost more than it saves.
     Once,
 }
 
-/// The marked paths.
+/// The marked paths, absolute and below the roots as the caller gave them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marked {
-    /// What must not be read: absolute paths below the roots as they were given.
+    /// Paths that must not be read.
     pub hidden: Vec<PathBuf>,
-    /// What must not be written. What is hidden is not named here again.
+    /// Paths that must not be written, without those in `hidden`.
     pub frozen: Vec<PathBuf>,
-    /// What must not be written without being judged. What is hidden or frozen is not named here again. Some may be gone.
+    /// Paths whose writes must be judged, without those in `hidden` or `frozen`. Some may no longer
+    /// exist.
     pub guarded: Vec<PathBuf>,
-    /// Those of the three that have come, or come again, since the answer before: a new file under an old name is one.
-    /// What is hidden for being a socket is not among it.
+    /// Paths of the three lists above that have appeared since the previous answer. A new file under
+    /// an old name counts as one. Sockets, hidden for their type alone, are left out.
     pub appeared: Vec<PathBuf>,
-    /// What is noted and has come, or come again, since the answer before: by its own name, also where that is a link's.
-    /// After a walk, all that is noted.
+    /// Noted paths that have appeared since the previous answer, by their own names, even if the
+    /// entry is a link. After a walk, all noted paths.
     pub noted: Vec<PathBuf>,
-    /// Something the user should know, said once.
+    /// A message for the user, reported once.
     pub warning: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! Looking at the file system, always beneath an open root and never through a link.
+//! Access to the file system, always beneath an open root and never through a link.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, openat2, statat};
 use rustix::io::Errno;
 
-/// Opens the folder at `relative` to be read; the root itself where that is empty.
+/// Opens the folder at `relative` for reading. An empty path opens the root itself.
 pub(crate) fn open_folder(root: BorrowedFd<'_>, relative: &[u8]) -> Result<OwnedFd, Errno> {
     open(root, relative, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK)
 }
@@ -15,14 +15,15 @@ fn open(root: BorrowedFd<'_>, relative: &[u8], flags: OFlags) -> Result<OwnedFd,
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
     loop {
         match openat2(root, relative, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), resolve) {
-            // A rename somewhere raced with the look-up of a path that may not leave the root.
+            // A rename elsewhere raced with the beneath-only path resolution.
             Err(Errno::INTR | Errno::AGAIN) => {}
             other => return other,
         }
     }
 }
 
-/// What lies at `relative`, which is not empty, itself.
+/// Reads the metadata of the entry at `relative`, without following a link. `relative` must not be
+/// empty.
 pub(crate) fn stat(root: BorrowedFd<'_>, relative: &[u8]) -> Result<Stat, Errno> {
     let (folder, name) = match relative.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&relative[..slash], &relative[slash + 1..]),
@@ -32,22 +33,22 @@ pub(crate) fn stat(root: BorrowedFd<'_>, relative: &[u8]) -> Result<Stat, Errno>
     stat_in(folder.as_fd(), name)
 }
 
-/// What the entry of a folder is.
+/// Reads the metadata of an entry in an open folder, without following a link.
 pub(crate) fn stat_in(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Stat, Errno> {
     statat(folder, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
 }
 
-/// Whether nothing can be there, or not what was asked for.
+/// Returns true if the error means that the entry is absent or of another type.
 pub(crate) fn is_absence(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
-/// The type that a stat tells.
+/// Returns the file type in a stat result.
 pub(crate) fn type_of(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// What a file is called by the kernel: its device and its number there.
+/// Returns the device and the inode number, which identify a file to the kernel.
 pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }

@@ -1,4 +1,5 @@
-//! Which file systems lie below the roots. That one is mounted or unmounted is told apart from changes in folders.
+//! The file systems mounted at or below the roots. Notifications of folders do not report a mount or
+//! an unmount.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -7,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The mounts of this process.
+/// The mount table of this process.
 #[derive(Debug)]
 pub(crate) struct Mounts {
     file: File,
-    /// Those that matter to the roots, as path and kind.
+    /// Path and file system type of the mounts that concern the roots.
     relevant: Vec<(PathBuf, String)>,
 }
 
-/// File systems that this machine alone changes, and whose changes the kernel therefore knows.
+/// File system types that only this machine changes, so that the kernel sees every change.
 const TOLD: &[&str] = &[
     "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "tmpfs", "ramfs", "zfs", "overlay", "vfat",
     "exfat", "msdos", "ntfs3", "jfs", "nilfs2", "reiserfs", "erofs", "squashfs", "iso9660", "udf",
@@ -28,7 +29,7 @@ impl Mounts {
         Ok(mounts)
     }
 
-    /// Whether other mounts matter to the roots than before.
+    /// Returns true if the set of mounts that concern the roots has changed.
     pub(crate) fn have_changed(&mut self, roots: &[PathBuf]) -> io::Result<bool> {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut [PollFd::new(&self.file, PollFlags::PRI)], Some(&now)) == Ok(0) {
@@ -40,7 +41,7 @@ impl Mounts {
         Ok(changed)
     }
 
-    /// A mount of which changes are not told.
+    /// Returns a mount on which the kernel does not report all changes.
     pub(crate) fn untold(&self) -> Option<(&Path, &str)> {
         let untold = |(_, kind): &&(PathBuf, String)| !TOLD.contains(&kind.as_str());
         self.relevant.iter().find(untold).map(|(path, kind)| (path.as_path(), kind.as_str()))
@@ -53,7 +54,7 @@ impl Mounts {
         let mounts: Vec<(PathBuf, String)> = text.split(|byte| *byte == b'\n').filter_map(mount).collect();
         let mut relevant = Vec::new();
         for root in roots {
-            // The mount that the root lies in is the last of those with the longest path.
+            // The root lies in the last of the mounts with the longest matching path.
             let holding = mounts.iter().filter(|(path, _)| root.starts_with(path));
             relevant.extend(holding.max_by_key(|(path, _)| path.components().count()).cloned());
             relevant
@@ -63,7 +64,7 @@ impl Mounts {
     }
 }
 
-/// The path and the kind of the file system of one line (`proc_pid_mountinfo(5)`).
+/// Parses the mount point and the file system type from one line (`proc_pid_mountinfo(5)`).
 fn mount(line: &[u8]) -> Option<(PathBuf, String)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let path = PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.nth(4)?)));
@@ -71,7 +72,7 @@ fn mount(line: &[u8]) -> Option<(PathBuf, String)> {
     Some((path, String::from_utf8_lossy(kind).into_owned()))
 }
 
-/// Blanks and backslashes stand in octal.
+/// Decodes the octal escapes of blanks and backslashes.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

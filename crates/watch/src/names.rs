@@ -1,7 +1,8 @@
 //! Further names of marked files: hard links.
 //!
-//! Only marked files are asked how many names they have. Where one has several, the others are looked for by its number,
-//! which the kernel tells with every entry of a folder, so that nothing else is asked for.
+//! Only marked files are checked for further names. If a marked file has several names, the others
+//! are found by its inode number. The kernel returns that number with every directory entry, so the
+//! search makes no other request.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
@@ -15,19 +16,20 @@ use crate::scan::Entry;
 use crate::watch::Watch;
 use crate::{Marks, Rules, look};
 
-/// What is known about files with several names.
+/// State about files with several names.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The marked ones, by number.
+    /// Marked files with several names: inode number to device and marks.
     marked: HashMap<u64, Vec<(u64, Marks)>>,
-    /// Those that lie in marked folders or below them, by the folder, until something changes in it.
+    /// Files with several names in and below marked folders, by folder, until something in the
+    /// folder changes.
     in_folders: HashMap<Id, Vec<(u64, u64)>>,
-    /// Something has come since this was found out.
+    /// True if an entry has appeared since `marked` was computed.
     pub(crate) stale: bool,
 }
 
 impl Names {
-    /// The hidden ones, by device and number.
+    /// Iterates over the hidden files with several names, as device and inode number.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = (u64, u64)> {
         let files =
             self.marked.iter().flat_map(|(number, files)| files.iter().map(move |file| (number, file)));
@@ -39,14 +41,14 @@ impl Names {
         Some(*marks)
     }
 
-    /// Some file, perhaps one in a marked folder, may have a further name. Nothing tells of that in the folder where the file
-    /// lies, so what was known of the files in marked folders counts no more.
+    /// Notes that some file, perhaps one in a marked folder, may have a further name. The folder of
+    /// that file gets no notification of a new link, so all of `in_folders` is discarded.
     pub(crate) fn may_have_gained_one(&mut self) {
         self.in_folders.clear();
         self.stale = true;
     }
 
-    /// Something has come to a folder, or left it.
+    /// Notes that an entry was added to a folder or removed from it.
     pub(crate) fn changed(&mut self, id: Id) {
         if !self.in_folders.is_empty() && self.in_folders.remove(&id).is_some() {
             self.stale = true;
@@ -54,13 +56,13 @@ impl Names {
     }
 }
 
-/// Whether a file has further names. (Folders have none, and a link's content is a name.)
+/// Returns true if a file has further names. Folders have none; a link's content is only a path.
 pub(crate) fn has_several(stat: &Stat) -> bool {
     !matches!(look::type_of(stat), FileType::Directory | FileType::Symlink) && stat.st_nlink > 1
 }
 
 impl<R: Rules> Watch<R> {
-    /// Marks an entry that no rule marks if it is a further name of a file that one does.
+    /// Marks an entry that no rule marks, if it is a further name of a marked file.
     pub(crate) fn further_name(&mut self, folder: BorrowedFd<'_>, id: Id, entry: &Entry<'_>) {
         if !self.names.marked.contains_key(&entry.number) {
             return;
@@ -73,7 +75,7 @@ impl<R: Rules> Watch<R> {
         }
     }
 
-    /// Finds the further names of what is marked, if something has come that could be one or have one.
+    /// Finds the further names of marked files, if an entry has appeared that could be or have one.
     pub(crate) fn find_further_names(&mut self) -> Result<(), WatchError> {
         if !std::mem::take(&mut self.names.stale) {
             return Ok(());
@@ -86,7 +88,7 @@ impl<R: Rules> Watch<R> {
         self.names.marked = marked;
         self.forget_names_no_more();
         if all_known {
-            // Where each of them has a further name was looked up as that came.
+            // The further names of these files were found when they appeared.
             return Ok(());
         }
         let ids: Vec<Id> = self.folders.ids().collect();
@@ -100,7 +102,7 @@ impl<R: Rules> Watch<R> {
                     let path = root.absolute(&place.relative);
                     return Err(WatchError::Folder { path, source: errno.into() });
                 }
-                // It went, or was closed; both are seen to elsewhere.
+                // The folder was removed or closed; other code handles both.
                 Err(_) => continue,
             };
             let mut entries = RawDir::new(&folder, &mut buffer);
@@ -119,7 +121,7 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// The marked files that have several names, by number.
+    /// Returns the marked files that have several names, by inode number.
     fn with_several_names(&mut self) -> Result<HashMap<u64, Vec<(u64, Marks)>>, WatchError> {
         let mut several: HashMap<u64, Vec<(u64, Marks)>> = HashMap::new();
         let mut add = |(device, number): (u64, u64), marks: Marks| {
@@ -168,7 +170,7 @@ impl<R: Rules> Watch<R> {
         Ok(several)
     }
 
-    /// The files of a folder that have several names.
+    /// Returns the files in a folder that have several names.
     fn files_with_several_names(&self, id: Id) -> Result<Vec<(u64, u64)>, WatchError> {
         let mut files = Vec::new();
         let Some(place) = self.folders.place(id) else { return Ok(files) };
@@ -196,7 +198,7 @@ impl<R: Rules> Watch<R> {
         Ok(files)
     }
 
-    /// Takes the marks from names whose file is no longer a marked one.
+    /// Removes the marks from names whose file is no longer marked.
     fn forget_names_no_more(&mut self) {
         let gone: Vec<(Id, Name)> = self
             .folders

@@ -1,4 +1,4 @@
-//! What is noted, for callers that ask for all of it.
+//! The noted paths, for callers that need the complete list.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::Rules;
 use crate::watch::Watch;
 
 impl<R: Rules> Watch<R> {
-    /// Lists what is noted, by its own name, as of the last [`Watch::sync`].
+    /// Returns all noted paths, by their own names, as of the last [`Watch::sync`].
     pub fn noted(&self) -> Vec<PathBuf> {
         let noted = self.folders.marked().filter(|(_, _, found)| found.marks.noted);
         let paths = noted.filter_map(|(id, name, _)| {
@@ -17,7 +17,7 @@ impl<R: Rules> Watch<R> {
         paths.collect()
     }
 
-    /// Tells one state of what is marked from another one: as long as this is the same, so is that.
+    /// Returns a version of the set of marks: as long as the version is equal, so is the set.
     pub fn state(&self) -> (u64, u64) {
         (self.walks, self.folders.marked_times())
     }

@@ -1,4 +1,4 @@
-//! What the kernel tells of changes in folders (inotify).
+//! Notifications of the kernel about changes in folders (inotify).
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
@@ -12,57 +12,57 @@ use rustix::io::{Errno, ioctl_fionread};
 use crate::error::WatchError;
 use crate::folders::Id;
 
-/// What is to be told: a name that comes and one that moves away. That a file is removed or written changes no marks,
-/// and a folder that is removed takes its watch along, which is told in any case.
+/// Events to report: a name appears, or moves away. Removing or writing a file changes no marks.
+/// Removing a folder ends its watch, and the kernel always reports that.
 const WANTED: WatchFlags =
     WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM).union(WatchFlags::ONLYDIR);
 
-/// One thing that was told.
+/// A notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// A name has come, or something else has its name now.
+    /// A name has appeared, or now stands for another file.
     Came { watch: i32, name: Vec<u8> },
     /// A name has moved away, or was removed from a marked folder.
     Left { watch: i32, name: Vec<u8> },
-    /// A folder is gone, and its watch with it.
+    /// A folder is gone, together with its watch.
     Gone { watch: i32 },
-    /// More was to be told than the kernel keeps.
+    /// The kernel's queue overflowed, and notifications were dropped.
     Lost,
 }
 
-/// The watches.
+/// The inotify instance and its watches.
 #[derive(Debug)]
 pub(crate) struct Notices {
     inotify: OwnedFd,
-    /// The folder of each watch. A folder that is mounted at a second place has one watch and two numbers.
+    /// Folders of each watch. A folder that is mounted at two paths has one watch and two numbers.
     folders: HashMap<i32, Vec<Id>>,
-    /// How many watches there may be.
+    /// Maximum number of watches.
     most: usize,
 }
 
-/// Tells that something may have changed, without the set itself.
+/// A handle that reports possible changes, without the set itself.
 #[derive(Debug)]
 pub struct Changes(OwnedFd);
 
 impl Changes {
-    /// Waits until something may have changed, and says whether it has.
+    /// Waits at most `most` for a possible change, and returns true if there was one.
     pub fn wait(&self, most: Duration) -> bool {
         let most = Timespec {
             tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: most.subsec_nanos().into(),
         };
-        // An interrupted wait is as good as a change.
+        // An interrupted wait counts as a change.
         poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&most)) != Ok(0)
     }
 }
 
-/// The share of the user's watches that is taken at most: editors need some too.
+/// Maximum share of the user's watches that this process takes: editors need some too.
 const SHARE: (usize, usize) = (3, 4);
 
-/// Why a folder is not watched.
+/// Reason why a folder is not watched.
 #[derive(Debug)]
 pub(crate) enum NotWatched {
-    /// There are no more watches to be had.
+    /// The user's share of watches is used up.
     TooMany,
     Failed(Errno),
 }
@@ -78,7 +78,8 @@ impl Notices {
         self.inotify.try_clone().ok().map(Changes)
     }
 
-    /// Watches an open folder, one that is marked or lies in a marked one more closely; gives the watch and the folders that it stood for before.
+    /// Watches an open folder. A folder that is marked, or lies in a marked one, also reports
+    /// removals. Returns the watch, and the other folders that already have it.
     pub(crate) fn add(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -89,7 +90,7 @@ impl Notices {
             return Err(NotWatched::TooMany);
         }
         let wanted = if in_marked { WANTED | WatchFlags::DELETE } else { WANTED };
-        // By descriptor: the path could lead elsewhere by now.
+        // Watch the descriptor, because the path could lead elsewhere by now.
         let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
         let watch = inotify::add_watch(&self.inotify, path, wanted).map_err(|errno| match errno {
             Errno::NOSPC => NotWatched::TooMany,
@@ -103,23 +104,24 @@ impl Notices {
         Ok((watch, others))
     }
 
-    /// The folders that a watch stands for.
+    /// Returns the folders of a watch.
     pub(crate) fn folders(&self, watch: i32) -> &[Id] {
         self.folders.get(&watch).map_or(&[], Vec::as_slice)
     }
 
-    /// One folder less has this watch; the last one ends it.
+    /// Removes a folder from its watch. The watch ends with its last folder.
     pub(crate) fn remove(&mut self, watch: i32, id: Id) {
         let Some(folders) = self.folders.get_mut(&watch) else { return };
         folders.retain(|folder| *folder != id);
         if folders.is_empty() {
             self.folders.remove(&watch);
-            // The folder may be gone already, and its watch with it.
+            // The folder may be gone already, together with its watch.
             let _gone = inotify::remove_watch(&self.inotify, watch);
         }
     }
 
-    /// What was told until now. What is told while this reads may wait for the next time: there may be no end of it.
+    /// Reads the notifications that are pending now. Later ones wait for the next call, because they
+    /// could arrive without end.
     pub(crate) fn read(&self) -> Result<Vec<Notice>, WatchError> {
         let failed = || WatchError::kernel("reading the kernel's notices of changes");
         let mut left = ioctl_fionread(&self.inotify).map_err(failed())?;
@@ -134,7 +136,8 @@ impl Notices {
                 Err(errno) => return Err(failed()(errno)),
             };
             let name = event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default();
-            // The size of an event: its head of 16 bytes, and its name with at least one NUL, padded to 16.
+            // Size of an event: a header of 16 bytes, and the name with at least one NUL, padded to
+            // 16.
             let padded = if name.is_empty() { 0 } else { (name.len() + 1).next_multiple_of(16) };
             left = left.saturating_sub(16 + padded as u64);
             let watch = event.wd();
@@ -153,9 +156,9 @@ impl Notices {
     }
 }
 
-/// How many watches the user may have.
+/// Returns the number of watches that the user may have.
 fn limit() -> usize {
     let text = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").unwrap_or_default();
-    // 8,192 was the value of Linux before 5.11.
+    // Linux before 5.11 had 8,192 as its default.
     text.trim().parse().unwrap_or(8_192)
 }

@@ -1,4 +1,4 @@
-//! The walk.
+//! The walk over the folders.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -15,8 +15,8 @@ use crate::notices::NotWatched;
 use crate::watch::Watch;
 use crate::{Kind, Marks, Rules, look};
 
-/// A folder with a longer path is hidden as a whole: the kernel takes no path of more than 4,095 bytes (`PATH_MAX`), so
-/// what lies in it could not be named, and a name has up to 255.
+/// Longest path of a folder that a walk enters, in bytes; a folder with a longer path is hidden as a
+/// whole. The kernel takes no path of more than 4,095 bytes (`PATH_MAX`), and a name has up to 255.
 const LONGEST: usize = 3_800;
 
 /// A folder that is still to be walked.
@@ -25,16 +25,16 @@ pub(crate) struct Pending<A> {
     pub(crate) above: A,
 }
 
-/// What an entry of a folder is, as far as a walk knows it.
+/// A directory entry, as far as a walk knows it.
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) kind: FileType,
-    /// The number of the file on its device.
+    /// Inode number.
     pub(crate) number: u64,
 }
 
 impl<R: Rules> Watch<R> {
-    /// Walks over a folder and all below it, and watches what it walks over if that is wanted.
+    /// Walks over a folder and everything below it. Watches each folder if notifications are in use.
     pub(crate) fn scan(&mut self, first: Pending<R::Above>) -> Result<(), WatchError> {
         let mut pending = vec![first];
         let mut buffer = vec![MaybeUninit::uninit(); 64 * 1024];
@@ -63,7 +63,7 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// The entries of an open folder.
+    /// Processes the entries of an open folder.
     fn entries(
         &mut self,
         folder: &OwnedFd,
@@ -76,7 +76,7 @@ impl<R: Rules> Watch<R> {
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Ok(entry) => entry,
-                // It was removed while it was read.
+                // The folder was removed during the read.
                 Err(errno) if look::is_absence(errno) => break,
                 Err(errno) => {
                     self.not_opened(id, &above, errno, path.clone())?;
@@ -100,9 +100,9 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// Marks an entry if it is to be marked; gives it back as a folder if there is something to be looked for in it.
+    /// Marks an entry if a rule applies to it. Returns a folder that still has to be walked.
     ///
-    /// `path` is that of the folder, and is so again afterwards.
+    /// `path` is the folder's path, and is restored before the function returns.
     pub(crate) fn entry(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -114,7 +114,7 @@ impl<R: Rules> Watch<R> {
         let is_folder = entry.kind == FileType::Directory;
         let inherited = self.rules.marks(above);
         if inherited.hidden {
-            // Hidden with its folder. What lies in there may have a further name elsewhere.
+            // The entry is hidden with its folder. A file in it may have a further name elsewhere.
             return is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: above.clone() });
         }
         let name = OsStr::from_bytes(entry.name);
@@ -139,7 +139,7 @@ impl<R: Rules> Watch<R> {
         let known = self.rules.below(above, path, kind);
         path.pop();
         let mut marks = self.rules.marks(&known);
-        // In a frozen folder everything is frozen.
+        // A frozen folder freezes all its entries.
         marks.frozen &= !inherited.frozen;
         if marks.any() {
             let why = match kind {
@@ -161,14 +161,14 @@ impl<R: Rules> Watch<R> {
         self.folders.mark(id, name, Found { marks, why: Why::Socket });
     }
 
-    /// Marks an entry, and notes that it has appeared.
+    /// Marks an entry, and records that it has appeared.
     pub(crate) fn mark(&mut self, id: Id, name: &[u8], found: Found) {
         self.folders.mark(id, name, found);
         self.appeared.push((id, name.into()));
         self.names.stale = true;
     }
 
-    /// What is done about a folder that cannot be looked into.
+    /// Handles a folder that cannot be opened, watched or listed.
     fn not_opened(
         &mut self,
         id: Id,
@@ -180,7 +180,7 @@ impl<R: Rules> Watch<R> {
             return Err(WatchError::Folder { path, source: errno.into() });
         }
         if look::is_absence(errno) || self.rules.marks(above).hidden {
-            // It went; or it is hidden with the folder that it lies in.
+            // The folder is gone, or is hidden with its parent folder.
             self.remove_folder(id);
         } else {
             self.seal(id);
@@ -188,7 +188,7 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// Hides a folder that cannot be looked into.
+    /// Hides a folder that cannot be listed.
     pub(crate) fn seal(&mut self, id: Id) {
         let sealed = Found { marks: Marks { hidden: true, ..Marks::default() }, why: Why::Sealed };
         match self.folders.above(id) {
@@ -204,7 +204,7 @@ impl<R: Rules> Watch<R> {
         }
     }
 
-    /// Forgets a folder and all below it.
+    /// Forgets a folder and everything below it.
     pub(crate) fn remove_folder(&mut self, id: Id) {
         let notices = &mut self.notices;
         self.folders.remove(id, &mut |id, watch| {
@@ -214,7 +214,7 @@ impl<R: Rules> Watch<R> {
         });
     }
 
-    /// Watches an open folder, if watching is wanted and possible.
+    /// Watches an open folder, if watching is in use and possible.
     fn watch_folder(&mut self, folder: BorrowedFd<'_>, id: Id, in_marked: bool) -> Result<(), Errno> {
         let Some(notices) = &mut self.notices else { return Ok(()) };
         let (watch, others) = match notices.add(folder, id, in_marked) {
@@ -230,7 +230,8 @@ impl<R: Rules> Watch<R> {
             Err(NotWatched::Failed(errno)) => return Err(errno),
         };
         self.folders.set_watch(id, watch);
-        // The same folder at another place: it was moved here, and that will be told later; or it is mounted twice.
+        // These numbers stand for the same folder at another path. Either the folder was moved here,
+        // and a notification of that follows, or it is mounted twice.
         if others.is_empty() {
             return Ok(());
         }

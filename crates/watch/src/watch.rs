@@ -1,4 +1,4 @@
-//! The set, and how it follows what is told.
+//! The set of marked entries, and its updates by notifications.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::notices::{Notice, Notices};
 use crate::scan::{Entry, Pending};
 use crate::{Changes, Keep, Marked, Marks, Rules, look};
 
-/// What a set of rules marks below some folders.
+/// The entries below some folders that a set of rules marks.
 #[derive(Debug)]
 pub struct Watch<R: Rules> {
     pub(crate) rules: R,
@@ -27,26 +27,26 @@ pub struct Watch<R: Rules> {
     pub(crate) roots: Vec<Root>,
     pub(crate) folders: Folders,
     pub(crate) names: Names,
-    /// What has been marked since the answer before.
+    /// Entries marked since the previous answer.
     pub(crate) appeared: Vec<(Id, Name)>,
-    /// None where every answer comes from a walk.
+    /// Source of notifications, absent if every answer comes from a walk.
     pub(crate) notices: Option<Notices>,
     mounts: Option<Mounts>,
-    /// The set is that of the last answer, and what was told since has to be applied.
+    /// True if the set is that of the last answer, so that applying the pending notifications updates it.
     built: bool,
-    /// Watching is not possible here.
+    /// True if watching is not possible here.
     gave_up: bool,
     warning: Option<String>,
     pub(crate) walks: u64,
 }
 
-/// A folder to look through.
+/// An open root.
 #[derive(Debug)]
 pub(crate) struct Root {
     path: PathBuf,
     pub(crate) folder: OwnedFd,
     id: Option<Id>,
-    /// It is marked itself, or cannot be looked into.
+    /// True if the root is marked hidden, or cannot be listed.
     pub(crate) hidden: bool,
     frozen: bool,
 }
@@ -57,11 +57,12 @@ impl Root {
     }
 }
 
-/// How often a walk begins again because more was told meanwhile than the kernel keeps.
+/// Number of walks that are tried while the kernel drops notifications.
 const ATTEMPTS: u32 = 3;
 
 impl<R: Rules> Watch<R> {
-    /// Nothing is looked at yet. The roots are absolute paths of folders or files; what does not exist is left out.
+    /// Creates a watch, without looking at anything yet. The roots are absolute paths of folders or files;
+    /// missing ones are skipped.
     pub fn new(roots: Vec<PathBuf>, rules: R, keep: Keep) -> Self {
         Self {
             rules,
@@ -80,10 +81,11 @@ impl<R: Rules> Watch<R> {
         }
     }
 
-    /// The marked paths, as of now: what had its name when this was called is among them.
+    /// Returns the marked paths, including every entry that had its name when the call began.
     ///
     /// # Errors
-    /// Where descriptors or memory do not suffice for the look. Nothing is known then, and the next call begins anew.
+    /// Returns an error if descriptors or memory run out. The set is then unknown, and the next call begins
+    /// with a walk.
     pub fn sync(&mut self) -> Result<Marked, WatchError> {
         let marked = self.answer();
         if marked.is_err() {
@@ -108,28 +110,28 @@ impl<R: Rules> Watch<R> {
         Ok(self.marked(&news, has_walked)?.0)
     }
 
-    /// What tells that something may have changed; none where every answer comes from a walk.
+    /// Returns a handle that reports possible changes, or `None` if every answer comes from a walk.
     pub fn changes(&self) -> Option<Changes> {
         self.notices.as_ref().and_then(Notices::changes)
     }
 
-    /// The roots, as they were given.
+    /// Returns the roots as the caller gave them.
     pub fn roots(&self) -> &[PathBuf] {
         &self.given
     }
 
-    /// The hidden files that have several names, by device and number, as of the last [`Watch::sync`]. Links and sockets are not
-    /// among them.
+    /// Iterates over the hidden files with several names, as device and inode number, as of the last
+    /// [`Watch::sync`]. Links and sockets are left out.
     pub fn hidden_with_several_names(&self) -> impl Iterator<Item = (u64, u64)> {
         self.names.hidden()
     }
 
-    /// How many times all folders have been walked through.
+    /// Returns the number of walks over all folders so far.
     pub fn walks(&self) -> u64 {
         self.walks
     }
 
-    /// How many folders are known.
+    /// Returns the number of known folders.
     pub fn folders(&self) -> usize {
         self.folders.count()
     }
@@ -148,7 +150,7 @@ impl<R: Rules> Watch<R> {
         self.find_further_names()
     }
 
-    /// Whether the set is about something that is no longer there.
+    /// Returns true if the mounts or the roots have changed, so that the set no longer applies.
     fn must_walk(&mut self) -> Result<bool, WatchError> {
         let Some(mounts) = &mut self.mounts else { return Ok(true) };
         let changed = mounts
@@ -165,7 +167,7 @@ impl<R: Rules> Watch<R> {
         self.notices.as_ref().map(Notices::read).transpose()
     }
 
-    /// Begins anew.
+    /// Walks over all roots from the beginning.
     fn walk(&mut self) -> Result<(), WatchError> {
         for _ in 0..ATTEMPTS {
             self.begin()?;
@@ -173,7 +175,7 @@ impl<R: Rules> Watch<R> {
                 self.walk_root(root)?;
             }
             self.names.stale = true;
-            // Everything that is there appears now, which says nothing.
+            // Every entry appears in a walk, so nothing counts as new.
             self.appeared.clear();
             let Some(told) = self.told()? else { return Ok(()) };
             if self.apply(told)? {
@@ -181,7 +183,7 @@ impl<R: Rules> Watch<R> {
                 return Ok(());
             }
         }
-        // Whatever changes so quickly: the walk has seen what was there when it began.
+        // The folders change too quickly for notifications. The walk has seen what existed when it began.
         self.notices = None;
         Ok(())
     }
@@ -231,7 +233,7 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// From now on every answer comes from a walk.
+    /// Switches to a walk for every answer.
     pub(crate) fn walk_always(&mut self, warning: String) {
         self.notices = None;
         self.gave_up = true;
@@ -253,7 +255,7 @@ impl<R: Rules> Watch<R> {
         self.scan(Pending { id, above })
     }
 
-    /// Follows what was told; false if more was to be told than the kernel keeps.
+    /// Applies notifications. Returns false if the kernel dropped some.
     fn apply(&mut self, told: Vec<Notice>) -> Result<bool, WatchError> {
         let mut open: Option<(Id, OwnedFd)> = None;
         for notice in told {
@@ -281,12 +283,13 @@ impl<R: Rules> Watch<R> {
             self.remove_folder(child);
         }
         if self.folders.unmark(id, name).is_some() {
-            // What it had further names for may be a plain file now.
+            // The other names of a marked file may be plain files now.
             self.names.stale = true;
         }
     }
 
-    /// Looks at what has this name in the folder now. `open` is the folder that was looked at before.
+    /// Looks at the entry that now has this name in the folder. `open` is the folder of the previous
+    /// notification.
     fn came(
         &mut self,
         id: Id,
@@ -320,7 +323,7 @@ impl<R: Rules> Watch<R> {
         }
         let entry = Entry { name, kind: look::type_of(&stat), number: stat.st_ino };
         if let Some(pending) = self.entry(folder.as_fd(), id, &above, &mut path, &entry) {
-            // What is in it may be another name of something.
+            // The new folder may contain further names of marked files.
             self.names.may_have_gained_one();
             self.scan(pending)?;
             return Ok(None);
@@ -328,7 +331,7 @@ impl<R: Rules> Watch<R> {
         Ok(Some((id, folder)))
     }
 
-    /// Looks again into folders that could not be looked into.
+    /// Looks again into folders that could not be listed.
     fn unseal(&mut self) -> Result<(), WatchError> {
         let sealed: Vec<(Id, Name)> = self
             .folders
@@ -340,13 +343,13 @@ impl<R: Rules> Watch<R> {
             let Some(mut place) = self.folders.place(id) else { continue };
             place.push(&name);
             let Some(root) = self.roots.get(place.root) else { continue };
-            // What is in a folder that may be listed and not entered cannot be looked at.
+            // Entries cannot be examined in a folder that may be listed but not entered.
             let enters = |folder: OwnedFd| look::stat_in(folder.as_fd(), b".").is_ok();
             if look::open_folder(root.folder.as_fd(), &place.relative).is_ok_and(enters) {
                 let appeared = self.appeared.len();
                 self.came(id, &name, None)?;
                 if self.folders.found(id, &name).is_some_and(|found| found.why == Why::Sealed) {
-                    // Still closed, for another reason, and no news.
+                    // The folder is still closed, for another reason, so nothing has appeared.
                     self.appeared.truncate(appeared);
                 }
             }
@@ -354,7 +357,7 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// The marked paths, and whether all that was known to be hidden or frozen is still there.
+    /// Builds the answer, and returns true with it if no known hidden or frozen entry is gone.
     fn marked(
         &mut self,
         news: &BTreeSet<(Id, Name)>,
@@ -385,7 +388,7 @@ impl<R: Rules> Watch<R> {
             }
             let is_plainly_guarded = !found.marks.hidden && !found.marks.frozen && found.why != Why::Link;
             if is_plainly_guarded && !is_new {
-                // Whether it is still there is not asked: there may be many, and nothing hangs on it.
+                // A guarded entry is not checked for existence: there may be many, and nothing depends on it.
                 if found.marks.guarded {
                     guarded.insert(path);
                 }
@@ -439,7 +442,7 @@ impl<R: Rules> Watch<R> {
         Ok((marked, complete))
     }
 
-    /// What a marked link leads to, if that lies in a root and is not a folder that holds the link itself.
+    /// Returns the target of a marked link, if it lies in a root and is not a folder that contains the link.
     fn led_to(&self, link: &Path) -> Option<PathBuf> {
         let target = fs::canonicalize(link).ok()?;
         let folder = fs::canonicalize(link.parent()?).ok()?;
@@ -453,11 +456,11 @@ impl<R: Rules> Watch<R> {
     }
 }
 
-/// The paths without those that lie at or below another one of them, or of `others`.
+/// Removes the paths that lie below another path of the set, or at or below one of `others`.
 fn outermost(paths: BTreeSet<PathBuf>, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut kept: BTreeSet<PathBuf> = BTreeSet::new();
     for path in paths {
-        // An outer path comes before what lies below it.
+        // An outer path sorts before the paths below it.
         if !path.ancestors().any(|folder| kept.contains(folder) || others.contains(folder)) {
             kept.insert(path);
         }
@@ -465,12 +468,12 @@ fn outermost(paths: BTreeSet<PathBuf>, others: &BTreeSet<PathBuf>) -> BTreeSet<P
     kept
 }
 
-/// How many of the paths exist.
+/// Counts the paths that exist.
 fn existing(paths: &[PathBuf]) -> usize {
     paths.iter().filter(|path| stat(path.as_path()).is_ok()).count()
 }
 
-/// The outermost folder on the way that cannot be passed.
+/// Returns the outermost folder on the path that cannot be entered.
 fn closed_folder(root: &Root, relative: &[u8]) -> PathBuf {
     let slashes = (0..relative.len()).filter(|at| relative.get(*at) == Some(&b'/'));
     for end in slashes {

@@ -1,4 +1,4 @@
-//! Folders that come or go as a whole, with everything in them.
+//! Folders that come or go as a whole, with all their contents.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,17 +11,18 @@ use crate::attributes;
 use crate::beneath::{LIST, look, names, open_known};
 use crate::{Action, DEEPEST, Entry, Error, Kind, Meanwhile, Note, Result};
 
-/// A folder that comes as a whole.
+/// State of a folder that comes as a whole.
 #[derive(Clone, Copy)]
 pub(super) struct Coming {
     pub(super) depth: usize,
-    /// Whether nothing is in its place.
+    /// True if nothing is in its place.
     pub(super) is_new: bool,
     pub(super) regenerable: bool,
 }
 
 impl Reading<'_> {
-    /// Everything below what the command made: judged, without what a workspace never gets.
+    /// Reads everything below a folder that the command created: judges each entry, and drops those
+    /// that a workspace never gets.
     // BOUNDED: by `DEEPEST`.
     pub(super) fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: Coming) -> Result<()> {
         if coming.depth >= DEEPEST {
@@ -39,7 +40,8 @@ impl Reading<'_> {
             let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
             if marks.placeholder.is_some() {
                 if coming.is_new && self.hidden.is_untouched((folder, &path), &new, marks.placeholder) {
-                    // Its folder was removed by somebody else, and comes again with what the command made in it.
+                    // Somebody else removed the folder, and it comes again with the command's new
+                    // entries.
                     self.leave_out(path.clone(), Vec::new(), true);
                 } else {
                     self.held_as_moved(&path, marks);
@@ -71,7 +73,8 @@ impl Reading<'_> {
             self.touch(&path, Action::Create, (None, Some(new)));
             if let Some(child) = child {
                 if !self.is_draft {
-                    // Noted for whoever saves what comes; there was nothing to be lost.
+                    // The answer is recorded for the saving of new entries; there was nothing to
+                    // lose.
                     self.regenerable.is(&[folder], &name, &path);
                 }
                 self.comes(&child, &path, Coming { depth: coming.depth + 1, ..coming })?;
@@ -80,7 +83,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// What goes, and everything below it: unchanged, and each entry below it judged.
+    /// Checks an entry that goes, and everything below it: each must be unchanged, and the judge is
+    /// asked about each.
     // BOUNDED: by `DEEPEST`.
     pub(super) fn leaves(
         &mut self,

@@ -1,4 +1,4 @@
-//! What becomes of the placeholders of hidden files, and of what a command made of them.
+//! Placeholders of hidden files, and the changes that a command made to them.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ impl Reading<'_> {
         self.changes.held.push(Held { path, action, may_be_approved: false, reason });
     }
 
-    /// Denies an index of git that has a notice for a file.
+    /// Denies a git index that records a notice as the content of a file.
     pub(super) fn judge_index(&mut self, folder: &OwnedFd, path: &Path, new: &Entry) {
         if self.hidden.are_staged_in(folder, path.file_name().unwrap_or_default(), new) {
             let reason = "git has a notice for the content of a hidden file; leave the filter `handfast-hidden` and the \
@@ -35,7 +35,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Tells whether a file is not what the command meant: it copies a placeholder, or is what a hidden file is already.
+    /// Returns true if a file is left out: it copies a placeholder, or equals the hidden file.
     pub(super) fn is_left_out(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> bool {
         let &Both { name, path, new, old, .. } = both;
         let copied = self.hidden.copied_in(pair.upper, name, &new);
@@ -46,8 +46,9 @@ impl Reading<'_> {
         old.is_some_and(|old| self.is_the_same((pair.upper, pair.lower), path, (&new, &old)))
     }
 
-    /// Tells whether a hidden file was written again as it is, as git does with one that it takes for changed. Only where git has
-    /// its content anyway: otherwise a command could find the content out by trying.
+    /// Returns true if a hidden file was rewritten unchanged, as git does with a file that it takes
+    /// for changed. Only applies if git has the content anyway: otherwise a command could discover
+    /// the content by guessing.
     fn is_the_same(
         &self,
         (upper, lower): (&OwnedFd, &OwnedFd),
@@ -61,7 +62,8 @@ impl Reading<'_> {
             && has_same_content(upper.as_fd(), lower.as_fd(), path.file_name().unwrap_or_default(), new, old)
     }
 
-    /// Denies what came in the place of hidden files with the folders around them, as it is denied where those stay.
+    /// Denies new entries in place of hidden files that came with their folders, as in folders that
+    /// stay.
     pub(super) fn judge_made_again(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
         for path in std::mem::take(&mut self.made_again) {
             let failed = Error::while_doing("look at", &path);
@@ -88,7 +90,8 @@ impl Reading<'_> {
         self.changes.copied.push(Copied { path, of, comes_along });
     }
 
-    /// Tells whether there is nothing in a folder but untouched placeholders, and folders of which the same is true.
+    /// Returns true if a folder contains nothing but untouched placeholders, and folders of the same
+    /// kind.
     // BOUNDED: by `DEEPEST`.
     pub(super) fn has_only_placeholders(
         &mut self,
@@ -120,8 +123,8 @@ impl Reading<'_> {
         Ok(!all.is_empty())
     }
 
-    /// Says what became of hidden files, when all is read. One that is gone while a copy of its placeholder came was moved,
-    /// and its content would be lost.
+    /// Reports the hidden files at the end of the reading. A hidden file that is gone while a copy
+    /// of its placeholder came was moved, and its content would be lost.
     pub(super) fn tell_of_hidden(&mut self) {
         let removed = self.hidden.within(&self.gone).filter(|path| !self.came_back.contains(*path));
         let removed: Vec<PathBuf> = removed.map(Path::to_owned).collect();

@@ -1,4 +1,4 @@
-//! The baseline tells what was there before from what others did afterwards.
+//! Tests that the baseline separates earlier entries from later changes by others.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use crate::fixture::Place;
 use checkpoint::Time;
 
-/// Whether the kernel gives exact times to files that somebody looked at (since Linux 6.13).
+/// Returns true if the kernel gives exact times to files whose times were read (since Linux 6.13).
 fn has_exact_times() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers =
@@ -28,7 +28,8 @@ fn a_change_right_before_the_baseline_is_earlier_and_one_right_after_it_is_not()
         println!("not checked: this kernel stamps changes with a clock that moves in ticks");
     }
     for round in 0..400 {
-        // Now a new file, whose time is of the coarse clock, now one that was looked at.
+        // Alternate between a new file, with a time of the coarse clock, and one whose times were
+        // read.
         if round % 2 == 0 {
             let _ = fs::remove_file(&path);
             fs::write(&path, "new").unwrap();

@@ -1,4 +1,4 @@
-//! What a command changed through an overlay comes out in the workspace.
+//! Tests that the changes of a command through an overlay arrive in the workspace.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::fixture::{Place, direct, since, tree, without_times};
 use checkpoint::{Committed, Kind, Note, Outcome, What};
 
-/// Everything that is told apart: kinds, renames, removals, modes, links, attributes, opaque folders.
+/// Script with every distinct case: kinds, renames, removals, modes, links, attributes, opaque
+/// folders.
 const BEFORE: &str = "
     mkdir d e f g g/h keep empty; echo a >a; echo b >b; ln b b2; echo x >d/x; echo y >e/y; echo z >f/z; ln -s a l
     echo q >g/h/q; mkfifo p; echo 1 >keep/1; chmod 755 d; echo same >same; chmod 600 same
@@ -53,7 +54,8 @@ fn times_come_out_as_in_the_overlay() {
     let (call, baseline) = place.overlay(&script);
     committed(call.commit(&place.workspace(), &since(baseline)).unwrap());
     let (mut now, mut wanted) = (tree(&place.path()), tree(&inside));
-    // The mode of the workspace itself is not the command's: in the overlay it was that of the upper folder.
+    // The command does not set the mode of the workspace itself: in the overlay it was that of the
+    // upper folder.
     for tree in [&mut now, &mut wanted] {
         tree.get_mut(Path::new("")).unwrap().mode = 0;
     }

@@ -1,11 +1,12 @@
-//! What others did meanwhile is never overwritten, and nothing else keeps a commit from happening.
+//! Tests that concurrent changes of others are never overwritten, and that nothing else prevents a
+//! commit.
 
 use std::path::{Path, PathBuf};
 
 use crate::fixture::{Place, direct, since, tree};
 use checkpoint::{Action, Conflict, Meanwhile, Note, Outcome, Terms, Verdict};
 
-/// Commits `command`, run over `before`, after `others` did something in the workspace.
+/// Commits `command`, run over `before`, after `others` ran in the workspace.
 fn commit(before: &str, command: &str, others: &str) -> (Place, Outcome) {
     let place = Place::new();
     place.prepare(before);
@@ -15,7 +16,8 @@ fn commit(before: &str, command: &str, others: &str) -> (Place, Outcome) {
     (place, outcome)
 }
 
-/// The paths of the conflicts; none where it was committed. Where there are conflicts, the workspace is untouched.
+/// Returns the paths of the conflicts, or an empty list after a commit. With conflicts, the
+/// workspace is unchanged.
 fn conflicts(before: &str, command: &str, others: &str) -> Vec<String> {
     let place = Place::new();
     place.prepare(before);
@@ -137,7 +139,7 @@ fn in_regenerable_folders_the_last_writer_wins() {
     assert_eq!(content(&place, "a/node_modules/n"), "new\n");
     assert_eq!(content(&place, "target/o"), "2\n");
     assert!(!place.path().join("target/p").exists());
-    // The name alone makes no file regenerable, and not the folder around it.
+    // The name alone makes no file regenerable, nor the folder around it.
     assert_eq!(conflicts("echo 1 >target", "echo 2 >target", "echo 3 >target"), ["target"]);
     assert_eq!(conflicts("mkdir a; echo 1 >a/f", "rm -r a; mkdir a", "mkdir a/target"), ["a", "a/target"]);
     let of_a_name = (
@@ -153,7 +155,8 @@ fn a_copy_that_the_command_did_not_change_is_no_change_but_may_be_a_conflict() {
     let before = "echo a >f; chmod 600 f";
     let open_only = "exec 3<>f; exec 3>&-";
     assert_eq!(conflicts(before, open_only, "true"), [""; 0]);
-    // Others may write what is there; nothing tells such a copy from a change whose time was set back.
+    // Others may rewrite the existing content: a copy like this looks the same as a change whose
+    // time was set back.
     assert_eq!(conflicts(before, open_only, "echo a >f"), [""; 0]);
     assert_eq!(conflicts(before, open_only, "echo b >f"), ["f"]);
 }
@@ -258,7 +261,7 @@ fn a_refused_entry_keeps_everything_back_and_every_refusal_is_told() {
 
 #[test]
 fn what_changes_during_the_commit_is_found_and_everything_is_taken_back() {
-    // At each step in turn somebody changes every entry that is about to be swapped.
+    // At each step in turn, somebody changes every entry that is about to be swapped.
     for others in [
         "echo theirs >>f",
         "rm f; ln -s /etc/passwd f",
@@ -275,7 +278,7 @@ fn what_changes_during_the_commit_is_found_and_everything_is_taken_back() {
             let count = std::sync::atomic::AtomicUsize::new(0);
             let on_step = || {
                 if count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == number {
-                    // Where a step has already moved the entry away, there is nothing to change.
+                    // If a step has already moved the entry away, there is nothing to change.
                     crate::fixture::attempt(&place.path(), others);
                 }
                 std::ops::ControlFlow::Continue(())
@@ -331,13 +334,13 @@ fn an_index_that_git_only_refreshed_is_no_conflict() {
     let (outcome, stays) = run(refresh, "touch b; git update-index -q --force-write-index --refresh");
     let Outcome::Committed(committed) = outcome else { unreachable!("{outcome:?}") };
     assert!(stays && committed.changes.notes.contains(&Note::IndexKept { path: index.clone() }));
-    // The command added a file, others only refreshed: the command's index comes.
+    // The command added a file, others only refreshed: the command's index is committed.
     let (outcome, stays) = run("git add c", "touch b; git update-index -q --force-write-index --refresh");
     assert!(matches!(outcome, Outcome::Committed(_)) && !stays, "{outcome:?}");
-    // Others added a file, the command only refreshed: theirs stays.
+    // Others added a file, the command only refreshed: their index stays.
     let (outcome, stays) = run(refresh, "git add d");
     assert!(matches!(outcome, Outcome::Committed(_)) && stays, "{outcome:?}");
-    // Both added a file.
+    // Both sides added a file.
     let (outcome, stays) = run("git add c", "git add d");
     let Outcome::Conflict(changes) = outcome else { unreachable!("{outcome:?}") };
     assert!(stays && changes.conflicts.iter().any(|conflict| conflict.path == index));

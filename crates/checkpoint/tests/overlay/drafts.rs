@@ -1,4 +1,4 @@
-//! What this program drafts itself comes out like the changes of a command.
+//! Tests that drafts of this program are committed like the changes of a command.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -100,7 +100,7 @@ fn what_others_do_in_a_folder_that_tools_make_again_is_a_conflict_for_a_draft() 
     let Outcome::Conflict(changes) = commit(&place, &call, &draft) else { panic!("committed") };
     assert_eq!(changes.conflicts[0].path, path);
     assert_eq!(fs::read_to_string(place.path().join(path)).unwrap(), "theirs\n");
-    // The control: of a command the last writer wins there.
+    // Control: for a command, the last writer wins there.
     let (call, baseline) = place.overlay("echo new >target/d/file");
     place.prepare("echo again >target/d/file");
     let outcome = call.commit(&place.workspace(), &Terms::since(baseline)).unwrap();
@@ -124,7 +124,7 @@ fn a_draft_that_was_taken_back_still_knows_what_was_there() {
     };
     let (committed, steps) = commit_and_break(&Place::new(), 0);
     assert!(matches!(committed, Ok(Outcome::Committed(_))));
-    // Right before the last step everything is swapped, and the marks are off.
+    // Right before the last step everything is swapped, and the marks are removed.
     let place = Place::new();
     let (broken, _) = commit_and_break(&place, steps);
     assert!(matches!(broken, Err(checkpoint::Error::BrokenOff)), "{broken:?}");

@@ -1,4 +1,5 @@
-//! Random commands, run through an overlay and committed, and run directly: both leave the same tree.
+//! Tests that random commands leave the same tree through an overlay with a commit and in a direct
+//! run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,8 @@ enum Step {
 }
 
 impl Step {
-    /// What a shell runs. A step that makes no sense where it stands fails in both runs alike.
+    /// Returns the shell command. A step that makes no sense at its position fails in both runs
+    /// alike.
     fn line(&self) -> String {
         let line = match self {
             Self::Write(path, text) => format!("test ! -p {path} && echo {text} >{path}"),
@@ -41,10 +43,11 @@ impl Step {
             Self::Remove(path) => format!("rm -rf {path}"),
             Self::RemoveInside(path) => format!("test ! -L {path} && rm -rf {path}/*"),
             Self::Move(from, to) => format!("test ! -d {from} -o -L {from} && mv -T {from} {to}"),
-            // An overlay answers EXDEV to the rename of a folder, and `mv` then does this.
+            // An overlay answers EXDEV to the rename of a folder, and `mv` then runs this copy.
             Self::CopyFolder(from, to) => {
-                // Into itself, `cp` goes as far as the order of the entries on the disk lets it; into a FIFO, it waits.
-                // `readlink -m` would follow a link to itself for ever.
+                // Copying into itself, `cp` gets as far as the order of the entries on the disk
+                // allows; into a FIFO, it waits. `readlink -m` would follow a link to itself
+                // forever.
                 let apart = format!(
                     "real=$(readlink -f {to}) && case $real/ in $(readlink -f {from})/*) false;; esac"
                 );
@@ -91,8 +94,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the workspace holds before. No hard links: a command that writes to one of two names changes both where it runs
-/// directly, and one where it runs in an overlay. Folders keep the rights that an ordinary user needs to compare them.
+/// Returns true if a step may prepare the workspace. Hard links are excluded: a direct write to one
+/// of two names changes both, but through an overlay only one. Folders keep the rights that an
+/// ordinary user needs to compare them.
 fn is_plain(step: &Step) -> bool {
     !matches!(step, Step::HardLink(..) | Step::Mode(_, 0o000 | 0o444 | 0o600 | 0o644))
 }
@@ -115,9 +119,11 @@ fn commit_equals_direct_run(
     prop_assert_eq!(without_times(committed.clone()), without_times(tree(&copy)));
     let mut wanted = tree(&inside);
     for tree in [&mut committed, &mut wanted] {
-        // Its rights are not the command's to change. Its time only counts where something in it changed.
+        // The command cannot change the root's rights, and its time only counts if its contents
+        // changed.
         tree.remove(Path::new("")).unwrap();
-        // The overlay itself may show one file under two names as two; the direct run above has told which are one.
+        // The overlay may show one file under two names as two files; the direct run above shows
+        // which names are one file.
         for shown in tree.values_mut() {
             shown.same_as = None;
         }
@@ -127,7 +133,7 @@ fn commit_equals_direct_run(
 }
 
 fn try_many(elsewhere: Option<&Path>, cases: u32) {
-    // The same scripts in every run: whoever wants others gives another seed and more cases.
+    // All runs use the same scripts; change the seed and the number of cases for others.
     let rng_seed = RngSeed::Fixed(1);
     let config =
         Config { cases, max_shrink_iters: 150, failure_persistence: None, rng_seed, ..Config::default() };
@@ -140,7 +146,8 @@ fn try_many(elsewhere: Option<&Path>, cases: u32) {
     }
 }
 
-/// Commits several scripts, and undoes them from the last to the first: after each, all is as it was before it.
+/// Commits several scripts, and undoes them from the last to the first: each undo restores the
+/// previous tree.
 fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCaseError> {
     let (place, contents) = (Place::new(), InMemory::default());
     place.prepare("touch Cargo.toml");
@@ -154,12 +161,12 @@ fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCase
     let all: Vec<Vec<SavedEntry>> = done.iter().map(|(_, saved)| saved.entries.clone()).collect();
     let (together, disturbed) = compose(all, &contents);
     prop_assert!(disturbed.is_empty(), "{disturbed:?}");
-    // All at once, and that undone.
+    // Undo everything at once, and redo it.
     let redo = undo(&place, &contents, &together);
     prop_assert_eq!(saved_tree(&place), done[0].0.clone());
     undo(&place, &contents, &redo.entries);
     prop_assert_eq!(saved_tree(&place), last);
-    // One after the other.
+    // Undo one change after the other.
     for (was, saved) in done.iter().rev() {
         undo(&place, &contents, &saved.entries);
         prop_assert_eq!(&saved_tree(&place), was);
@@ -167,8 +174,9 @@ fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCase
     Ok(())
 }
 
-/// Lists everything of a workspace but what need not be saved: `target` beside the workspace's `Cargo.toml`, and no other folder of
-/// that name. Where it came or went, the folder around it has another time.
+/// Lists everything in a workspace that must be saved: all but `target` next to the workspace's
+/// `Cargo.toml`. Other folders of that name count. If that `target` came or went, its parent folder
+/// has another time.
 fn saved_tree(place: &Place) -> BTreeMap<PathBuf, Shown> {
     let mut tree = tree(&place.path());
     let is_made_again = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! An index of git that says the same about every file is not changed.
+//! Tests that a git index with the same data about every file counts as unchanged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::fixture::{Place, Shown, direct, tree};
 use crate::restored::{InMemory, change, conflicts, lay_out, undo};
 
-/// Makes `git` work in scripts the same on every machine.
+/// Makes `git` in scripts behave the same on every machine.
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
     git() { command git -c user.name=n -c user.email=e@x \"$@\"; }
     ";
 
-/// A repository with another one in it, each with a commit.
+/// Creates a repository with another one in it, each with a commit.
 fn with_repositories() -> (Place, InMemory) {
     let place = Place::new();
     place.prepare(&format!(
@@ -65,7 +65,7 @@ fn what_only_refreshes_an_index_changes_nothing() {
     let refresh = "git update-index -q --force-write-index --refresh";
     let saved = change(&place, &contents, &format!("{GIT} {refresh}; git -C sub status; cd sub; {refresh}"));
     assert_eq!((indexes(&place), saved.entries), (before, vec![]));
-    // The control: what adds a file changes both.
+    // Control: a command that adds a file changes both.
     let saved =
         change(&place, &contents, &format!("{GIT} echo c >c; git add c; cd sub; echo c >c; git add c"));
     let paths: Vec<&Path> = saved.entries.iter().map(|entry| entry.path.as_path()).collect();

@@ -1,4 +1,4 @@
-//! Files that the command saw placeholders of.
+//! Tests of files for which the command saw placeholders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use checkpoint::{Call, Hidden, InRepository, Note, Outcome, SeenAs, Terms, Time,
 
 use crate::fixture::{Place, since, tree};
 
-/// The content of `tests/server.pem`.
+/// Content of `tests/server.pem`.
 const SECRET: &str = "the content of a file that git tracks and a rule hides, of some length\n";
 
-/// A workspace with a file that is hidden altogether, and one that has a notice.
+/// Creates a workspace with a completely hidden file, and one with a notice.
 fn place() -> (Place, Vec<Hidden>) {
     let place = Place::new();
     place.prepare(&format!(
@@ -21,7 +21,7 @@ fn place() -> (Place, Vec<Hidden>) {
     (place, hidden.map(|(path, seen_as)| Hidden { path: path.into(), seen_as }).into())
 }
 
-/// Runs a script on an overlay in which the placeholders were put first, as a cell puts them.
+/// Runs a script on an overlay that contains the placeholders, as a sandbox places them.
 fn run((place, hidden): &(Place, Vec<Hidden>), script: &str) -> (Call, Time) {
     let call = place.area.begin().unwrap();
     call.hide(hidden).unwrap();
@@ -105,7 +105,7 @@ fn a_placeholder_that_was_changed_moved_or_linked_is_never_committed() {
             "tests/server.pem",
             "hidden",
         ),
-        // The folder is moved by copying what is in it, as everywhere on an overlay.
+        // The folder is moved by copying its contents, as always on an overlay.
         ("mv tests moved", "moved/server.pem", "tests/server.pem"),
         ("cp tests/server.pem plain/x; rm tests/server.pem", "plain/x", "tests/server.pem"),
     ] {
@@ -150,12 +150,12 @@ fn a_tracked_file_that_is_written_again_as_it_is_stays_and_another_is_judged() {
     let back = format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem");
     assert_eq!(committed(&place, &back).1, [], "it is not said to be removed");
     assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
-    // In what tools make again they may.
+    // In a regenerable folder, a command may replace a hidden file.
     place.0.prepare("mkdir -p node_modules/tls; echo '{}' > package.json; echo old > node_modules/tls/a.pem");
     place.1.push(Hidden { path: "node_modules/tls/a.pem".into(), seen_as: SeenAs::Closed });
     committed(&place, "rm -rf node_modules; mkdir -p node_modules/tls; echo new > node_modules/tls/a.pem");
     assert_eq!(read(&place, "node_modules/tls/a.pem").unwrap(), "new\n");
-    // Of what git does not track, a command must not learn whether it has guessed right.
+    // For a file that git does not track, a command must not learn whether its guess is right.
     let (paths, _) = committed(&place, "rm -f .env; printf secret > .env; chmod 644 .env");
     assert!(paths.contains(&PathBuf::from(".env")), "it is put to the judge: {paths:?}");
 }

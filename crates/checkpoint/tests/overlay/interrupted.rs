@@ -1,4 +1,5 @@
-//! A commit that is cut off at any point leaves the workspace as it was, or as it was to be.
+//! Tests that a commit interrupted at any point leaves the workspace unchanged, or completely
+//! changed.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const SCRIPT: &str = "
     echo A >>a; echo n >new; ln new new2; mkdir nd; echo 1 >nd/1; echo X >d/x; chmod 700 d; rm -r e; mkdir e
     echo q >e/q; rm -r f gone; rm l; ln -s b l; touch -d 2021-01-01 keep";
 
-/// Breaks off at one step, counted from 1.
+/// Returns a callback that interrupts at one step, counted from 1.
 pub(crate) fn at_step(number: usize) -> impl Fn() -> ControlFlow<()> + Sync {
     let steps = AtomicUsize::new(0);
     move || {
@@ -24,7 +25,7 @@ pub(crate) fn at_step(number: usize) -> impl Fn() -> ControlFlow<()> + Sync {
     }
 }
 
-/// Commits and breaks off at every step in turn; `recover` then brings the area in order.
+/// Commits and interrupts at every step in turn; `recover` then recovers the area.
 fn at_every_step(elsewhere: Option<&Path>, recover: impl Fn(&Area) -> Vec<Recovery>) {
     for number in 1.. {
         let place = Place::with_area_in(elsewhere);
@@ -49,7 +50,8 @@ fn at_every_step(elsewhere: Option<&Path>, recover: impl Fn(&Area) -> Vec<Recove
         }
         assert_eq!(now.len(), before.len(), "after step {number}: {:?}", now.keys());
         match &recovered[..] {
-            // The first step is before the journal: to recovery it is a call that had not begun to commit.
+            // The first step comes before the journal: recovery sees a call that had not begun to
+            // commit.
             [Recovery::Dropped] => assert!(number <= 2, "dropped at step {number}"),
             [Recovery::TakenBack { others, left }] => {
                 assert!(others.is_empty() && left.is_empty(), "at step {number}: {others:?} {left:?}");
@@ -60,7 +62,7 @@ fn at_every_step(elsewhere: Option<&Path>, recover: impl Fn(&Area) -> Vec<Recove
     }
 }
 
-/// What was taken back is whole, and can be committed after all.
+/// Checks that undone changes are complete, and can still be committed.
 fn apply_later(place: &Place) {
     let kept = place.area.kept().unwrap();
     let (call, kept) = when_free(|| place.area.take_up(&kept[0].id).ok());
@@ -102,7 +104,8 @@ fn recover_at_once(area: &Area) -> Vec<Recovery> {
     recovered.into_iter().map(|recovered| recovered.action).collect()
 }
 
-/// Recovery that is itself cut off, at its first step, then at its second, and so on until it comes through.
+/// Interrupts the recovery itself, at its first step, then at its second, and so on until it
+/// completes.
 fn recover_step_by_step(area: &Area) -> Vec<Recovery> {
     let mut number = 0;
     when_free(|| {
@@ -153,7 +156,7 @@ fn recovery_leaves_what_somebody_changed_since_and_says_so() {
     let place = Place::new();
     place.prepare("echo a >a; echo b >b; echo c >c");
     let (call, baseline) = place.overlay("echo A >a; rm b; echo n >new");
-    // Everything is swapped, and nothing marked.
+    // Everything is swapped, and nothing is marked.
     let steps = AtomicUsize::new(0);
     let counting = || {
         steps.fetch_add(1, Ordering::Relaxed);
@@ -197,7 +200,7 @@ fn a_call_of_a_live_process_is_left_alone() {
     assert!(matches!(recover_at_once(&place.area)[..], [Recovery::Dropped]));
 }
 
-/// So many files that several threads swap them.
+/// Enough files for several threads to swap them.
 const MANY: &str = "for d in 1 2 3 4; do mkdir $d; for f in $(seq 100); do echo old >$d/$f; done; done";
 
 #[test]
@@ -222,14 +225,14 @@ fn of_many_files_that_are_swapped_at_once_none_stays_changed_wherever_it_is_cut_
 
 #[test]
 fn a_change_by_others_while_many_files_are_swapped_at_once_takes_all_of_them_back() {
-    // No thread has come to the end of a folder by then.
+    // No thread has reached the end of a folder by then.
     for number in [3, 60, 190] {
         let place = Place::new();
         place.prepare(MANY);
         let (call, baseline) = place.overlay("for f in */*; do echo new $f >$f; done");
         let steps = Mutex::new(0);
         let meanwhile = || {
-            // The other threads wait, or they would come to that file before it has changed.
+            // The other threads wait; otherwise they would reach that file before it has changed.
             let mut steps = steps.lock().unwrap();
             *steps += 1;
             if *steps == number {

@@ -1,4 +1,5 @@
-//! Commands change a workspace through a real overlay, and their changes are committed.
+//! Tests of commands that change a workspace through a real overlay, and of the commits of their
+//! changes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its set-up fails")]
 #![expect(

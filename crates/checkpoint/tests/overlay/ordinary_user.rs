@@ -1,9 +1,9 @@
-//! All these tests for a user who is not root.
+//! Runs all these tests for a user who is not root.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
-/// A user that owns nothing (`nobody` of Debian).
+/// Id of a user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;
 
 #[test]
@@ -15,7 +15,8 @@ fn everything_holds_for_an_ordinary_user_too() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let tests = folder.path().join("tests");
-    // By another process: what another test starts meanwhile must not inherit a descriptor that writes to it.
+    // Another process makes the copy: a child of another test must not inherit a descriptor that
+    // writes to it.
     let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&tests).status();
     assert!(copied.unwrap().success());
     let own = folder.path().join("own");

@@ -1,4 +1,5 @@
-//! Left out of saving is only what tools make again, and a name alone never says so.
+//! Tests that saving leaves out only regenerable folders, and that a name alone does not make a
+//! folder regenerable.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use crate::restored::{InMemory, change, undo};
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; \
     commit() { git -c user.name=n -c user.email=e@e commit -qm m; }";
 
-/// Prepares a workspace, removes folders by a command, and gives what was not saved. All else must come back exactly.
+/// Prepares a workspace, removes folders by a command, and returns the unsaved ones. Undo must
+/// restore everything else exactly.
 #[track_caller]
 fn left_out(before: &str, command: &str) -> Vec<String> {
     let (place, contents) = (Place::new(), InMemory::default());
@@ -23,7 +25,7 @@ fn left_out(before: &str, command: &str) -> Vec<String> {
     let left: Vec<String> = saved.unsaved.iter().map(|path| path.to_str().unwrap().to_owned()).collect();
     let is_left = |path: &Path| left.iter().any(|left| path.starts_with(left));
     let all_else = |tree: BTreeMap<PathBuf, Shown>| -> Vec<_> {
-        // The folder around what was left out has lost a name, and has another time.
+        // The parent folder of an unsaved folder has lost an entry, and has another time.
         let tree = if left.is_empty() { tree } else { without_times(tree) };
         tree.into_iter().filter(|(path, _)| !is_left(path)).collect()
     };
@@ -45,7 +47,7 @@ fn what_is_tracked_or_has_no_maker_is_saved_whatever_its_name() {
     let named = "mkdir -p src/target/deep dist venv .venv node_modules __pycache__; touch Cargo.toml; echo 1 >src/target/deep/a.rs; \
         for d in dist venv .venv node_modules; do echo mine >$d/notes; done; echo mine >__pycache__/notes.py";
     assert_eq!(left_out(named, "rm -rf src dist venv .venv node_modules __pycache__"), NONE);
-    // Not even the file system may say which: these cannot be understood.
+    // Invalid files decide nothing: neither of these can be parsed.
     let broken = "git init -q; echo dist >.gitignore; mkdir dist; echo 1 >dist/a; echo none >.git/index";
     assert_eq!(left_out(broken, "rm -rf dist"), NONE);
     let untagged = "mkdir target; echo 1 >target/a; echo Signature: none >target/CACHEDIR.TAG";
@@ -71,14 +73,14 @@ fn what_a_tool_makes_again_is_left_out() {
     let removed = "rm -rf target node_modules a venv __pycache__ .next";
     let left = left_out(makers, removed);
     assert_eq!(left, [".next", "__pycache__", "a/node_modules", "node_modules", "target", "venv"]);
-    // What is new has nothing to lose, and is not looked through.
+    // New entries have nothing to lose, and are not examined.
     assert_eq!(
         left_out("touch package.json", "mkdir node_modules; echo 1 >node_modules/a"),
         ["node_modules"]
     );
 }
 
-/// Whether git ignores a folder and tracks nothing in it.
+/// Returns true if git ignores a folder and tracks nothing in it.
 fn git_ignores(workspace: &Path, folder: &str) -> bool {
     let git = |arguments: &[&str]| {
         let (holder, name) = folder.rsplit_once('/').unwrap_or((".", folder));
@@ -126,7 +128,8 @@ fn what_git_ignores_is_what_git_says_that_it_ignores() {
         let expected = git_ignores(&place.path(), folder);
         ignored += usize::from(expected);
         let left = left_out(&before, &format!("rm -rf {folder}"));
-        // Inner repositories may be looked at by their outer ones' trackers too: whoever tracks it, it is saved.
+        // An outer repository may track files of an inner one: a folder tracked by any of them is
+        // saved.
         let is_left = left == [folder];
         assert_eq!(is_left, expected && !said.contains("-f a/dist"), "{folder}: {said}: {left:?}");
     }

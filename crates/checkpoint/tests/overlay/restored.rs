@@ -1,4 +1,4 @@
-//! What a commit took out of the workspace is put back, exactly.
+//! Tests that the entries that a commit took out of the workspace are restored exactly.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use checkpoint::{
 use crate::fixture::{Place, direct, tree, when_free};
 use crate::interrupted::at_step;
 
-/// Bytes in memory, and how often something was kept.
+/// Bytes in memory, and the number of stored contents.
 #[derive(Default)]
 pub(crate) struct InMemory(Mutex<HashMap<[u8; 32], Vec<u8>>>, AtomicUsize);
 
@@ -75,7 +75,7 @@ pub(crate) fn lay_out(
     (call, baseline, restored)
 }
 
-/// Puts back what was saved. Gives what the restoring itself saved.
+/// Restores saved entries. Returns the entries that the restoration itself saved.
 pub(crate) fn undo(place: &Place, contents: &InMemory, entries: &[SavedEntry]) -> Saved {
     let (call, baseline, restored) = lay_out(place, contents, entries, &[], &|_| false);
     assert!(restored.conflicts.is_empty(), "{:?}", restored.conflicts);
@@ -117,11 +117,11 @@ fn what_others_changed_since_is_a_conflict_and_all_stays_as_it_is() {
     direct(&place.path(), "echo mine >>a; rm new");
     let now = tree(&place.path());
     let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
-    // That `new` is gone is what undoing it would come to.
+    // Undo would make the missing `new` disappear anyway, so it is no conflict.
     assert_eq!(conflicts(&restored), ["a"]);
     call.discard().unwrap();
     assert_eq!(tree(&place.path()), now);
-    // One file can be forced, and the others come back with it.
+    // One file can be forced, and the others are restored with it.
     let (call, baseline, restored) =
         lay_out(&place, &contents, &saved.entries, &[], &|path| path == Path::new("a"));
     assert!(restored.conflicts.is_empty());
@@ -149,7 +149,7 @@ fn what_is_undone_is_read_once_and_what_comes_in_between_is_in_neither_side() {
         std::mem::swap(before, after);
     }
     assert_eq!(undone.entries.iter().map(states).collect::<Vec<_>>(), swapped);
-    // Somebody else writes between the reading and the commit, and hides it as well as programs can.
+    // Somebody else writes between the read and the commit, and hides the write as well as programs can.
     let (call, baseline, restored) = lay_out(&place, &contents, &undone.entries, &[], &|_| false);
     assert!(restored.conflicts.is_empty());
     direct(&place.path(), "touch -r b ../time; echo odd b >b; touch -r ../time b");
@@ -158,7 +158,7 @@ fn what_is_undone_is_read_once_and_what_comes_in_between_is_in_neither_side() {
     assert_eq!(std::fs::read_to_string(place.path().join("b")).unwrap(), "odd b\n");
 }
 
-/// Enough files that several threads share them, of some of which the mode, the attributes or the folder is not like that of others.
+/// Enough files that several threads share them; some differ in mode, attributes or folder.
 #[test]
 fn many_files_are_saved_and_put_back_by_several_threads_each_as_it_was() {
     const MANY: &str = "
@@ -171,7 +171,7 @@ os.setxattr(\"d3\", \"system.posix_acl_default\", inherited)'; chmod 444 d4/f1; 
     let (place, contents) = (Place::new(), InMemory::default());
     place.prepare(MANY);
     let before = tree(&place.path());
-    // The control: a file that is made in that folder gets its list.
+    // Control: a file that is created in that folder gets its list.
     assert!(!before[Path::new("d3")].attributes.is_empty());
     let saved = change(
         &place,
@@ -184,7 +184,7 @@ os.setxattr(\"d3\", \"system.posix_acl_default\", inherited)'; chmod 444 d4/f1; 
     assert_eq!(tree(&place.path()), before);
     undo(&place, &contents, &undone.entries);
     assert_eq!(tree(&place.path()), after);
-    // What stands against it is told of all of them, in their order.
+    // All conflicts are reported, in their order.
     direct(&place.path(), "for f in d7/f9 d1/f3 d6/f8; do echo mine >$f; done");
     let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
     assert_eq!(conflicts(&restored), ["d1/f3", "d6/f8", "d7/f9"]);
@@ -266,7 +266,7 @@ fn nothing_is_committed_where_saving_fails() {
     let save = Some(Save { contents: &contents, keep: &keep, loss_is_agreed: false });
     call.commit(&place.workspace(), &Terms { save, ..Terms::since(baseline) }).unwrap_err();
     assert_eq!(tree(&place.path()), before);
-    // The changes are not lost by it.
+    // The failure does not lose the changes.
     commit(&place, &contents, &call, baseline);
     assert_ne!(tree(&place.path()), before);
 }
@@ -318,7 +318,7 @@ fn a_direct_change_is_saved_before_and_undone() {
     assert_eq!(tree(&place.path()), before);
 }
 
-/// Moves a folder as a tool does that says beforehand that it only gives it another name.
+/// Moves a folder like a tool that announces a pure rename.
 fn rename(place: &Place, contents: &InMemory, from: &str, to: &str) -> Saved {
     let (workspace, renamed) = (place.workspace(), [from, to].map(PathBuf::from));
     let (saved, roots) = workspace.save(&renamed, &renamed, contents).unwrap();
@@ -339,7 +339,7 @@ fn a_folder_that_only_got_another_name_is_undone_without_its_bytes_having_been_s
     assert_eq!(tree(&place.path()), before);
     let redone = undo(&place, &contents, &undone.entries);
     assert_eq!(tree(&place.path()), after);
-    // What others changed in it is a conflict; forced, it comes back as they made it.
+    // A change by others in the folder is a conflict; a forced undo restores it with their change.
     undo(&place, &contents, &redone.entries);
     let saved = rename(&place, &contents, "d", "moved");
     direct(&place.path(), "echo mine >moved/x");
@@ -389,7 +389,7 @@ fn links_in_the_way_are_not_followed() {
     let saved = change(&place, &contents, "rm d/f");
     direct(&place.path(), "rmdir d; ln -s ../outside d");
     let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| true);
-    // Even forced: the folder becomes a folder again, and what lies outside stays.
+    // Even if forced, the folder becomes a folder again, and files outside stay.
     if restored.conflicts.is_empty() {
         let baseline = call.baseline().unwrap();
         commit(&place, &contents, &call, baseline);
@@ -406,7 +406,7 @@ fn a_file_that_goes_under_two_names_is_one_change_after_the_other() {
     let saved = change(&place, &contents, "rm a b");
     undo(&place, &contents, &saved.entries);
     let now = tree(&place.path());
-    // Two names come back as one file; the third one kept the old inode.
+    // Two names are restored as one file; the third one kept the old inode.
     assert_eq!(now[Path::new("b")].same_as.as_deref(), Some(Path::new("a")));
     assert_eq!(now.len(), before.len());
 }
@@ -416,7 +416,7 @@ fn what_is_forced_back_gets_its_folders_again_and_replaces_none_that_others_made
     let (place, contents) = (Place::new(), InMemory::default());
     place.prepare("mkdir -p d/e; echo old >d/e/f; chmod 750 .");
     let saved = change(&place, &contents, "echo new >d/e/f");
-    // Only the file is known, as of a tool that changes no more than that.
+    // The record contains the file alone, as for a tool that changes nothing else.
     let entries: Vec<_> =
         saved.entries.into_iter().filter(|entry| entry.path == Path::new("d/e/f")).collect();
     direct(&place.path(), "rm -r d");
@@ -435,7 +435,7 @@ fn what_is_forced_back_gets_its_folders_again_and_replaces_none_that_others_made
     assert_eq!(tree(&place.path())[Path::new("d/e")].mode & 0o777, 0o750);
 }
 
-/// Makes links in the folder `l`: one with a target of each of these lengths.
+/// Creates links in the folder `l`: one for each of these target lengths.
 fn links(lengths: &[usize]) -> String {
     let make = |length: &usize| format!("ln -s \"$(head -c {length} /dev/zero | tr '\\0' x)\" l/{length}; ");
     format!("mkdir l; {}", lengths.iter().map(make).collect::<String>())
@@ -454,7 +454,7 @@ fn links_with_targets_of_every_length_come_back_and_no_state_holds_a_long_one() 
         assert!(states.all(|state| state.encode().len() < 500), "{script}");
         let undone = undo(&place, &contents, &saved.entries);
         assert_eq!(tree(&place.path()), before, "{script}");
-        // Undoing that is a change like any other.
+        // Undoing the undo is a change like any other.
         let again = undo(&place, &contents, &undone.entries);
         undo(&place, &contents, &again.entries);
         assert_eq!(tree(&place.path()), before, "{script}");
@@ -491,7 +491,7 @@ fn a_long_target_in_a_state_of_an_earlier_version_comes_back() {
     }
     let undone = undo(&place, &contents, &saved.entries);
     assert_eq!(tree(&place.path()), before);
-    // And what it became is known by that state.
+    // The new state is recorded as equal to it.
     for (entry, of_before) in undone.entries.iter().zip(&saved.entries) {
         let (now, then) = (entry.after.as_ref().unwrap(), of_before.before.as_ref().unwrap());
         assert!(now.is_same_as(then), "{entry:?}");

@@ -29,7 +29,8 @@ fn printed(stdout: &str, stderr: &str, code: i32) -> Value {
     json!({"stdout": stdout, "stderr": stderr, "exit_code": code, "exec_time": 2345})
 }
 
-/// The answers of the source, with its values that need quotes in them, and what is added behind its lines.
+/// Checks the answers of the source, with quotes around the values that need them, and the lines
+/// that Handfast adds after the source's lines.
 #[test]
 fn the_answers_of_the_source_have_its_lines_in_its_order() {
     assert_eq!(
@@ -97,7 +98,7 @@ fn the_scope_is_the_program_where_that_has_a_plain_name() {
     }
 }
 
-/// A log that keeps nothing but what it is told to.
+/// A log that stores nothing and answers with a fixed result.
 struct Told(io::Result<&'static str>);
 
 impl ExecLog for Told {
@@ -154,7 +155,7 @@ fn a_result_that_is_summed_up_holds_no_more_than_the_summary_and_says_where_the_
         assert_eq!((&data["exit_code"], &data["log_ref"]), (&json!(status), &json!("log")));
         assert!(summed.meta.output_ref.is_none() && summed.meta.outputs.is_empty());
     }
-    // Where nothing ran there is nothing to sum up.
+    // Without a run there is nothing to sum up.
     let mut denied = result(Err(ToolError::new(Code::Permission, "no")));
     sum_up("x", &mut denied, &Nowhere);
     assert!(data_of(&denied).unwrap().is_none());
@@ -180,7 +181,8 @@ fn output_that_was_not_kept_whole_makes_an_answer_partial() {
 }
 
 proptest! {
-    /// Whatever a command and its output are: every line of an answer is one of the protocol's, and an empty one only at the end.
+    /// Checks, for any command and any output, that every line of an answer belongs to the protocol
+    /// and that only the last line is empty.
     #[test]
     fn nothing_can_look_like_a_line_of_the_protocol(
         command in any::<String>(),

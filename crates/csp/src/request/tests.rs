@@ -7,7 +7,7 @@ fn exec(command: &str, timeout: Option<u64>, folder: Option<&str>) -> Request {
     Request { id: None, cache: false, task }
 }
 
-/// Each block of the source, as it stands there.
+/// Parses each request block of the source verbatim.
 #[test]
 fn the_requests_of_the_source_are_read() {
     let read = |text: &str| parse(text.as_bytes());

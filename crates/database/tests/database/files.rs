@@ -1,4 +1,4 @@
-//! Files that others hold, damage or put in the place of a database.
+//! Tests of files that other programs lock, damage or replace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,7 +62,7 @@ fn damaged_and_strange_files_are_told_apart_and_never_followed() {
     {
         assert!(matches!(error, DatabaseError::Damaged { .. }), "{error:?}");
     }
-    // A link, a further name, a folder, a pipe.
+    // A symbolic link, a hard link, a folder, a FIFO.
     let victim = folder.with_file_name("victim");
     fresh(b"");
     std::fs::rename(&path, &victim).unwrap();
@@ -75,7 +75,7 @@ fn damaged_and_strange_files_are_told_apart_and_never_followed() {
     std::fs::create_dir(&path).unwrap();
     assert!(matches!(world.query("SELECT 1"), Err(DatabaseError::Refused { .. })));
     std::fs::remove_dir(&path).unwrap();
-    // The folder itself is a link.
+    // A symbolic link in place of the folder.
     std::fs::remove_dir(folder).unwrap();
     let elsewhere = folder.with_file_name("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();

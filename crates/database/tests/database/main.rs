@@ -1,4 +1,4 @@
-//! Statements on real files: what may be done, what is refused, what comes back.
+//! Tests of statements on real files: permitted actions, refusals, and results.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program: what goes wrong in it ends it")]
 

@@ -1,17 +1,17 @@
-//! How much memory a statement can take.
+//! Tests of the memory limit of statements.
 
 use database::{Bounds, DatabaseError, Value};
 
 use crate::world::{ALL, NOTES, World, never};
 
-/// Bytes that this process has held at a time so far, at most.
+/// Returns the peak memory of this process so far, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Repeats the expression, each time under a name of its own.
+/// Repeats the expression, each time under a different name.
 fn times(expression: &str, count: usize) -> String {
     let named = |number| format!("{expression} AS c{number}");
     (0..count).map(named).collect::<Vec<_>>().join(", ")
@@ -67,7 +67,7 @@ fn no_statement_takes_more_than_its_share_of_memory_whatever_holds_its_values() 
             &sql[..40.min(sql.len())]
         );
     }
-    // What is within bounds goes on, on the same connections.
+    // Statements within the limits still work, on the same connections.
     let large = Bounds { bytes: 40 << 20, ..ALL };
     let one = world.database().query("SELECT randomblob(30000000)", &[], large, &never()).unwrap();
     assert!(matches!(&one.rows[0][0], Value::Blob(bytes) if bytes.len() == 30_000_000));

@@ -1,4 +1,4 @@
-//! What statements do and may not do.
+//! Tests of statements and their permissions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -108,7 +108,7 @@ fn what_no_statement_may_do_is_denied_and_nothing_happens() {
     }
     assert!(!other.exists());
     assert_eq!(world.dump(), before);
-    // The controls: the pragmas that read, and ordinary statements.
+    // Controls: reading pragmas, and ordinary statements.
     assert_eq!(world.rows("PRAGMA user_version"), [[integer(0)]]);
     assert_eq!(world.rows("SELECT count(*) FROM pragma_table_info('notes')"), [[integer(3)]]);
 }
@@ -143,7 +143,7 @@ fn bad_statements_are_refused_by_what_is_wrong_with_them() {
         world.write("INSERT INTO notes(title) VALUES ('a')"),
         Err(DatabaseError::Constraint(_))
     ));
-    // A comment and a semicolon at the end are no second statement.
+    // A comment and a semicolon at the end do not make a second statement.
     assert_eq!(world.rows("SELECT 1; -- done").len(), 1);
     assert_eq!(world.rows("SELECT count(*) FROM notes"), [[integer(3)]]);
 }

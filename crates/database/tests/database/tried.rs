@@ -1,4 +1,4 @@
-//! Changes that are only tried.
+//! Tests of dry runs.
 
 use database::{Change, DatabaseError, Tried, Value};
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! Every change can be undone exactly, and what stands against that is a conflict.
+//! Tests of undo: every change is undone exactly, or the undo reports a conflict.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ fn every_change_of_the_schema_is_undone_and_done_again() {
     }
 }
 
-/// Tables whose rows follow those of others, in steps and in a circle.
+/// Tables with foreign key actions, over several steps and in a cycle.
 const FAMILIES: &[&str] = &[
     "CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT UNIQUE, size, twice AS (size * 2) STORED, half AS (size / 2))",
     "CREATE TABLE children (id INTEGER PRIMARY KEY, parent REFERENCES Parents(id) ON DELETE CASCADE ON UPDATE CASCADE)",
@@ -126,7 +126,7 @@ fn what_follows_a_change_of_rows_is_undone_with_it_and_done_again() {
         assert_eq!(world.rows("PRAGMA integrity_check"), [[Value::Text("ok".into())]], "{sql}");
         world.undo(&[world.kept.last()], false).unwrap_or_else(|error| panic!("{sql}, again: {error}"));
         assert_eq!(world.dump(), after, "{sql}, done again");
-        // With a change of the schema behind it, on a copy.
+        // Undo together with a later change of the schema, on a copy.
         world.write("CREATE TABLE further (a)").unwrap();
         let both = [world.kept.last(), change];
         world.undo(&both, false).unwrap_or_else(|error| panic!("{sql}, with another: {error}"));
@@ -158,7 +158,7 @@ fn what_came_to_follow_a_row_since_stands_against_undoing_it() {
         world.undo(&[change], false).unwrap();
         assert_eq!(world.rows("SELECT count(*) FROM parents"), [[integer(3)]]);
     }
-    // Rows that belonged to nothing before are no reason.
+    // Rows whose reference was already missing do not prevent the undo.
     let world = World::with(FAMILIES);
     let path = world.database().path();
     let loose = rusqlite::Connection::open(path).unwrap();
@@ -178,7 +178,7 @@ fn several_changes_are_undone_together_or_not_at_all() {
         changes.insert(0, world.kept.last());
     }
     let after = world.dump();
-    // Without the first of them, the others are not as they were left.
+    // Without the first change, the others are not as they were left.
     assert!(matches!(world.undo(&changes[1..], false), Err(DatabaseError::Conflict { .. })));
     assert_eq!(world.dump(), after);
     world.undo(&changes, false).unwrap();
@@ -193,7 +193,7 @@ fn what_came_since_is_a_conflict_unless_it_is_forced() {
     world.write("UPDATE notes SET body = 'mine' WHERE id = 1").unwrap();
     let change = world.kept.last();
     world.write("UPDATE notes SET title = 'theirs' WHERE id = 2").unwrap();
-    // Another row is none.
+    // A change of another row is not a conflict.
     world.undo(std::slice::from_ref(&change), false).unwrap();
     world.undo(&[world.kept.last()], false).unwrap();
     world.write("UPDATE notes SET body = 'theirs' WHERE id = 1").unwrap();
@@ -226,12 +226,12 @@ fn a_change_that_cannot_be_kept_does_not_happen_and_one_that_did_not_happen_is_k
     }
 }
 
-/// What only all of a database, as it was, undoes.
+/// Statements whose undo needs a snapshot of the whole database.
 const OF_THE_WHOLE: [&str; 6] = [
     "ALTER TABLE notes ADD COLUMN c DEFAULT 5",
     "CREATE TABLE keyed (k TEXT PRIMARY KEY) WITHOUT ROWID",
     "INSERT INTO keyed VALUES ('a')",
-    // More rows than are kept one by one.
+    // More rows than are tracked one by one.
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50001) INSERT INTO notes(title) SELECT i FROM n",
     "DROP TABLE large",
     "DROP TABLE notes",
@@ -284,7 +284,8 @@ fn beyond_what_can_be_saved_rows_are_undone_and_what_only_all_of_it_would_undo_s
     let connection = rusqlite::Connection::open(path).unwrap();
     connection.execute_batch(&format!("{}; {}; CREATE TABLE large (b BLOB)", NOTES[0], NOTES[1])).unwrap();
     drop(connection);
-    // Pages that hold nothing, so that the file takes no room on the disk: their number is in the header.
+    // Append empty pages as a sparse file, which takes no room on the disk. The header holds the
+    // number of pages.
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let pages = (4 << (30 - 12)) + 1_u32;
     file.set_len(u64::from(pages) * 4096).unwrap();
@@ -305,7 +306,7 @@ fn beyond_what_can_be_saved_rows_are_undone_and_what_only_all_of_it_would_undo_s
         assert!(why.is_some_and(|why| why.contains("larger than 4 GiB")), "{sql}");
         assert_eq!(many(), kept, "{sql}");
     }
-    // What came before it is undone by its rows, unless its table is another one now.
+    // Earlier changes are undone by their rows, unless the table was recreated.
     let earlier = world.kept.happened.lock().unwrap()[0].clone();
     assert!(matches!(world.undo(&[earlier], true), Err(DatabaseError::Conflict { .. })));
 }
@@ -318,7 +319,7 @@ fn what_is_stopped_while_it_is_saved_or_put_back_changes_nothing() {
     let (before, many) = (world.dump(), world.kept.happened.lock().unwrap().len());
     let sql = "ALTER TABLE notes ADD COLUMN c DEFAULT 5";
     let planned = world.database().plan(sql).unwrap();
-    // At every of so many looks, until it is no longer stopped.
+    // Stop at every check in turn, until the undo is no longer stopped.
     let stopped_at = |most: usize| {
         let looks = Arc::new(AtomicUsize::new(0));
         let stopped: Stopped = Arc::new(move || looks.fetch_add(1, Ordering::SeqCst) >= most);
@@ -366,11 +367,11 @@ fn what_was_saved_and_is_damaged_or_gone_is_said_and_nothing_changes() {
             let mut damaged = saved.clone();
             how(damaged.get_mut(hash).unwrap());
             *world.kept.pieces.lock().unwrap() = damaged;
-            // The check before it looks at no piece: it would have to put all of them together.
+            // A dry run reads no piece, because it would have to assemble all of them.
             world.database().undo(std::slice::from_ref(&change), false, Some(&world.kept), &never())
         };
         if number == 2 {
-            // In the midst of the value.
+            // Flip a bit within the value.
             let flipped = damage(|piece| piece[5000] ^= 1);
             assert!(matches!(flipped, Err(DatabaseError::SavedDamaged)), "{flipped:?}");
         }
@@ -407,7 +408,7 @@ fn what_the_first_format_kept_of_a_whole_database_is_undone() {
     assert!(!world.database().has_happened(&first).unwrap());
     world.undo(&[world.kept.last()], false).unwrap();
     assert_eq!(world.dump(), after);
-    // Two of them, the later one on the earlier one.
+    // Undo both changes, the later one first.
     world.write("DROP TABLE t").unwrap();
     let later = world.kept.last();
     world.undo(&[later, first], false).unwrap();

@@ -1,4 +1,4 @@
-//! A database in a temporary folder, and what keeps its changes.
+//! A database in a temporary folder, with a store of its changes.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,14 +20,14 @@ pub(crate) struct World {
     pub(crate) kept: Kept,
 }
 
-/// Keeps changes in memory; those that have happened in their order.
+/// A store of changes in memory, with committed ones in order.
 #[derive(Default)]
 pub(crate) struct Kept {
     waiting: Mutex<Option<Change>>,
     pub(crate) happened: Mutex<Vec<Change>>,
-    /// What is kept of whole databases.
+    /// Stored pieces of whole databases.
     pub(crate) pieces: Arc<Mutex<BTreeMap<PieceHash, Vec<u8>>>>,
-    /// Of the last change.
+    /// Hashes of the last change's pieces.
     pub(crate) hashes: Mutex<Vec<PieceHash>>,
     pub(crate) refuses: AtomicBool,
 }
@@ -42,7 +42,7 @@ impl Keep for Kept {
             let mut bytes = Vec::new();
             piece.read()?.read_to_end(&mut bytes)?;
             let mut pieces = self.pieces.lock().unwrap();
-            // Each under a name of its own.
+            // Give each piece a unique hash.
             let mut hash = [0; 32];
             hash[..8].copy_from_slice(&(pieces.len() as u64).to_be_bytes());
             pieces.insert(hash, bytes);
@@ -129,12 +129,12 @@ impl World {
         done.map(|undone| undone.rows)
     }
 
-    /// How many copies lie aside.
+    /// Returns the number of temporary copies in the spool folder.
     pub(crate) fn spooled(&self) -> usize {
         std::fs::read_dir(self.spool.path().join("spool")).unwrap().count()
     }
 
-    /// Everything that is in it, as text.
+    /// Returns the schema and all rows as text.
     pub(crate) fn dump(&self) -> String {
         let mut all = format!("{:?}\n", self.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"));
         for table in self.database().describe(None).unwrap().iter().filter(|table| table.kind != "view") {

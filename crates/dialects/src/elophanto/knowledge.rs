@@ -1,4 +1,4 @@
-//! The rows of EloPhanto's knowledge tools.
+//! Rows of EloPhanto's knowledge tools.
 
 use tool::Example;
 

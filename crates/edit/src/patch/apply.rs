@@ -1,3 +1,5 @@
+//! Applies the hunks of a patch to the content of a file.
+
 use std::collections::VecDeque;
 
 use super::find::{Found, Level, Missing, Target, without_end};
@@ -5,77 +7,79 @@ use super::{Hunk, Sign};
 use crate::line_ends::line_end_at;
 use crate::{Edited, Near, Place, nearest, replace};
 
-/// The content of a file with all hunks applied.
+/// Content of a file after all hunks were applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// The new content.
     pub text: Vec<u8>,
-    /// What changed.
+    /// The ranges that changed.
     pub edited: Vec<Edited>,
-    /// The hunks that were not exactly where they said, or not exactly what they said.
+    /// Hunks that were not exactly at their stated line, or not with exactly their stated content.
     pub drifts: Vec<Drift>,
 }
 
-/// A hunk that was found elsewhere, or with other white space.
+/// A hunk that was found elsewhere or with different white space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
-    /// The line of the patch in which the hunk begins.
+    /// The line of the patch on which the hunk begins.
     pub hunk: usize,
-    /// The line of the file at which it was found, from 1.
+    /// The line of the file at which the hunk was found, counted from 1.
     pub found: usize,
-    /// How many lines further down than its header says, beyond what the hunks before it moved; negative is further up.
+    /// Distance in lines below the line in the header, after the shift of earlier hunks. Negative
+    /// means further up.
     pub lines: i64,
-    /// Whether white space differs.
+    /// True if white space differs.
     pub white_space: bool,
 }
 
-/// Why a hunk cannot be applied. Nothing of the patch is then.
+/// A reason why a hunk cannot be applied. In that case no hunk of the patch is applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HunkRefused {
-    /// Its lines are not there.
+    /// The file does not have the lines of the hunk.
     Nowhere {
-        /// The line of the patch in which the hunk begins.
+        /// The line of the patch on which the hunk begins.
         hunk: usize,
-        /// The places that are most like it, the best first.
+        /// The most similar places, the best first.
         nearest: Vec<Near>,
     },
-    /// Its lines are there several times, and not where it says.
+    /// The file has the lines of the hunk several times, and not at the stated line.
     Several {
-        /// The line of the patch in which the hunk begins.
+        /// The line of the patch on which the hunk begins.
         hunk: usize,
         /// The first places.
         places: Vec<Place>,
     },
-    /// A line that should come before it is not there.
+    /// The file does not have a line that must come before the hunk.
     Anchor {
-        /// The line of the patch in which the hunk begins.
+        /// The line of the patch on which the hunk begins.
         hunk: usize,
-        /// That line.
+        /// The missing line.
         anchor: String,
     },
-    /// It adds lines without saying between which, to a file that has content.
+    /// The hunk adds lines to a file with content, but has no context that locates them.
     NoContext {
-        /// The line of the patch in which the hunk begins.
+        /// The line of the patch on which the hunk begins.
         hunk: usize,
     },
-    /// To find it would take too long: nearly all lines of the file are the same.
+    /// The search would take too long, because nearly all lines of the file are equal.
     TooMuchWork {
-        /// The line of the patch in which the hunk begins.
+        /// The line of the patch on which the hunk begins.
         hunk: usize,
     },
 }
 
 /// Applies hunks to a content, in order.
 ///
-/// A hunk applies where its header says, if its lines are there. Anywhere else, or where only white space differs, it applies
-/// if that is the one place behind the hunk before it. Line ends are those of the file.
+/// A hunk applies at the line in its header if the file has its lines there. Elsewhere, or if only
+/// white space differs, it applies if only one place after the previous hunk matches. Line ends are
+/// those of the file.
 ///
 /// # Errors
 /// [`HunkRefused`].
 pub fn apply(text: &[u8], hunks: &[Hunk]) -> Result<Applied, HunkRefused> {
     let mut target = Target::of(text);
     let mut made = Applied { text: Vec::with_capacity(text.len()), edited: Vec::new(), drifts: Vec::new() };
-    // Lines, and bytes, of the file that are done.
+    // Lines, and bytes, of the file that are processed.
     let (mut from, mut done) = (0, 0);
     let mut moved: i64 = 0;
     for hunk in hunks {
@@ -108,12 +112,12 @@ fn place(target: &mut Target<'_>, hunk: &Hunk, from: usize, moved: i64) -> Resul
     if hunk.old().next().is_some() {
         return target.find(hunk, from, expected);
     }
-    // Nothing says where it belongs but its number, and that nobody can check.
+    // A hunk without old lines is located only by its line number, which cannot be verified.
     let lines = target.lines.len();
     match (hunk.start, hunk.anchors.is_empty()) {
         (Some(_), _) if lines > 0 => Err(Missing::Nowhere),
         (Some(_), _) => Ok(Found { at: 0, level: Level::Exact }),
-        // In the envelope it belongs at the end.
+        // In the envelope format, the lines are appended to the file.
         (None, true) => Ok(Found { at: lines, level: Level::LineEnd }),
         (None, false) => {
             let anchored = Hunk { lines: Vec::new(), ..hunk.clone() };
@@ -125,7 +129,8 @@ fn place(target: &mut Target<'_>, hunk: &Hunk, from: usize, moved: i64) -> Resul
     }
 }
 
-/// The line that a header names, counted from 0: of a hunk without old lines it is the one before.
+/// Returns the line that a header names, counted from 0. A header without old lines names the line
+/// before the hunk.
 fn first_line(hunk: &Hunk, start: usize) -> usize {
     if hunk.old().next().is_none() { start } else { start.saturating_sub(1) }
 }
@@ -165,7 +170,7 @@ fn offset_of_line(text: &[u8], line: usize) -> usize {
     }
 }
 
-/// Writes what a hunk makes of the lines `there`, which begin at `start`.
+/// Writes the result of a hunk for the lines `there`, which begin at byte `start`.
 fn write(made: &mut Vec<u8>, text: &[u8], start: usize, there: &[&[u8]], hunk: &Hunk, level: Level) {
     if level == Level::Exact {
         let mut old = there.iter();
@@ -184,14 +189,14 @@ fn write(made: &mut Vec<u8>, text: &[u8], start: usize, there: &[&[u8]], hunk: &
     let end = line_end_at(text, start.min(text.len()));
     let ends_file = there.len() == hunk.old().count();
     let file_is_ended = text.is_empty() || text.ends_with(b"\n");
-    // Something is added behind a last line without an end.
+    // The hunk adds text after a last line that has no line end.
     if start == text.len() && !file_is_ended {
         made.extend_from_slice(end);
     }
     let indents = Indents::of(hunk, there, level);
     let mut old = there.iter().copied();
     let mut lines: Vec<(Vec<u8>, &[u8])> = Vec::new();
-    // A line ends as the one in whose place it comes, or as the one before it.
+    // Each new line takes the line end of the line that it replaces, or else of the line before it.
     let (mut replaced, mut last) = (VecDeque::new(), end);
     let end_of = |line: &'_ [u8]| if line.ends_with(b"\r\n") { &b"\r\n"[..] } else { b"\n" };
     for line in &hunk.lines {
@@ -227,7 +232,8 @@ fn write(made: &mut Vec<u8>, text: &[u8], start: usize, there: &[&[u8]], hunk: &
     }
 }
 
-/// How the file indents what the patch indents otherwise, learnt from the lines that both have.
+/// A map from the indentation in the patch to the indentation in the file, learnt from the lines
+/// that both have.
 struct Indents<'a>(Vec<(&'a str, Option<&'a [u8]>)>);
 
 impl<'a> Indents<'a> {
@@ -237,7 +243,7 @@ impl<'a> Indents<'a> {
             for (line, there) in hunk.old().zip(there) {
                 let (patch, file) = (indent(&line.text), indent_of(there));
                 match known.iter_mut().find(|(indent, _)| *indent == patch) {
-                    // The same in the patch, but not in the file: nothing can be learnt from that.
+                    // Equal indentation in the patch, different in the file: no rule can be learnt.
                     Some((_, learnt)) if *learnt != Some(file) => *learnt = None,
                     Some(_) => {}
                     None => known.push((patch, Some(file))),

@@ -1,4 +1,4 @@
-//! The form that coding models know: `*** Begin Patch`, parts for files, `*** End Patch`.
+//! The patch format of coding models: `*** Begin Patch`, a section per file, `*** End Patch`.
 
 use super::unified::{Lines, numbers, read_line};
 use super::{Action, BEGIN, END, FileChange, Hunk, Line, Malformed, Sign};
@@ -112,7 +112,7 @@ fn update(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange
 }
 
 impl Lines<'_> {
-    /// Whether only empty lines stand between here and the next part.
+    /// Returns true if only empty lines precede the next section.
     fn next_part_follows(&self) -> bool {
         self.ahead().find(|line| !line.trim().is_empty()).is_none_or(|line| line.starts_with("*** "))
     }
@@ -145,7 +145,7 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, Malformed> {
             if lines.next_part_follows() {
                 break;
             }
-            // All of the run at once, so that it is looked through once.
+            // The whole run is taken at once, so that it is scanned once.
             while let Some(blank) = lines.peek().filter(|line| line.trim().is_empty()).and_then(read_line) {
                 hunk.lines.push(blank);
                 lines.next += 1;

@@ -1,4 +1,4 @@
-//! Where in a file the lines of a hunk are.
+//! A search for the place of a hunk in a file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,23 +7,25 @@ use std::hash::Hasher;
 
 use super::{Hunk, Line};
 
-/// How exactly lines are compared, from the strictest on.
+/// A strictness of line comparison, the strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     /// Byte by byte.
     Exact,
-    /// Without what ends the line.
+    /// Line contents without the line end.
     LineEnd,
-    /// Without white space at its end.
+    /// Line contents without trailing white space.
     Trailing,
-    /// Without the white space around it, and with any run of it within taken for one blank.
+    /// Line contents without white space at both ends, and with each inner run of white space as
+    /// one blank.
     WhiteSpace,
 }
 
-/// Comparisons of lines for one file, after which a patch is refused: some seconds of work.
+/// Maximum number of line comparisons per file, after which a patch is refused: some seconds of
+/// work.
 const MOST_WORK: usize = 50_000_000;
 
-/// A place that was found, and how.
+/// A place that was found, and the strictness of the match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     /// The first line, counted from 0.
@@ -31,24 +33,24 @@ pub(super) struct Found {
     pub(super) level: Level,
 }
 
-/// Why a hunk has no place.
+/// A reason why no place was found for a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Missing {
     Nowhere,
-    /// Lines counted from 0.
+    /// Lines, counted from 0.
     Several(Vec<usize>),
-    /// An anchor is not there.
+    /// An anchor that the file does not have.
     Anchor(String),
     TooMuchWork,
 }
 
-/// How many places are told of.
+/// Maximum number of places that are reported.
 const MOST_PLACES: usize = 5;
 
-/// The lines of a file, findable.
+/// The lines of a file, indexed for searches.
 pub(super) struct Target<'a> {
     pub(super) lines: Vec<&'a [u8]>,
-    /// For each level that was needed, where each line is, by its hash.
+    /// Line numbers by hash of the line, for each level that was needed.
     indexes: [Option<HashMap<u64, Vec<usize>>>; 4],
     work: usize,
 }
@@ -59,9 +61,10 @@ impl<'a> Target<'a> {
         Self { lines, indexes: [None, None, None, None], work: 0 }
     }
 
-    /// Where the hunk belongs, in the lines from `from` on.
+    /// Finds the place of the hunk in the lines from `from` on.
     ///
-    /// `said` is where its header says, counted from 0: there it need not be the only place. Anywhere else it must be.
+    /// `said` is the line in the hunk's header, counted from 0. The hunk matches there even if
+    /// other places match too; elsewhere the match must be unique.
     pub(super) fn find(&mut self, hunk: &Hunk, from: usize, said: Option<usize>) -> Result<Found, Missing> {
         let old: Vec<&Line> = hunk.old().collect();
         if let Some(said) = said.filter(|said| *said >= from) {
@@ -88,8 +91,8 @@ impl<'a> Target<'a> {
         Err(Missing::Nowhere)
     }
 
-    /// The line with the last of the hunk's anchors, where the first of them is there once. None where there are none, or the
-    /// anchors do not tell places apart.
+    /// Returns the line with the last of the hunk's anchors, if the first anchor is unique. Returns
+    /// `None` if the hunk has no anchors, or if the first one is ambiguous.
     pub(super) fn behind(&mut self, hunk: &Hunk, from: usize) -> Result<Option<usize>, Missing> {
         let mut begin = None;
         for anchor in &hunk.anchors {
@@ -105,7 +108,7 @@ impl<'a> Target<'a> {
             match (places.as_slice(), begin) {
                 ([], _) => return Err(Missing::Anchor(anchor.clone())),
                 ([only], _) => begin = Some(*only),
-                // Within what another anchor found, the next one counts.
+                // After a first unique anchor, the next match of each further anchor counts.
                 ([first, ..], Some(_)) => begin = Some(*first),
                 ([..], None) => return Ok(None),
             }
@@ -113,7 +116,7 @@ impl<'a> Target<'a> {
         Ok(begin)
     }
 
-    /// The first few places at which the hunk fits.
+    /// Returns the first places at which the hunk matches, at most [`MOST_PLACES`].
     fn places(
         &mut self,
         hunk: &Hunk,
@@ -144,7 +147,7 @@ impl<'a> Target<'a> {
     fn fits(&self, hunk: &Hunk, old: &[&Line], at: usize, level: Level) -> bool {
         let Some(there) = self.lines.get(at..at + old.len()) else { return false };
         let at_end = at + old.len() == self.lines.len();
-        // A new last line without a line end can stand nowhere but at the end.
+        // A last line without a line end matches only at the end of the file.
         let ends_file = hunk.at_end || hunk.lines.iter().any(|line| !line.ended);
         (at_end || !ends_file) && old.iter().zip(there).all(|(line, there)| is_same(line, there, level))
     }
@@ -192,7 +195,7 @@ fn of_file(line: &[u8], level: Level) -> Cow<'_, [u8]> {
     }
 }
 
-/// A line without LF or CRLF.
+/// Returns a line without its LF or CRLF.
 pub(super) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

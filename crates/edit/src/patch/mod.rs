@@ -1,7 +1,8 @@
-//! Patches: the unified format in git's dialect, and the envelope of `*** Begin Patch` that coding models write.
+//! Patches: the unified format in git's dialect, and the `*** Begin Patch` envelope that coding
+//! models write.
 //!
-//! A patch is read into [`FileChange`]s before anything is looked up, so that who plans it knows every path.
-//! [`apply`] then finds the place of each hunk in a file's content.
+//! A patch is read into [`FileChange`]s before any file is looked up, so that a caller knows every
+//! path when it plans. [`apply`] then finds the place of each hunk in a file's content.
 
 mod apply;
 mod envelope;
@@ -11,119 +12,121 @@ mod unified;
 
 pub use apply::{Applied, Drift, HunkRefused, apply};
 
-/// A patch as it was read.
+/// A patch after parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
-    /// Its parts, in order.
+    /// Changes by file, in order.
     pub files: Vec<FileChange>,
 }
 
-/// What a patch does with one file.
+/// A change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// The line of the patch in which it begins, from 1.
+    /// The line of the patch on which the change begins, counted from 1.
     pub line: usize,
-    /// What happens.
+    /// Kind of the change.
     pub action: Action,
-    /// The file, as the patch names it, without git's `a/` and `b/`.
+    /// Path of the file as in the patch, without git's `a/` and `b/`.
     pub path: String,
-    /// Its old name, for [`Action::Rename`] and [`Action::Copy`].
+    /// Old path, for [`Action::Rename`] and [`Action::Copy`].
     pub source: Option<String>,
-    /// What it is to become, where the patch says so; [`Mode::Link`] also where it is one and stays one.
+    /// New mode, if the patch names one. [`Mode::Link`] also for a symbolic link that stays one.
     pub mode: Option<Mode>,
-    /// Whether the content that goes must be what the patch says; the envelope deletes without saying.
+    /// True if the patch shows the content that it removes, so that the file must match. An
+    /// envelope deletes a file without its content.
     pub shows_old_content: bool,
-    /// The changes of its content, in order.
+    /// Changes of the content, in order.
     pub hunks: Vec<Hunk>,
 }
 
-/// What happens to a file.
+/// A kind of change to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// It is made. Nothing may be there.
+    /// Creation of a file. The path must be free.
     Add,
-    /// It goes.
+    /// Deletion of a file.
     Delete,
-    /// Its content or mode changes.
+    /// Change of the content or the mode.
     Update,
-    /// It gets another name, where nothing may be; its content may change, too.
+    /// Rename to a path that must be free. The content may change too.
     Rename,
-    /// Another file like it is made, where nothing may be.
+    /// Copy of another file to a path that must be free.
     Copy,
 }
 
-/// What kind of file git makes.
+/// A kind of file that git creates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// 100644
     Regular,
     /// 100755
     Executable,
-    /// 120000: the content is where the link leads.
+    /// 120000: the content is the target of the symbolic link.
     Link,
 }
 
-/// One change of a file's content: lines that are there, and what becomes of them.
+/// A change within a file: lines that the file has, and their replacement.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hunk {
-    /// The line of the patch in which it begins, from 1.
+    /// The line of the patch on which the hunk begins, counted from 1.
     pub line: usize,
-    /// The line of the file at which it says it begins, from 1; 0 for the beginning of an empty file.
+    /// The stated first line in the file, counted from 1; 0 for the beginning of an empty file.
     pub start: Option<usize>,
-    /// Lines that come before it, each behind the one before, by which the envelope finds its place.
+    /// Lines that precede the hunk in the file, in their order. The envelope format locates a hunk
+    /// by these.
     pub anchors: Vec<String>,
-    /// Whether it reaches the end of the file.
+    /// True if the hunk reaches the end of the file.
     pub at_end: bool,
-    /// Its lines.
+    /// Lines of the hunk.
     pub lines: Vec<Line>,
 }
 
 /// One line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What becomes of it.
+    /// The role of the line.
     pub sign: Sign,
-    /// Without its LF; a CR before that belongs to it.
+    /// Text without its LF. A CR before the LF is part of the text.
     pub text: String,
-    /// Whether an LF ends it: not where the file ends without one.
+    /// True if an LF ends the line; false for a last line without one.
     pub ended: bool,
 }
 
-/// What becomes of a line.
+/// A role of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// It stays.
+    /// Unchanged line.
     Context,
-    /// It goes.
+    /// Removed line.
     Removed,
-    /// It comes.
+    /// Added line.
     Added,
 }
 
 impl Hunk {
-    /// The lines that must be there.
+    /// Returns the lines that the file must have.
     pub fn old(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.sign != Sign::Added)
     }
 
-    /// How many lines come.
+    /// Returns the number of added lines.
     pub fn added(&self) -> usize {
         self.lines.iter().filter(|line| line.sign == Sign::Added).count()
     }
 
-    /// How many lines go.
+    /// Returns the number of removed lines.
     pub fn removed(&self) -> usize {
         self.lines.iter().filter(|line| line.sign == Sign::Removed).count()
     }
 }
 
-/// Why a text is no patch that can be applied: what, in which line of it.
+/// An error for a text that is no applicable patch, with the line of the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the patch: {problem}")]
 pub struct Malformed {
-    /// From 1.
+    /// Line of the patch, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -133,16 +136,16 @@ impl Malformed {
     }
 }
 
-/// The first line of an envelope.
+/// First line of an envelope.
 const BEGIN: &str = "*** Begin Patch";
-/// Its last.
+/// Last line of an envelope.
 const END: &str = "*** End Patch";
 
 impl Patch {
-    /// Reads a patch in either form. `path` is the file that a patch without any name of one is about.
+    /// Parses a patch in either format. `path` is the file of a patch that names none.
     ///
     /// # Errors
-    /// [`Malformed`], also where there is nothing in it.
+    /// [`Malformed`], also for a patch without changes.
     pub fn read(text: &str, path: Option<&str>) -> Result<Self, Malformed> {
         let files = if text.trim_start().starts_with(BEGIN) {
             envelope::read(text)?

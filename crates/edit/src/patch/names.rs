@@ -1,14 +1,15 @@
-//! The names of files in headers.
+//! File names in the headers of a patch.
 
 use super::Malformed;
 
-/// The file that both sides of a patch without git's own headers are about; none for a side that is `/dev/null`.
+/// The names of both sides of a patch without git's own headers; `None` for a side that is
+/// `/dev/null`.
 pub(super) struct Sides {
     pub(super) old: Option<String>,
     pub(super) new: Option<String>,
 }
 
-/// A name as `--- ` and `+++ ` have it, and whether its time says that there is no such file.
+/// Parses the name in a `--- ` or `+++ ` line, and reports whether its time marks a missing file.
 pub(super) fn of_header(line: &str, number: usize) -> Result<(String, bool), Malformed> {
     let line = line.trim_end_matches('\r');
     if let Some(quoted) = line.strip_prefix('"') {
@@ -20,18 +21,18 @@ pub(super) fn of_header(line: &str, number: usize) -> Result<(String, bool), Mal
     Ok((name.trim_end().to_owned(), is_epoch(time)))
 }
 
-/// `diff -N` writes files that are not there with the first moment of Unix time.
+/// Returns true for the first moment of Unix time, with which `diff -N` marks a missing file.
 fn is_epoch(time: &str) -> bool {
     let time = time.trim_start();
     time.starts_with("1970-01-01 ") || time.starts_with("1969-12-31 ")
 }
 
-/// A name alone, as `rename from` has it.
+/// Parses a line that has only a name, such as that of `rename from`.
 pub(super) fn plain(name: &str, number: usize) -> Result<String, Malformed> {
     of_header(name, number).map(|(name, _)| name)
 }
 
-/// The two names of a line `diff --git`, where they are the same but for the prefix.
+/// Parses the name of a `diff --git` line, whose two names differ only in the prefix.
 pub(super) fn of_git_line(rest: &str) -> Option<String> {
     let rest = rest.trim_end_matches('\r');
     if let Some(quoted) = rest.strip_prefix('"') {
@@ -43,7 +44,7 @@ pub(super) fn of_git_line(rest: &str) -> Option<String> {
     if let Some((old, new)) = rest.split_once(" \"") {
         return same(old, &unquoted(new)?.0);
     }
-    // A name may have spaces: both halves have the same length.
+    // A name may have spaces, so the line is split where both halves have equal length.
     let middle = rest.len() / 2;
     (rest.as_bytes().get(middle) == Some(&b' ')).then(|| same(&rest[..middle], &rest[middle + 1..]))?
 }
@@ -55,14 +56,15 @@ fn same(old: &str, new: &str) -> Option<String> {
     }
 }
 
-/// The name behind git's prefix for a side: `a/`, `b/`, or a letter that says what was compared.
+/// Returns the name without git's prefix for a side: `a/`, `b/`, or a letter for the compared
+/// version.
 fn without_prefix(name: &str) -> Option<&str> {
     let (prefix, rest) = name.split_once('/')?;
     matches!(prefix, "a" | "b" | "i" | "w" | "c" | "o" | "1" | "2").then_some(rest)
 }
 
 impl Sides {
-    /// What the two names come to. `git` says that they have prefixes unless they are the same.
+    /// Derives the names of both sides. `git` means that both have prefixes unless they are equal.
     pub(super) fn of(old: &str, new: &str, git: bool) -> Self {
         let there = |name: &str| (name != "/dev/null").then(|| name.to_owned());
         match (there(old), there(new)) {
@@ -90,17 +92,18 @@ fn name_of_both(old: &str, new: &str, git: bool) -> String {
     {
         return of_new.to_owned();
     }
-    // `diff -r` of two folders.
+    // The output of `diff -r` for two folders.
     if let (Some((_, of_old)), Some((_, of_new))) = (old.split_once('/'), new.split_once('/'))
         && of_old == of_new
     {
         return of_new.to_owned();
     }
-    // `diff f.orig f`, and `diff f f.new`: the shorter name is the file's own.
+    // The output of `diff f.orig f` or `diff f f.new`: the shorter name is the file's own.
     if old.starts_with(new) || !new.starts_with(old) { new.to_owned() } else { old.to_owned() }
 }
 
-/// A name quoted as in C, without its first quote; and what follows.
+/// Parses a name in C quotes, given without its first quote. Returns the name and the text after
+/// it.
 fn unquoted(quoted: &str) -> Option<(String, &str)> {
     let bytes = quoted.as_bytes();
     let (mut name, mut at) = (Vec::new(), 0);

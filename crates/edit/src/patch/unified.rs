@@ -1,9 +1,9 @@
-//! The unified format: that of `diff -u`, and git's with its own headers.
+//! The unified format of `diff -u`, and git's variant with its own headers.
 
 use super::names::{self, Sides};
 use super::{Action, FileChange, Hunk, Line, Malformed, Mode, Sign};
 
-/// The lines of a patch, with their numbers.
+/// The lines of a patch, numbered.
 pub(super) struct Lines<'a> {
     all: Vec<&'a str>,
     pub(super) next: usize,
@@ -30,18 +30,18 @@ impl<'a> Lines<'a> {
         Some(line)
     }
 
-    /// The lines that are still to come.
+    /// Returns the lines that are not read yet.
     pub(super) fn ahead(&self) -> impl Iterator<Item = &'a str> {
         self.all[self.next.min(self.all.len())..].iter().copied()
     }
 
-    /// The number of the line that comes next, from 1.
+    /// Returns the number of the next line, counted from 1.
     pub(super) fn number(&self) -> usize {
         self.next + 1
     }
 }
 
-/// What the headers of one file say.
+/// The headers of one file.
 #[derive(Default)]
 struct Headers {
     line: usize,
@@ -57,7 +57,7 @@ struct Headers {
     mode: Option<Mode>,
 }
 
-/// Reads all files. Without any header of a file, the hunks are about the one at `path`.
+/// Parses all files. Hunks without a file header are about the file at `path`.
 pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Malformed> {
     let mut lines = Lines::of(text);
     let mut files = Vec::new();
@@ -96,7 +96,8 @@ pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Ma
     Ok(files)
 }
 
-/// `-- ` begins the signature of a mail.
+/// Returns true for a line that can belong to the previous hunk. The line `-- ` begins the
+/// signature of a mail.
 fn looks_like_a_rest(line: &str) -> bool {
     line.starts_with(['+', '-', ' ']) && line.trim_end() != "--" && !line.trim().is_empty()
 }
@@ -145,7 +146,7 @@ fn file(lines: &mut Lines<'_>, path: Option<&str>) -> Result<FileChange, Malform
 }
 
 impl Headers {
-    /// Takes one of git's own header lines. Says whether it was one.
+    /// Parses one of git's own header lines. Returns true if the line was one.
     fn extended(&mut self, line: &str, number: usize) -> Result<bool, Malformed> {
         let name = |rest: &str| names::plain(rest, number).map(Some);
         if let Some(mode) = line.strip_prefix("new file mode ") {
@@ -179,7 +180,7 @@ impl Headers {
         Ok(true)
     }
 
-    /// Takes the mode that a file has and keeps: whether it is a link is all that matters.
+    /// Records the mode of a file whose mode does not change. Only a symbolic link matters.
     fn is_link(&mut self, mode: &str, number: usize) -> Result<(), Malformed> {
         if mode_of(mode, number)? == Mode::Link {
             self.mode = Some(Mode::Link);
@@ -187,7 +188,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Whether the names behind `---` and `+++` are those of git's own headers, and not of the next file.
+    /// Returns true if the `---` and `+++` names are those of git's own headers, and not of the
+    /// next file.
     fn are_about(&self, old: &str, new: &str) -> bool {
         let known = |named: &str, known: Option<&String>| {
             known.is_none_or(|known| {
@@ -278,7 +280,7 @@ fn hunks(lines: &mut Lines<'_>) -> Result<Vec<Hunk>, Malformed> {
         let hunk = match numbers(header) {
             Some(numbers) => {
                 let hunk = counted(lines, number, &numbers)?;
-                // A hunk without old lines says the line before it.
+                // The header of a hunk without old lines names the line before it.
                 let start = numbers.start + usize::from(numbers.old == 0);
                 if start < reached {
                     return Err(Malformed::at(
@@ -305,7 +307,8 @@ pub(super) struct Numbers {
     new: usize,
 }
 
-/// The numbers of `@@ -12,3 +12,4 @@`; none where it has none, as models write it.
+/// Parses the numbers of `@@ -12,3 +12,4 @@`. Returns `None` for a header without numbers, as
+/// models write it.
 pub(super) fn numbers(header: &str) -> Option<Numbers> {
     let rest = header.strip_prefix("@@ -")?;
     let (old, rest) = rest.split_once(" +")?;
@@ -353,7 +356,7 @@ fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hu
     Ok(hunk)
 }
 
-/// A hunk whose header has no numbers: it ends where something else begins.
+/// Parses a hunk whose header has no numbers: the hunk ends where another part begins.
 fn uncounted(lines: &mut Lines<'_>, number: usize, header: &str) -> Result<Hunk, Malformed> {
     let anchor = header.trim_start_matches('@').trim_end_matches(['@', '\r']).trim();
     let anchors = if anchor.is_empty() || anchor == "..." { Vec::new() } else { vec![anchor.to_owned()] };
@@ -370,14 +373,15 @@ fn uncounted(lines: &mut Lines<'_>, number: usize, header: &str) -> Result<Hunk,
         }
         lines.next += 1;
     }
-    // Empty lines at the end stand between the parts of a patch.
+    // Empty lines at the end separate the parts of a patch.
     while hunk.lines.last().is_some_and(|line| line.sign == Sign::Context && line.text.is_empty()) {
         hunk.lines.pop();
     }
     Ok(hunk)
 }
 
-/// A line of a hunk. Editors take the blank off a line that is nothing else.
+/// Parses a line of a hunk. Editors strip the single blank of an empty context line, so an empty
+/// line is one.
 pub(super) fn read_line(line: &str) -> Option<Line> {
     let (sign, text) = match line.as_bytes().first() {
         None | Some(b'\r') => (Sign::Context, line),
@@ -389,7 +393,7 @@ pub(super) fn read_line(line: &str) -> Option<Line> {
     Some(Line { sign, text: text.to_owned(), ended: true })
 }
 
-/// `\ No newline at end of file` is about the line before it.
+/// Applies `\ No newline at end of file` to the line before it.
 fn unended(hunk: &mut Hunk, number: usize) -> Result<(), Malformed> {
     let last = hunk.lines.last_mut().ok_or_else(|| Malformed::at(number, "a note about no line"))?;
     last.ended = false;

@@ -1,3 +1,5 @@
+//! Tests of the parsing of request heads.
+
 use super::*;
 
 fn parsed(text: &str) -> Result<Head, Refusal> {

@@ -1,4 +1,4 @@
-//! One request of many: judged, written anew, sent, and its answer passed on.
+//! A single HTTP/2 request: judged, rewritten and sent, with its response passed back.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::upload::{Upload, Uploader};
 use crate::upstream;
 use crate::{Gate, Way};
 
-/// The answer to a request, which is this proxy's own where it goes nowhere.
+/// Returns the response to a request. If the request is refused, the response is the proxy's own.
 pub(super) async fn answer<G: Gate>(
     connection: Arc<Connection<G>>,
     request: Request<Incoming>,
@@ -96,7 +96,7 @@ async fn exchange<G: Gate>(
         connection.tasks.clone().spawn(async move {
             let swapping = Swapping { session: &connection.session, host: &host, port, opened: true };
             if let Some(whole) = whole {
-                // That nobody takes it shows in the answer.
+                // If no receiver takes the body, the response tells why.
                 sender.send(whole).await;
             }
             match send_on(&mut reading, swapped, &swapping, &sender).await {
@@ -131,7 +131,7 @@ async fn exchange<G: Gate>(
     without_those_of_the_connection(&mut parts.headers);
     let looking = Looking::of(&mut parts.headers, session.gate.cover())?;
     if has_body(&method, parts.status) && body.size_hint().exact() != Some(0) {
-        // What covers changes lengths.
+        // Redaction changes the length.
         parts.headers.remove(CONTENT_LENGTH);
     }
     let failed = Some(failed).filter(|_| !is_uploaded);
@@ -140,7 +140,7 @@ async fn exchange<G: Gate>(
     Ok(Response::from_parts(parts, passed))
 }
 
-/// The request as one of HTTP/1.1 would be read: what two could read in two ways is refused.
+/// Reads the request as strictly as an HTTP/1.1 request: ambiguous constructs are refused.
 fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
@@ -165,7 +165,7 @@ fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
             )));
         }
         Some(authority) => {
-            // RFC 9113, section 8.3.1: where both are there, they are the same.
+            // RFC 9113, section 8.3.1: if both are present, they must be equal.
             if headers
                 .get_all(HOST)
                 .iter()
@@ -191,7 +191,7 @@ fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
     Ok((Head { method: parts.method, version: Version::HTTP_11, target, headers, framing }, body))
 }
 
-/// Puts cookies into one header, as HTTP/1.1 has them (RFC 9113, section 8.2.3).
+/// Joins cookies into one header, as HTTP/1.1 requires (RFC 9113, section 8.2.3).
 fn joined_cookies(headers: &mut HeaderMap) -> Result<(), Refusal> {
     let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if crumbs.len() < 2 {
@@ -202,14 +202,14 @@ fn joined_cookies(headers: &mut HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A body as it comes.
+/// The body of a request as it arrives.
 struct Reading {
     body: Incoming,
     activity: Arc<Activity>,
 }
 
 impl Reading {
-    /// The next part; none at the end. Trailers are not passed on.
+    /// Returns the next part of the body; `None` at its end. Trailers are dropped.
     async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             match timeout(PATIENCE, self.body.frame()).await {
@@ -239,7 +239,7 @@ async fn send_on<G: Gate>(
 ) -> Result<(), Refusal> {
     while let Some(part) = reading.next().await? {
         let part = body.next(part, swapping).await?;
-        // A server that wants no more of it has said why, or is gone.
+        // A server that accepts no more has already answered, or has closed the connection.
         if !part.is_empty() && !to.send(part).await {
             return Ok(());
         }

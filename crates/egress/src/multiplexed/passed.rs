@@ -1,4 +1,4 @@
-//! The body of an answer on its way back: covered as it comes, with its trailers.
+//! The body of a response on its way back to the program: redacted as it arrives, with its trailers.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::answer::Refusal;
 use crate::respond::{ANSWERED, Looking};
 use crate::upstream::Upstream;
 
-/// What is passed on.
+/// Body of the response to the program.
 pub(super) struct Passed {
     state: State,
     active: Option<Active>,
@@ -25,27 +25,27 @@ pub(super) struct Passed {
 }
 
 enum State {
-    /// This proxy's own words.
+    /// The proxy's own message.
     Said(Bytes),
-    /// The server's.
+    /// The body from the server.
     Body(Box<Coming>),
-    /// Nothing but these is left.
+    /// The remaining trailers, after the body.
     Trailers(HeaderMap),
     Ended,
 }
 
 struct Coming {
     body: Incoming,
-    /// What came and was not looked at yet.
+    /// Received bytes that were not yet searched.
     pending: Bytes,
     looking: Looking,
-    /// Why the body of the request did not come to its end.
+    /// The reason, if the body of the request is refused midway.
     failed: Option<oneshot::Receiver<Refusal>>,
     patience: Pin<Box<Sleep>>,
     back: Option<(Back, Upstream)>,
 }
 
-/// The body of the request, which nobody wants any more when its answer has ended.
+/// The upload of the request's body, aborted when the response has ended.
 struct Uploading(AbortHandle);
 
 impl Drop for Uploading {
@@ -81,7 +81,7 @@ impl Passed {
         self.state = State::Body(Box::new(coming));
     }
 
-    /// The request is one that goes on until this has ended.
+    /// Counts the request as active until this body has ended.
     pub(super) fn holds(&mut self, active: Active) {
         self.active = Some(active);
     }
@@ -93,7 +93,7 @@ impl Passed {
 }
 
 impl Coming {
-    /// The next bytes that can be shown; none at the end of the body, with the trailers that it has.
+    /// Returns the next bytes that are safe to pass on, or the trailers at the end of the body.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Result<Vec<u8>, HeaderMap>>> {
         loop {
             while !self.pending.is_empty() {
@@ -133,7 +133,7 @@ impl Body for Passed {
     type Data = Bytes;
     type Error = io::Error;
 
-    // BOUNDED: once, with another state.
+    // BOUNDED: at most one nested call, in another state.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

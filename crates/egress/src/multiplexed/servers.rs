@@ -1,5 +1,5 @@
-//! The connections to servers that the requests of one connection go on: one for all where the server speaks HTTP/2, else one for each
-//! at a time.
+//! Connections to servers for the requests of one program connection: one shared HTTP/2 connection,
+//! or one HTTP/1.1 connection per concurrent request.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,24 +15,26 @@ use crate::session::Session;
 use crate::upstream::{Sender, Upstream};
 use crate::{Gate, Way};
 
-/// How long a connection may take to be ready for its next request.
+/// Time within which a waiting connection must be ready for its next request.
 const READY: Duration = Duration::from_millis(100);
 
-/// Those of one connection of a program.
+/// Server connections of one program connection.
 pub(super) struct Servers {
-    /// Whoever has the turn finds out what the server speaks.
+    /// State of the server, behind a lock: the holder of the lock finds out which protocol the
+    /// server speaks.
     shared: Turn<Known>,
-    /// The right to the one connection of HTTP/1.1 that every connection of a program may have. More are bounded in the session.
+    /// Permit for the one HTTP/1.1 connection that every program connection may have. Further
+    /// connections need a permit of the session.
     own: Arc<Semaphore>,
     idle: Arc<Mutex<Option<Upstream>>>,
 }
 
-/// What is known of the server that was asked last.
+/// Protocol of the last server.
 enum Known {
     Nothing,
-    /// All requests go on this connection.
+    /// All requests share this HTTP/2 connection.
     Shared(Upstream),
-    /// Each needs one.
+    /// Each request needs its own connection to this host and port.
     Single(Host, u16),
 }
 
@@ -49,22 +51,22 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// The connection, and what gives it back when the answer has ended.
+    /// Splits this into the connection and its return ticket.
     pub(super) fn parts(self) -> (Upstream, Option<Back>) {
         (self.upstream, self.back)
     }
 }
 
-/// What gives a connection back. Dropped, it lets the next one have its place.
+/// Return ticket of a connection. Drop releases its permit to the next request.
 pub(super) struct Back {
     idle: Weak<Mutex<Option<Upstream>>>,
-    /// Whether it may wait for the next request.
+    /// True if the connection may wait for the next request.
     is_own: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl Back {
-    /// The answer was read to its end.
+    /// Returns the connection after its response was read to the end.
     pub(super) fn give(self, upstream: Upstream) {
         if let Some(idle) = self.idle.upgrade().filter(|_| self.is_own) {
             *idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
@@ -73,10 +75,10 @@ impl Back {
 }
 
 impl Servers {
-    /// A connection to the host, which was judged.
+    /// Returns a connection to the host, which was judged before.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why no connection is available.
     pub(super) async fn take<G: Gate>(
         &self,
         session: &Session<G>,
@@ -112,13 +114,14 @@ impl Servers {
         Ok(Taken { upstream, back: Some(place) })
     }
 
-    /// The right to one more connection.
+    /// Acquires the permit for one more connection.
     async fn place<G: Gate>(&self, session: &Session<G>, host: &Host) -> Result<Back, Refusal> {
         let idle = Arc::downgrade(&self.idle);
         if let Ok(place) = self.own.clone().try_acquire_owned() {
             return Ok(Back { idle, is_own: true, _place: place });
         }
-        // Whichever is free first: the one of its own is so when the request before has ended.
+        // Take the first free permit. The connection's own permit is free once the previous request
+        // has ended.
         let (own, further) = (self.own.clone(), session.further.clone());
         let place = async {
             tokio::select! {
@@ -132,7 +135,7 @@ impl Servers {
         }
     }
 
-    /// The connection that waits, where it is still good.
+    /// Returns the idle connection if it is still usable.
     async fn waiting(&self, host: &Host, port: u16, place: &Back) -> Option<Upstream> {
         let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| place.is_own);
         let mut upstream = waiting.filter(|there| there.is_to(host, port))?;

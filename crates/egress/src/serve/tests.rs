@@ -1,4 +1,4 @@
-//! Connections that take their time, on a clock that goes ahead when nobody has anything to do.
+//! Tests of slow connections, on a clock that advances while all tasks are idle.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
@@ -49,7 +49,7 @@ impl Gate for All {
     }
 }
 
-/// Runs this beside a proxy that takes so many connections at a time, where nobody waits for real.
+/// Runs `work` with a proxy that takes `most` connections at a time, on the paused clock.
 fn beside<T, F: Future<Output = T>>(most: usize, work: impl FnOnce(Arc<All>, SocketAddr) -> F) -> T {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -69,7 +69,7 @@ fn beside<T, F: Future<Output = T>>(most: usize, work: impl FnOnce(Arc<All>, Soc
 
 async fn rest(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
-    // A connection that is reset has been answered all the same.
+    // A connection may be reset after its response.
     let _reset = stream.read_to_end(&mut all).await;
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -130,7 +130,7 @@ fn a_body_that_stops_coming_ends_its_connection() {
         stream.write_all(head.as_bytes()).await.unwrap();
         let (mut taken, _) = server.accept().await.unwrap();
         assert!(rest(&mut stream).await.starts_with("HTTP/1.1 408 "));
-        // The server does not take what it has for all of it: its connection ends before the body does.
+        // The server must not take the part for the whole: its connection ends before the body does.
         assert!(rest(&mut taken).await.ends_with("some"));
     });
 }
@@ -152,7 +152,7 @@ fn a_tunnel_in_which_nothing_moves_ends() {
     });
 }
 
-/// A TLS hello that names no host.
+/// Builds a TLS hello without a host name.
 fn hello() -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -167,7 +167,7 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
-/// Asks for what is refused at once.
+/// Sends a request that is refused at once.
 async fn ask(mut stream: TcpStream) -> String {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.unwrap();
     rest(&mut stream).await
@@ -180,14 +180,14 @@ fn hundreds_of_half_open_connections_keep_out_nobody_and_the_oldest_of_them_go()
         let mut half_open = Vec::new();
         for _ in 0..100 {
             let mut stream = TcpStream::connect(at).await.unwrap();
-            // A request that has begun, and does not go on.
+            // A request that has begun and does not continue.
             stream.write_all(b"G").await.unwrap();
             half_open.push(stream);
         }
         let answer = ask(TcpStream::connect(at).await.unwrap()).await;
         assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("whole URL"), "{answer}");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        // The first were let go without an answer, and the last are there.
+        // The first connections were closed without a response; the last ones are still open.
         assert_eq!(rest(&mut half_open[0]).await, "");
         let mut last = half_open.pop().unwrap();
         last.write_all(b"ET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.unwrap();
@@ -217,7 +217,7 @@ fn what_works_is_not_let_go_for_one_more_until_nothing_has_moved_for_a_minute() 
         tunnels[0].1.write_all(b"it moves").await.unwrap();
         assert!(third.await.unwrap().starts_with("HTTP/1.1 400 "));
         assert!((Duration::from_secs(55)..Duration::from_secs(80)).contains(&began.elapsed()));
-        // The one that moved goes on.
+        // The tunnel with traffic continues.
         tunnels[0].1.write_all(b" still").await.unwrap();
         let mut said = vec![0; "HTTP/1.1 200 Connection established\r\n\r\nit moves still".len()];
         tunnels[0].0.read_exact(&mut said).await.unwrap();

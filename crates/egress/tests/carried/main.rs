@@ -1,4 +1,4 @@
-//! What the proxy carries, and what it does not: everything here is said by hand, byte for byte.
+//! Tests of the proxy's traffic, allowed and refused. All bytes are written by hand.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
@@ -15,7 +15,7 @@ use egress::Way;
 use rustls::pki_types::ServerName;
 use support::{World, ask, connect, recording, server};
 
-/// A TLS hello with this name in it, none for an address.
+/// Builds a TLS hello with this name; a hello for an address has no name.
 fn hello(name: &str) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -30,12 +30,12 @@ fn hello(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// The same hello in records of one byte each.
+/// Splits the hello into records of one byte each.
 fn in_tiny_records(hello: &[u8]) -> Vec<u8> {
     hello[5..].iter().flat_map(|byte| [22, 3, 1, 0, 1, *byte]).collect()
 }
 
-/// A server that says what came first, and everything that came behind it.
+/// Starts a server that reports the length of its input and the first byte.
 fn echo() -> u16 {
     server(|mut stream| {
         let mut all = Vec::new();
@@ -57,7 +57,7 @@ fn tls_goes_through_untouched_and_each_half_ends_by_itself() {
     for hello in [hello("a.test"), in_tiny_records(&hello("a.test")), hello("A.test")] {
         let answer = tunnel(&world, "a.test", port, &hello);
         let expected = format!("HTTP/1.1 200 Connection established\r\n\r\n{} bytes, first 22", hello.len());
-        // The server answers only when the client has ended its half, which the proxy passes on.
+        // The server answers only after the client's half is closed, which the proxy passes on.
         assert_eq!(answer, expected);
     }
     assert_eq!(world.allowed(), ["a.test"; 3]);
@@ -91,7 +91,7 @@ fn what_is_not_listed_is_refused_with_a_line_of_text() {
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{host}: {answer}");
         assert!(answer.contains("\r\n\r\nhandfast: ") && answer.ends_with("is not listed\n"), "{answer}");
     }
-    // Look-alikes, and other spellings of addresses, are none of the hosts that are listed.
+    // Look-alikes, and other spellings of addresses, match no listed host.
     for host in ["\u{430}.test", "user@a.test", "0x7f000001", "2130706433", "a.test%00", "a.test\0"] {
         let answer = tunnel(&world, host, port, b"");
         assert!(!answer.contains("200") && !answer.is_empty(), "{host:?}: {answer}");
@@ -104,7 +104,7 @@ fn what_is_not_listed_is_refused_with_a_line_of_text() {
 fn an_address_has_one_form_in_brackets_too_and_a_zone_is_none() {
     let world = World::allowing(&["127.0.0.1"]);
     let port = echo();
-    // An IPv4 address in an IPv6 one is that address, for the lists and for who dials it.
+    // An IPv4-mapped IPv6 address is the IPv4 address, both for the lists and for the dialler.
     for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "[::FFFF:7f00:1]"] {
         let answer = tunnel(&world, host, port, &hello("127.0.0.1"));
         assert!(answer.contains("first 22"), "{host}: {answer}");
@@ -114,7 +114,7 @@ fn an_address_has_one_form_in_brackets_too_and_a_zone_is_none() {
         let answer = tunnel(&world, host, port, &hello("127.0.0.1"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{host}: {answer}");
     }
-    // The zone of an address means something on one machine alone.
+    // The zone of an address has a meaning on one machine only.
     for host in [
         "[fe80::1%25lo]",
         "[fe80::1%lo]",
@@ -172,7 +172,7 @@ fn a_name_that_leads_into_a_private_network_is_not_dialled() {
 #[test]
 fn a_program_that_knows_no_proxy_is_carried_by_the_name_in_its_hello_or_request() {
     let world = World::allowing(&["a.test"]);
-    // Nobody listens behind it: that is enough to see where it leads.
+    // No server listens at this port: the refusal shows the destination.
     let answer = ask(world.everywhere, &hello("b.test"));
     assert_eq!(answer.as_bytes()[0], 21, "an alert");
     assert!(world.refusals()[0].contains("b.test is not listed"));
@@ -312,7 +312,7 @@ fn an_answer_that_breaks_off_is_not_taken_for_whole() {
     assert!(answer.contains("hello") && !answer.ends_with("0\r\n\r\n"), "{answer}");
 }
 
-/// A question for the address of a name, or another kind of record.
+/// Builds a name query for this record type.
 fn question(name: &str, kind: u8) -> Vec<u8> {
     let mut bytes = vec![7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
@@ -384,7 +384,7 @@ fn nothing_listens_when_what_served_it_is_gone() {
     let mut bytes = [0; 39];
     open.read_exact(&mut bytes).unwrap();
     drop(world);
-    // What was under way ends with it.
+    // Open connections end with the server.
     let mut rest = Vec::new();
     let _reset = open.read_to_end(&mut rest);
     assert_eq!(rest, b"");

@@ -1,4 +1,4 @@
-//! Opened connections of HTTP/2: everything that holds for HTTP/1.1, for many requests at once.
+//! Tests of opened HTTP/2 connections: the rules of HTTP/1.1, for concurrent requests.
 
 mod hostile;
 
@@ -29,7 +29,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::opened::{COVERED, FOREIGN, HOST, PLACEHOLDER, SECRET, World, gzip, request};
 
-/// A body that is said piece by piece.
+/// A body that is supplied frame by frame.
 struct Said(Receiver<Frame<Bytes>>);
 
 impl Said {
@@ -57,7 +57,7 @@ impl Body for Said {
     }
 }
 
-/// What a server was asked: the head as lines, and the body.
+/// A request as the server received it: request line, headers and body.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     line: String,
@@ -68,7 +68,7 @@ struct Asked {
 
 type Log = Arc<Mutex<Vec<Asked>>>;
 
-/// A server of HTTP/2 alone, that answers each request so.
+/// Starts a server that speaks only HTTP/2 and responds with `answer`.
 fn speaking(
     config: &Arc<ServerConfig>,
     log: Log,
@@ -104,7 +104,7 @@ fn speaking(
     port
 }
 
-/// Reads a request, which stands in the log from its head on.
+/// Reads a request and logs it, beginning with its head.
 async fn read(request: Request<Incoming>, log: &Log) -> Asked {
     let (parts, mut body) = request.into_parts();
     let line = format!("{} {}", parts.method, parts.uri);
@@ -149,7 +149,7 @@ fn echoing() -> (World, Log) {
 }
 
 impl World {
-    /// A connection through the proxy, on which HTTP/2 is offered.
+    /// Connects through the proxy and offers HTTP/2.
     async fn tls(&self) -> TlsStream<TcpStream> {
         let mut stream = TcpStream::connect(self.proxy).await.unwrap();
         let connect = format!("CONNECT {HOST}:{0} HTTP/1.1\r\nHost: {HOST}:{0}\r\n\r\n", self.port);
@@ -182,7 +182,7 @@ impl World {
         format!("https://{HOST}:{}{path}", self.port)
     }
 
-    /// The answer to one request: status, headers, body, trailers.
+    /// Sends one request and returns status, headers, body and trailers.
     fn one(&self, request: Request<Said>) -> (u16, HeaderMap, String, HeaderMap) {
         runtime().block_on(async {
             let answer = self.speak().await.send_request(request).await.unwrap();
@@ -427,7 +427,7 @@ fn a_bomb_is_passed_on_as_it_unfolds_and_ends_with_who_asked_for_it() {
             read += body.frame().await.unwrap().unwrap().data_ref().unwrap().len();
         }
         drop(body);
-        // The connection goes on: what ends is this request alone.
+        // The connection stays open: this request alone ends.
         assert!(tokio::task::spawn_blocking(move || ended.recv().unwrap()).await.unwrap());
         assert!(!sender.is_closed());
     });

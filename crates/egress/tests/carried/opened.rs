@@ -1,5 +1,5 @@
-//! Connections that are opened because a secret belongs to their host: what is swapped on the way out, what is covered on the way in,
-//! and what does not go.
+//! Tests of connections that are opened because a secret is bound to their host: swapped
+//! placeholders, redacted responses, and refusals.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -21,7 +21,7 @@ pub(crate) const HOST: &str = "own.test";
 pub(crate) const SECRET: &str = "sk-live-0123456789-abcdef";
 pub(crate) const COVERED: &str = "[SECRET:key]";
 pub(crate) const PLACEHOLDER: &str = "handfast_secret_00112233445566778899aabbccddeeff";
-/// One of another session.
+/// Placeholder of another session.
 pub(crate) const FOREIGN: &str = "handfast_secret_ffffffffffffffffffffffffffffffff";
 
 pub(crate) type ByTls<C> = StreamOwned<C, TcpStream>;
@@ -83,7 +83,7 @@ impl Gate for Opening {
     }
 }
 
-/// Covers one value in text, and holds back what may be its beginning.
+/// Redacts one value in text, and holds back a possible beginning of it.
 struct Covering(String);
 
 impl Cover for Covering {
@@ -111,7 +111,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A proxy before a server by TLS, of which each connection is handled so.
+    /// Starts a proxy in front of a TLS server whose connections `handle` serves.
     pub(crate) fn before(handle: impl Fn(ByTls<ServerConnection>) + Send + Sync + 'static) -> Self {
         Self::around(|config| {
             server(move |stream| {
@@ -120,7 +120,7 @@ impl World {
         })
     }
 
-    /// A proxy before the server that this starts, and whose port it gives.
+    /// Starts a proxy in front of the server that `start` starts. `start` returns the server's port.
     pub(crate) fn around(start: impl FnOnce(Arc<ServerConfig>) -> u16) -> Self {
         let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -158,7 +158,7 @@ impl World {
         Self { gate, proxy: at, port, client: Arc::new(client), _serving: serving, _carrier: carrier }
     }
 
-    /// One that answers each connection with these bytes, and what it was sent.
+    /// Starts a server that answers each connection with these bytes. Also returns the received requests.
     pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> (Self, Receiver<String>) {
         let answer = answer.into();
         let (sender, received) = channel();
@@ -188,7 +188,7 @@ impl World {
         format!("{line} HTTP/1.1\r\nHost: {HOST}:{}\r\nConnection: close\r\n{headers}\r\n", self.port)
     }
 
-    /// The whole answer to this.
+    /// Sends `said` and returns the whole response.
     fn ask(&self, said: &str) -> String {
         let mut stream = self.tunnel();
         stream.write_all(said.as_bytes()).unwrap();
@@ -200,7 +200,7 @@ impl World {
     }
 }
 
-/// A head, and the body that it announces.
+/// Reads a head and the body that it announces.
 pub(crate) fn request(stream: &mut impl Read) -> String {
     let mut said = String::new();
     let mut bytes = [0; 4096];
@@ -224,7 +224,7 @@ pub(crate) fn request(stream: &mut impl Read) -> String {
 
 fn rest(stream: &mut impl Read) -> String {
     let mut all = Vec::new();
-    // A connection that is reset has been answered all the same.
+    // A connection may be reset after its response.
     let _reset = stream.read_to_end(&mut all);
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -256,7 +256,7 @@ fn an_answer_that_is_compressed_is_looked_through_and_passed_on_readable() {
         assert!(said.contains(&format!("{{\"echo\": \"{COVERED}\"}}")), "{name}: {said}");
         assert!(said.contains(&format!("x-echo: {COVERED}\r\n")), "{said}");
         assert!(!said.contains(SECRET) && !said.to_lowercase().contains("content-encoding"), "{said}");
-        // It was not asked for.
+        // The request did not ask for compression.
         assert!(received.recv().unwrap().to_lowercase().contains("accept-encoding: identity"));
     }
 }
@@ -285,13 +285,13 @@ fn a_bomb_is_passed_on_as_it_unfolds_and_ends_with_who_asked_for_it() {
     let world = World::before(move |mut stream| {
         request(&mut stream);
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n").unwrap();
-        // Members of one stream, one behind the other, without end.
+        // Members of one stream, one after the other, without end.
         while stream.write_all(&bomb).is_ok() {}
         sender.lock().unwrap().send(true).unwrap();
     });
     let mut stream = world.tunnel();
     stream.write_all(world.head("GET /", "").as_bytes()).unwrap();
-    // It has no end, so whoever waited for that would never pass anything on.
+    // The body has no end, so a proxy that waits for the end would never pass anything on.
     let mut part = vec![0; 1 << 20];
     let mut read = 0;
     while read < 16 << 20 {
@@ -322,7 +322,8 @@ fn each_event_of_a_stream_arrives_before_the_next_one_is_sent() {
                     stream.write_all(event.as_bytes()).unwrap();
                 }
                 stream.flush().unwrap();
-                // The next one is sent when this one has arrived, and never where it is held back.
+                // The next event is sent only after this one has arrived, so a delayed event fails
+                // the test.
                 wanted.lock().unwrap().recv().unwrap();
             }
         });
@@ -346,7 +347,8 @@ fn a_part_that_is_asked_for_comes_as_the_whole() {
     let (world, received) =
         World::answering(format!("HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n{SECRET}"));
     let said = world.ask(&world.head("GET /", "Range: bytes=0-9\r\nIf-Range: \"x\"\r\n"));
-    // A part of a value is no value, so no server is asked for parts (RFC 9110, section 14.2, lets it be ignored).
+    // A part of a value is not recognized, so servers are never asked for ranges (RFC 9110, section
+    // 14.2, permits ignoring them).
     assert!(said.starts_with("HTTP/1.1 200 ") && said.contains(COVERED), "{said}");
     assert!(!received.recv().unwrap().to_lowercase().contains("range"));
 }
@@ -378,7 +380,7 @@ fn a_placeholder_is_swapped_wherever_the_writes_part_it() {
     let length = format!("Content-Length: {}", body.len());
     for said in [with(&length, &body), with("Transfer-Encoding: chunked", &format!("{chunks}0\r\n\r\n"))] {
         let mut stream = world.tunnel();
-        // Each byte in a record of its own.
+        // Write each byte in a separate record.
         for byte in said.as_bytes() {
             stream.write_all(&[*byte]).unwrap();
         }
@@ -433,7 +435,7 @@ fn each_half_of_an_opened_connection_ends_by_itself() {
     let (world, received) = World::answering("HTTP/1.0 200 OK\r\n\r\nuntil the end");
     let mut stream = world.tunnel();
     stream.write_all(world.head("GET /", "").as_bytes()).unwrap();
-    // All is said: this half ends, by TLS and below it.
+    // The client closes its half, in TLS and in TCP.
     stream.conn.send_close_notify();
     stream.flush().unwrap();
     stream.sock.shutdown(Shutdown::Write).unwrap();

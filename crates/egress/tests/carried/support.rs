@@ -1,4 +1,4 @@
-//! A proxy on the loopback device, servers behind it, and a gate whose decisions are written down.
+//! A proxy on the loopback device, servers behind it, and a gate that records its decisions.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use egress::{Carrier, Gate, Listeners, Met, Serving, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 
-/// Allows hosts by name, all of which lead to `127.0.0.1`.
+/// Gate that allows hosts by name, all of which resolve to `127.0.0.1`.
 pub(crate) struct Allowing {
     pub(crate) hosts: Vec<&'static str>,
     pub(crate) private: bool,
@@ -58,7 +58,7 @@ impl Gate for Allowing {
     }
 }
 
-/// A proxy, and where it listens.
+/// A proxy with its listening addresses.
 pub(crate) struct World {
     pub(crate) gate: Arc<Allowing>,
     pub(crate) proxy: SocketAddr,
@@ -86,17 +86,17 @@ impl World {
         Self { gate, proxy: at.0, everywhere: at.1, names: at.2, _serving: serving, _carrier: carrier }
     }
 
-    /// Says this to the proxy, ends that half, and gives the whole answer.
+    /// Sends `said` to the proxy, closes that half, and returns the whole response.
     pub(crate) fn ask(&self, said: &str) -> String {
         ask(self.proxy, said.as_bytes())
     }
 
-    /// Why connections were refused, in order.
+    /// Returns the reasons of the refusals, in order.
     pub(crate) fn refusals(&self) -> Vec<String> {
         self.gate.met.lock().unwrap().iter().filter_map(|met| met.refused.clone()).collect()
     }
 
-    /// The hosts that were allowed, in order.
+    /// Returns the allowed hosts, in order.
     pub(crate) fn allowed(&self) -> Vec<String> {
         let met = self.gate.met.lock().unwrap();
         met.iter().filter(|met| met.refused.is_none()).map(|met| met.host.clone()).collect()
@@ -114,12 +114,12 @@ pub(crate) fn ask(to: SocketAddr, said: &[u8]) -> String {
     stream.write_all(said).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = Vec::new();
-    // A connection that is reset has been answered all the same.
+    // A connection may be reset after its response.
     let _reset = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A server that has each connection handled on a thread of its own.
+/// Starts a server that handles each connection on its own thread.
 pub(crate) fn server(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -133,7 +133,7 @@ pub(crate) fn server(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 
     port
 }
 
-/// A server that keeps what it is sent, and answers every head with "hello".
+/// Starts a server that records its input and answers every head with "hello".
 pub(crate) fn recording() -> (u16, Arc<Mutex<String>>) {
     let kept = Arc::new(Mutex::new(String::new()));
     let keeping = kept.clone();

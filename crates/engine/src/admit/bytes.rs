@@ -1,9 +1,10 @@
-//! Bytes of answers that may exist at once, shared by all sessions.
+//! Limit on the bytes of answers that may exist at once, shared by all sessions.
 //!
-//! Small answers have a room of their own, so that none of them waits for a large one, however slowly its client reads.
-//! In each room a session has a share: beyond it, its next answer waits for its own earlier ones, and for those alone.
-//! Where a room is full, the sessions that are within their shares take turns, one answer each, and whoever has the turn waits for as
-//! much as is needed: small answers never keep a large one out.
+//! Small answers have a room of their own, so that none of them waits for a large one, however
+//! slowly a client reads the large one. In each room a session has a share. Beyond its share, the
+//! session's next answer waits only for earlier answers of the same session. If a room is full, the
+//! sessions within their shares take turns, one answer each. The answer whose turn it is waits
+//! until there is enough room for it, so small answers never keep a large one out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +15,18 @@ use tool::{SessionId, Stop, ToolError};
 use super::closed;
 use crate::stopping::requested;
 
-/// The largest answer that counts as small, where the room for small answers is large enough for several.
+/// Largest answer, in bytes, that counts as small if the room for small answers has space for
+/// several.
 const SMALL: u64 = 256 * 1024;
 
-/// The part of all bytes that is kept for small answers.
+/// Divisor of all bytes for the room of small answers: that room has one eighth.
 const FOR_SMALL: u64 = 8;
 
-/// The part of a room that one session may have while its answers are more than one.
+/// Divisor of a room for the share of one session: a session with more than one answer may use one
+/// quarter.
 const SHARE: u64 = 4;
 
-/// The rooms for answers.
+/// The two rooms: one for small answers and one for large answers.
 pub(super) struct Rooms {
     small: Arc<Bytes>,
     large: Arc<Bytes>,
@@ -31,7 +34,8 @@ pub(super) struct Rooms {
 }
 
 impl Rooms {
-    /// Divides the bytes that there are. A number too small to be divided is one room.
+    /// Divides `most` bytes between the two rooms. A number too small to divide makes a single
+    /// room.
     pub(super) fn new(most: u64) -> Self {
         let for_small = most / FOR_SMALL;
         Self {
@@ -41,10 +45,10 @@ impl Rooms {
         }
     }
 
-    /// Waits for room; an answer that wants more than its room has gets all of it.
+    /// Waits for room. An answer that wants more bytes than its room has gets the whole room.
     ///
     /// # Errors
-    /// `ECANCELLED` or `ETIMEOUT` where a stop is requested while waiting.
+    /// `ECANCELLED` or `ETIMEOUT` if a stop is requested while the call waits.
     pub(super) async fn room(
         &self,
         session: &SessionId,
@@ -55,7 +59,8 @@ impl Rooms {
         Bytes::room(of, session, wanted, stop).await
     }
 
-    /// Whether an answer of at most so many bytes waits for no large one.
+    /// Returns true if an answer of at most `wanted` bytes counts as small and therefore waits for
+    /// no large answer.
     pub(super) fn is_small(&self, wanted: u64) -> bool {
         wanted <= self.largest_small
     }
@@ -75,11 +80,11 @@ struct Bytes {
 #[derive(Default)]
 struct State {
     taken: u64,
-    /// What the answers of a session have, for each that has one.
+    /// Bytes taken by the answers of each session that has any.
     of_session: HashMap<SessionId, u64>,
-    /// What waits, by session, each in the order in which it came.
+    /// Waiting answers by session, each queue in order of arrival.
     waiting: HashMap<SessionId, VecDeque<Waiter>>,
-    /// The sessions that have something that waits, each once, in the order of their turns.
+    /// Sessions that have a waiting answer, each once, in the order of their turns.
     turns: VecDeque<SessionId>,
     tickets: u64,
 }
@@ -90,7 +95,7 @@ struct Waiter {
     room: oneshot::Sender<Room>,
 }
 
-/// Room for one answer, given back when this is dropped.
+/// Room for one answer, released on drop.
 pub(super) struct Room {
     bytes: Arc<Bytes>,
     session: SessionId,
@@ -98,7 +103,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Gives back what the answer turned out not to need.
+    /// Releases the bytes beyond `needed`.
     pub(super) fn shrink(&mut self, needed: u64) {
         let needed = needed.max(1);
         if needed < self.taken {
@@ -149,7 +154,7 @@ impl Bytes {
         }
     }
 
-    /// Gives the room that there is to those whose turn it is.
+    /// Gives free room to the waiting answers whose turn has come.
     fn give(this: &Arc<Self>) {
         let mut given = Vec::new();
         {
@@ -160,7 +165,8 @@ impl Bytes {
             }
         }
         for (session, Waiter { wanted, room, .. }) in given {
-            // Where the waiter is gone, its room comes back and is dropped here, which gives it to the next. Not under the lock.
+            // If the receiver is gone, `send` returns the room, and dropping it here gives it to
+            // the next answer. That drop takes the lock, so it must happen outside the lock.
             let _ = room.send(Room { bytes: this.clone(), session, taken: wanted });
         }
     }
@@ -177,12 +183,13 @@ impl Bytes {
 }
 
 impl State {
-    /// Whether the session may have so much more. One answer it may have always, however large.
+    /// Returns true if the session may take `wanted` more bytes. A session without answers may
+    /// always take one, however large.
     fn has_share(&self, session: &SessionId, wanted: u64, most: u64) -> bool {
         self.of_session.get(session).is_none_or(|taken| taken + wanted <= most / SHARE)
     }
 
-    /// The place in the turns of the first session whose next answer is within its share.
+    /// Returns the index in `turns` of the first session whose next answer is within its share.
     fn turn(&self, most: u64) -> Option<usize> {
         self.turns.iter().position(|session| {
             let next = self.waiting.get(session).and_then(VecDeque::front);
@@ -194,7 +201,8 @@ impl State {
         self.turn(most).is_some()
     }
 
-    /// The first that waits of the session whose turn it is, where there is room for it.
+    /// Takes the first waiting answer of the session whose turn it is, if there is room for that
+    /// answer.
     fn next_turn(&mut self, most: u64) -> Option<(SessionId, Waiter)> {
         let at = self.turn(most)?;
         let session = self.turns.get(at)?.clone();
@@ -233,7 +241,8 @@ impl Drop for Room {
     }
 }
 
-/// A call that waits. One that is cancelled leaves the queue with this, and lets those behind it have what it would have had.
+/// A waiting call. Dropping this value, as cancellation does, removes the call from the queue and
+/// offers its room to the calls behind it.
 struct Waiting<'a> {
     bytes: &'a Arc<Bytes>,
     session: &'a SessionId,

@@ -1,3 +1,5 @@
+//! Tests of admission: places of commands, room for answers, turns and cancellation.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
@@ -16,13 +18,13 @@ fn session(name: &(impl ToString + ?Sized)) -> SessionId {
     SessionId(name.to_string())
 }
 
-/// Nobody runs or waits, and nothing is remembered of anybody.
+/// Returns true if no command runs or waits, and no session is remembered.
 fn is_empty(lanes: &Lanes) -> bool {
     let state = lanes.commands.state();
     state.running == 0 && state.sessions.is_empty() && state.turns.is_empty()
 }
 
-/// An answer of unknown length.
+/// Returns an answer of unknown length.
 fn long() -> Data {
     Data::Value(serde_json::Value::Null)
 }
@@ -53,7 +55,7 @@ fn the_sixteenth_command_is_refused_at_once_with_a_retry_hint() {
         let refused = lanes.admit(&one, Lane::Command, 1, &stop).await.err().unwrap();
         assert_eq!(refused.code, Code::Quota);
         assert_eq!(refused.retry, Retry::AfterMs(COMMAND_RETRY_MS));
-        // A read is admitted all the same, and so is a command of somebody else.
+        // A read is admitted all the same, and so is a command of another session.
         lanes.admit(&one, Lane::Read, 1, &stop).await.unwrap();
         lanes.admit(&other, Lane::Command, 1, &stop).await.unwrap();
         drop(running);
@@ -129,14 +131,14 @@ fn bytes_stay_taken_until_the_answer_is_delivered() {
     });
 }
 
-/// What one of many callers does.
+/// Behaviour of one of many callers.
 #[derive(Debug, Clone, Copy)]
 enum Caller {
-    /// Runs for so many turns of the others.
+    /// Runs for this number of turns of the others.
     Runs(usize),
-    /// Is cancelled after so many.
+    /// Is cancelled after this number of turns.
     Cancelled(usize),
-    /// Goes away after so many: its future is dropped.
+    /// Drops its future after this number of turns.
     Gone(usize),
 }
 
@@ -158,8 +160,8 @@ async fn turns(count: usize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Hundreds of calls of several sessions that run, are cancelled and go away: no limit is exceeded, everybody who stays gets a place
-    /// or a refusal, and no place is lost.
+    /// Runs hundreds of calls of several sessions that run, are cancelled and go away. No limit is
+    /// exceeded, every remaining caller gets a place or a refusal, and no place is lost.
     #[test]
     fn no_place_is_lost_and_nobody_starves(callers in proptest::collection::vec(caller(), 1..400), in_all in 1_usize..9) {
         let limits = LaneLimits { running: 3, waiting: 6, in_all, answer_bytes: BYTES_IN_FLIGHT };
@@ -178,7 +180,7 @@ proptest! {
                             let place = lanes.admit(&name_of, Lane::Command, 1, &stop).await?;
                             assert!(all.fetch_add(1, Ordering::SeqCst) < limits.in_all);
                             assert!(of[name].fetch_add(1, Ordering::SeqCst) < limits.running);
-                            // Also where this future is dropped.
+                            // The guard counts down even if this future is dropped.
                             let _counted = Counted(&all, &of[name]);
                             turns(if let Caller::Runs(turns) = does { turns } else { 20 }).await;
                             drop(place);
@@ -222,7 +224,8 @@ fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_
         let all =
             lanes.admit(&session("first"), Lane::Read, BYTES_IN_FLIGHT, &Stop::default()).await.unwrap();
         let mut waiters = Vec::new();
-        // Ten of one session come before the only one of another, which wants nearly all.
+        // Ten answers of one session come before the only answer of another, which wants nearly all
+        // bytes.
         let greedy = (0..10).map(|number| ("greedy", number, BYTES_IN_FLIGHT / 4));
         for (name, number, wanted) in greedy.chain([("modest", 0, BYTES_IN_FLIGHT - 1)]) {
             let (lanes, order) = (lanes.clone(), order.clone());
@@ -249,7 +252,8 @@ fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_
     });
 }
 
-/// Whether an answer of the session is admitted without waiting. It stays admitted.
+/// Returns true if an answer of the session is admitted without waiting. An admitted answer is
+/// added to `held`.
 async fn is_admitted(lanes: &Lanes, of: &str, bytes: u64, held: &mut Vec<Admitted>) -> bool {
     let (stop, session) = (Stop::default(), session(of));
     let admitted = lanes.admit(&session, Lane::Read, bytes, &stop);
@@ -269,21 +273,22 @@ fn small_answers_wait_for_no_large_one_and_a_session_has_its_share_of_each_room(
         let lanes = Lanes::new(LIMITS);
         let mut held = Vec::new();
         let large = BYTES_IN_FLIGHT / 7;
-        // Seven that read slowly, all of one session: the second is beyond its share.
+        // Seven large answers of one session whose client reads slowly: the second is beyond its
+        // share.
         assert!(is_admitted(&lanes, "slow", large, &mut held).await);
         for _ in 0..6 {
             assert!(!is_admitted(&lanes, "slow", large, &mut held).await);
         }
         assert!(is_admitted(&lanes, "slow", 16, &mut held).await, "a small one waits for no large one");
         assert!(is_admitted(&lanes, "other", large, &mut held).await, "another session has its own share");
-        // Of many sessions, until nothing large is left.
+        // Other sessions take the rest, until no room for large answers is left.
         let mut number = 0;
         while is_admitted(&lanes, &format!("further {number}"), large, &mut held).await {
             number += 1;
         }
         assert!(number > 0);
         assert!(is_admitted(&lanes, "other", 16, &mut held).await);
-        // Small ones have shares too.
+        // Small answers have shares too.
         while is_admitted(&lanes, "slow", 16, &mut held).await {}
         assert!(is_admitted(&lanes, "other", 16, &mut held).await);
         drop(held);

@@ -1,4 +1,4 @@
-//! The layer: what was allowed before is looked up, and a human is asked about the rest.
+//! The approval layer: looks up earlier approvals and asks a human about the rest.
 
 use std::sync::Arc;
 
@@ -12,16 +12,20 @@ use super::{Binding, Foreseen, Said};
 use crate::call::Call;
 use crate::{Engine, reach};
 
-/// A yes to a call.
+/// An approval of a call.
 pub(crate) struct Agreed {
-    /// Who said yes.
+    /// Name of the person who approved.
     pub(crate) by: String,
-    /// What its commands may write by it.
+    /// Writes of the call's commands that the approval covers.
     pub(crate) foreseen: Foreseen,
 }
 
 impl Engine {
-    /// Asks about the call. Gives who said yes, with the call, or the error that it ends with.
+    /// Asks about the call. Returns the approval together with the prepared call.
+    ///
+    /// # Errors
+    /// The error that the call ends with, if it is not approved or if what was shown has changed
+    /// since.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         call: &Call,
@@ -30,7 +34,7 @@ impl Engine {
     ) -> Result<(Agreed, Prepared), ToolError> {
         let binding = self.bind(call).await?;
         let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
-        // What was agreed to is what was shown. What is no longer so makes it another call.
+        // The approval covers what was shown. A later change makes it another call.
         let parts = reach::Reach::lead_again(&call.effects);
         let now = self.bind_parts(call, parts).await?;
         match Binding::drift(&binding.bound, &now.bound) {
@@ -66,7 +70,7 @@ impl Engine {
                 return Err(drifted(what.as_deref().unwrap_or("what the call would meet")));
             }
         }
-        // A yes that reaches farther came with one for this call, which is used first.
+        // An approval with a wider reach came with one for this call, which is used first.
         if !decision.terminal_only
             && binding.unnamed.is_none()
             && let Some(by) = self.leased_exactly(call, &binding.effects).await?
@@ -90,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// What there is to see of the call, read and compared on a thread that may block.
+    /// Builds the preview of the call on a thread that may block.
     async fn look_ahead(
         self: &Arc<Self>,
         call: &Call,
@@ -107,7 +111,8 @@ impl Engine {
         Ok((preview?, prepared))
     }
 
-    /// Who has allowed exactly this beyond one call, if somebody has.
+    /// Returns the grantor, scope and id of an exact lease that covers these effects, if there is
+    /// one.
     pub(super) async fn leased_exactly(
         &self,
         call: &Call,
@@ -117,23 +122,24 @@ impl Engine {
         let covers = |lease: &&Lease| lease.kind == LeaseKind::Exact && lease.pattern == effects;
         let Some(lease) = leases.iter().find(covers) else { return Ok(None) };
         let (id, now) = (lease.id.clone(), self.clock.now());
-        // It may have been taken back in between.
+        // The lease may have been revoked in the meantime.
         let counts = self.stored(move |store| store.leases().note_use(&id, now)).await?;
         Ok(counts.then(|| format!("{}, for the {} (lease {})", lease.granted_by, lease.scope, lease.id)))
     }
 
-    /// What is leased to calls of this session here and now.
+    /// Returns the leases in force here and now for calls of this session.
     pub(crate) async fn leases_in_force(&self, session: &SessionId) -> Result<Vec<Lease>, ToolError> {
         let (session, workspace, now) = (session.clone(), self.place.workspace.clone(), self.clock.now());
         self.stored(move |store| store.leases().in_force(&session.0, &workspace, now)).await
     }
 
-    /// What is leased to calls of every session here and now. Blocks.
+    /// Returns the leases in force here and now for calls of every session. Blocks.
     pub(crate) fn leases_for_all(&self) -> Result<Vec<Lease>, ToolError> {
         self.store.leases().in_force("", &self.place.workspace, self.clock.now()).map_err(unreadable)
     }
 
-    /// The decision as it is with what is leased. Commands get what is leased whatever was decided: it may be a folder.
+    /// Returns the decision under the rules with leases. Calls that run commands get the leased
+    /// rules even if they pass without them, because a lease may add a folder.
     pub(crate) async fn decide_with_leases(
         &self,
         call: &mut Call,
@@ -151,7 +157,7 @@ impl Engine {
         let with = leased.policy.decide(&call.policy_request(&call.tool));
         if let Origin::Lease(id) = &with.rule.origin {
             let (id, now) = (id.to_string(), self.clock.now());
-            // It may have been taken back in between.
+            // The lease may have been revoked in the meantime.
             if !self.stored(move |store| store.leases().note_use(&id, now)).await? {
                 return Ok(decision);
             }
@@ -175,7 +181,7 @@ impl Engine {
         .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))
     }
 
-    /// Runs what blocks on the store on a thread that may block.
+    /// Runs `work`, which blocks on the store, on a thread that may block.
     pub(crate) async fn stored<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
@@ -188,8 +194,9 @@ impl Engine {
     }
 }
 
-/// When a caller may make a call again whose question is open. A person reads a question and answers it in no less, and until then
-/// the same question is found.
+/// Milliseconds after which a caller may repeat a call whose question is open. A person needs at
+/// least that long to read and answer a question. Until it is answered, a repeated call finds the
+/// same question.
 const ASK_AGAIN_MS: u64 = 15_000;
 
 fn needs_approval(decision: &Decision) -> ToolError {

@@ -1,4 +1,5 @@
-//! What an answer is bound to beside the arguments: how the machine was when the question was asked.
+//! State that an approval is bound to in addition to the arguments: the state of the machine when
+//! the question was asked.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -14,29 +15,32 @@ use super::question::Bound;
 use crate::cell::CellSetup;
 use crate::record::digest;
 
-/// Of a larger script the times and the size are taken for its content. The kernel changes them with every write.
+/// Largest script, in bytes, that is bound by its content. A larger script is bound by its times
+/// and size, which the kernel changes with every write.
 const LARGEST_SCRIPT: u64 = 4 * 1024 * 1024;
 
-/// What a call asks for, and what it would meet.
+/// A call's request and everything that the call would meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Binding {
-    /// The digest of what the caller asked for: tool, arguments, effects, working directory.
+    /// Digest of the caller's request: tool, arguments, effects, working directory.
     pub(crate) request: String,
-    /// What it would meet.
+    /// Paths, programs and files that the call would meet, each with its state.
     pub(crate) bound: Vec<Bound>,
-    /// The digest of both: the plan.
+    /// Digest of `request` and `bound`: the plan.
     pub(crate) plan: String,
-    /// The digest of what an approval beyond this call would cover: the tool with these effects, whatever else its arguments
-    /// say, as long as it meets the same programs and scripts. What is written may change, since that is what it is for.
+    /// Digest of what an approval beyond this call would cover: the tool with these effects, as
+    /// long as it meets the same programs and scripts. The other arguments may differ. The contents
+    /// of written files are not part of it, because changing them is the purpose of the call.
     pub(crate) effects: String,
-    /// The writes of its commands that a yes covers beforehand.
+    /// Writes of the call's commands that an approval covers in advance.
     pub(crate) foreseen: Foreseen,
-    /// Why what runs cannot be named beforehand, so that nothing binds the answer to it; none where it can.
+    /// Reason why the code that would run cannot be named in advance, so that nothing binds the
+    /// answer to it. `None` if it can be named.
     pub(crate) unnamed: Option<String>,
 }
 
 impl Binding {
-    /// Looks at everything that the call would meet. Blocks on the disk.
+    /// Inspects everything that the call would meet. Blocks on the disk.
     pub(crate) fn of(
         tool: &str,
         arguments_digest: &str,
@@ -92,7 +96,7 @@ impl Binding {
         Self { request, bound, plan, effects, foreseen, unnamed }
     }
 
-    /// The first thing that is no longer as it was; none where everything is.
+    /// Returns a description of the first thing that has changed, or `None` if nothing has.
     pub(crate) fn drift(before: &[Bound], now: &[Bound]) -> Option<String> {
         let there = |all: &[Bound], one: &Bound| all.iter().any(|other| other == one);
         let changed = now.iter().find(|bound| !there(before, bound));
@@ -100,7 +104,8 @@ impl Binding {
     }
 }
 
-/// A file that would be run: by its content where calls can write it, else by what the file system knows of it.
+/// Identifies a file that would be run: by its content if calls can write it, otherwise by its
+/// metadata.
 fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
     let real = path.canonicalize().ok()?;
     let data = std::fs::metadata(&real).ok().filter(Metadata::is_file)?;
@@ -117,7 +122,8 @@ fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
     Some(Bound { what: format!("{}{leads}", place.show(path)), was })
 }
 
-/// What a yes to commands that name such files to write is bound to: what they hold now, and what would be written there.
+/// Returns the state of the files that commands name to write, and the content that would be
+/// written there. An approval of the commands is bound to both.
 fn written_by_commands(parts: &[Part], named: &NamedWrites, policy: &Policy, place: &Place) -> Vec<Bound> {
     let runs = |part: &Part| matches!(part.effect, Effect::Run { .. });
     if named.is_empty() || !parts.iter().any(runs) {
@@ -134,13 +140,14 @@ fn written_by_commands(parts: &[Part], named: &NamedWrites, policy: &Policy, pla
     bound
 }
 
-/// Where a folder leads that is reached through a link.
+/// Returns the target of a folder that is reached through a symbolic link.
 fn lead(path: &Path, place: &Place) -> Option<Bound> {
     let real = path.canonicalize().ok().filter(|real| real.is_dir() && real != path)?;
     Some(Bound { what: format!("where {} leads", place.show(path)), was: path_text(&real) })
 }
 
-/// The files that a package may begin with: what its `package.json` names, as Node reads it.
+/// Returns the files that a package may start with: those that `package.json` names, as Node reads
+/// it.
 fn mains_of(file: &Path) -> Vec<PathBuf> {
     if file.file_name().is_none_or(|name| name != "package.json") {
         return Vec::new();
@@ -162,7 +169,7 @@ fn mains_of(file: &Path) -> Vec<PathBuf> {
 }
 
 fn content(path: &Path) -> Option<String> {
-    // Without waiting, should a FIFO have come in its place.
+    // `O_NONBLOCK` avoids waiting if a FIFO has replaced the file.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
@@ -173,7 +180,7 @@ fn content(path: &Path) -> Option<String> {
     Some(blake3::hash(&bytes).to_hex().to_string())
 }
 
-/// Changes with every write to the file and with every replacement of it.
+/// Formats the metadata that changes with every write to the file and with every replacement of it.
 fn state(data: &Metadata) -> String {
     format!(
         "{}:{}:{}:{}.{}:{}.{}:{:o}",

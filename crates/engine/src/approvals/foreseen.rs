@@ -1,10 +1,11 @@
-//! The writes that a yes covers before they happen: those that the question named, with all that goes there bound to the answer.
+//! Writes that an approval covers in advance: those that the question named, provided that the
+//! answer is bound to everything that would be written there.
 
 use std::path::{Path, PathBuf};
 
 use policy::NamedWrites;
 
-/// Files that a command was approved to write, by where they really lie.
+/// Files that a command was approved to write, by their real paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Foreseen {
     run_later: Vec<PathBuf>,
@@ -12,7 +13,8 @@ pub(crate) struct Foreseen {
 }
 
 impl Foreseen {
-    /// Covers what is named. Nothing is covered where the answer does not bind all that may be written.
+    /// Covers the named files. If the answer is not bound to everything that may be written, the
+    /// result is empty.
     pub(super) fn of(named: &NamedWrites) -> Self {
         let is_folder = |path: &PathBuf| path.is_dir() || path.is_symlink() && !path.is_file();
         if named.unbound || named.sources.iter().any(is_folder) {
@@ -22,23 +24,24 @@ impl Foreseen {
         Self { run_later: places(&named.run_later), unlisted: places(&named.unlisted) }
     }
 
-    /// Whether the question was about this file as one that a later program runs.
+    /// Returns true if the question named this file as one that a later program runs.
     pub(crate) fn has_run_later(&self, path: &Path, is_folder: bool) -> bool {
         covers(&self.run_later, path, is_folder)
     }
 
-    /// Whether the question was about this path as one that no list names.
+    /// Returns true if the question named this path as one that is on no list.
     pub(crate) fn has_unlisted(&self, path: &Path, is_folder: bool) -> bool {
         covers(&self.unlisted, path, is_folder)
     }
 }
 
-/// A folder that is made for a named file is a part of writing that file. What else lies in a named folder is not.
+/// Returns true if the path is a named file, or a folder above one: making that folder is part of
+/// writing the file. Other entries of a named folder are not covered.
 fn covers(named: &[PathBuf], path: &Path, is_folder: bool) -> bool {
     named.iter().any(|named| named == path || is_folder && named.starts_with(path))
 }
 
-/// The path as it is spelled, and where it leads now.
+/// Returns the path as spelled and the paths that it resolves to now.
 fn places(path: &Path) -> Vec<PathBuf> {
     let mut places = vec![path.to_owned()];
     let above = path.parent().and_then(|parent| parent.canonicalize().ok());

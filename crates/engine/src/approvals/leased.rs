@@ -1,4 +1,4 @@
-//! The rules as they are for one call: those of the profile, and what humans have leased.
+//! Rules for one call: those of the profile and those that humans have leased.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +10,13 @@ use tool::{Place, ToolError};
 use crate::denied::DeniedFiles;
 use crate::reach::Reach;
 
-/// The rules with some leases, and the roots that come of them.
+/// A policy with leases, and the roots that result from it.
 pub(crate) struct Leased {
     pub(crate) policy: Arc<Policy>,
     pub(crate) reach: Reach,
 }
 
-/// The rules as they were for the last call, since leases seldom change.
+/// Cache of the rules of the last call with leases, because leases seldom change.
 #[derive(Default)]
 pub(crate) struct Leases(Mutex<Option<Kept>>);
 
@@ -28,7 +28,7 @@ struct Kept {
 }
 
 impl Leases {
-    /// The rules with these leases; none where no lease is one of a pattern.
+    /// Returns the rules with these leases, or `None` if no lease has a pattern.
     pub(crate) fn rules(
         &self,
         leases: &[Lease],
@@ -53,7 +53,7 @@ impl Leases {
     }
 }
 
-/// The lease as a rule, where it is one of a pattern.
+/// Converts the lease into a rule, if it has a pattern.
 fn pattern(lease: &Lease) -> Option<(Arc<str>, LeasePattern)> {
     let text = lease.pattern.clone();
     let pattern = match lease.kind {

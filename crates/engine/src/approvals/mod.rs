@@ -1,8 +1,9 @@
-//! Approvals: what is asked, who is asked, what an answer is bound to, and what it allows beyond one call.
+//! Approvals: questions, the people who are asked, what an answer is bound to, and what it allows
+//! beyond one call.
 //!
-//! A question is a row that outlives the program. Whoever is there is asked at the same time as everybody who looks at the
-//! rows, and the first answer counts; where nobody answers, the call ends and the answer can still be given, for the same
-//! call made again.
+//! A question is a row that outlives the program. The caller's client and everybody who watches the
+//! rows are asked at the same time, and the first answer counts. If nobody answers, the call ends,
+//! and an answer can still be given for the same call made again.
 
 mod ask;
 mod binding;

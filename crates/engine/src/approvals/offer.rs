@@ -1,4 +1,5 @@
-//! The question as a human sees it: what would happen, and how far a yes may reach.
+//! The question as a human sees it: the effects of the call, and the possible scopes of an
+//! approval.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,14 +15,14 @@ use super::question::{Approval, Bound, Offer, PatternKind, Scope};
 use crate::call::Call;
 use crate::{Engine, reach};
 
-/// From this many calls of a kind on that were allowed one by one, a wider answer is suggested.
+/// Number of calls of a kind, allowed one by one, from which a wider answer is suggested.
 const SUGGEST_AFTER: u32 = 3;
 
-/// Within this time.
+/// Period in which those calls are counted.
 const SUGGEST_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 impl Engine {
-    /// The question to a human.
+    /// Builds the question for a human.
     pub(super) fn question(
         &self,
         call: &Call,
@@ -66,13 +67,14 @@ impl Engine {
         }
     }
 
-    /// The text with every secret covered that this runtime knows, as in an answer.
+    /// Returns the text with every secret covered that this runtime knows, as in an answer.
     pub fn covered(&self, text: String) -> String {
         self.redactor.refresh();
         self.redactor.text(&text).unwrap_or(text)
     }
 
-    /// How far a yes may reach. A run of the command line has no session that outlives the call.
+    /// Returns the offers that reach beyond this call. A run of the command line has no session
+    /// that outlives the call.
     fn offers(&self, call: &Call, effects: &str) -> (Option<PatternKind>, Vec<Offer>) {
         let policy = call.rules(self);
         let request = call.policy_request(&call.tool);
@@ -120,7 +122,7 @@ impl Engine {
         (kind, offers)
     }
 
-    /// The offer of a pattern. None where it would show a secret.
+    /// Returns the offer of a pattern, or `None` if the pattern contains a secret.
     pub(super) fn pattern_offer(
         &self,
         scope: Scope,
@@ -155,13 +157,14 @@ impl Engine {
         let shape = call.rules(self).shape(&call.policy_request(&call.tool));
         let since = self.clock.now().checked_sub(SUGGEST_WITHIN).unwrap_or(Timestamp::MIN);
         let workspace: &Path = &self.place.workspace;
-        // A suggestion is a courtesy: where it cannot be counted, there is none.
+        // A suggestion is best effort: without a count, there is none.
         let times = self.store.approvals().allowed_once(workspace, &shape, since).unwrap_or(0);
         if times < SUGGEST_AFTER {
             return None;
         }
         let often = format!("calls like this were allowed {times} times in the last 7 days");
-        // What is offered for a write is this file alone, and the others were of its folder.
+        // A write is offered for this file only, but the counted calls wrote other files of its
+        // folder.
         let folder = call.rules(self).lease_for_folder(&call.policy_request(&call.tool));
         if let Some(LeasePattern::Write(pattern)) = folder.filter(|_| widest.pattern.is_none())
             && !pattern.contains('\'')
@@ -177,7 +180,7 @@ impl Engine {
         Some(format!("{often}; `{}` would cover {}", widest.scope, widest.covers))
     }
 
-    /// A yes of this reach as a lease; none where it is for the one call.
+    /// Returns the lease for an approval of this reach, or `None` if it is for the one call only.
     pub(super) fn lease(
         &self,
         question: &Approval,
@@ -225,7 +228,7 @@ fn lease_kind(kind: PatternKind) -> LeaseKind {
     }
 }
 
-/// What a pattern could be one of for this call.
+/// Returns the kind of pattern that is possible for this call.
 fn pattern_kind(call: &Call) -> Option<PatternKind> {
     let all = |is: fn(&Effect) -> bool| {
         !call.effects.is_empty() && call.effects.iter().all(|part| is(&part.effect))

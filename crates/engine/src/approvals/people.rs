@@ -1,4 +1,5 @@
-//! What people do with approvals, from another process than the call's: look at them, answer, take leases back.
+//! Operations on approvals from another process than the call's: list questions, answer them,
+//! revoke leases.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,45 +20,45 @@ use super::put::fill;
 use super::question::{Approval, Offer, PatternKind, Scope};
 use crate::{Engine, KeptError};
 
-/// No lease lasts longer: a quarter of a year, after which nobody remembers it.
+/// Longest duration of a lease: a quarter of a year, after which nobody remembers it.
 const LONGEST_LEASE: Duration = Duration::from_hours(90 * 24);
 
-/// A question with what became of it.
+/// A question and its current state.
 #[derive(Debug, Clone, Serialize)]
 pub struct Asked {
-    /// What was asked.
+    /// The question.
     #[serde(flatten)]
     pub question: Approval,
-    /// What became of it.
+    /// Current state of the question.
     pub state: ApprovalState,
-    /// The workspace that the call would act in.
+    /// Workspace that the call would act in.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
-    /// The session of the call.
+    /// Session of the call.
     pub session: String,
-    /// The door that it came through.
+    /// Door that the call came through.
     pub door: String,
-    /// When it was asked.
+    /// Time at which the question was asked.
     pub asked_at: Timestamp,
-    /// From when on it can be neither answered nor used.
+    /// Time from which on the question can be neither answered nor used.
     pub expires_at: Timestamp,
-    /// How far the yes reaches.
+    /// Scope of the approval.
     pub scope: Option<String>,
-    /// When it was answered.
+    /// Time of the answer.
     pub answered_at: Option<Timestamp>,
-    /// Who answered.
+    /// Name of the person who answered.
     pub answered_by: Option<String>,
-    /// A word for the agent.
+    /// Message of that person to the agent.
     pub message: Option<String>,
-    /// The id under which changes of a command lie aside until it is answered.
+    /// Id of a command's changes that are set aside until the question is answered.
     pub changes: Option<String>,
-    /// Whether the call waits for the answer. A yes lets it go on; where its caller is gone, the same call passes once when it is
-    /// made again.
+    /// True if the call waits for the answer. An approval then lets it continue. If the caller is
+    /// gone, the same call passes once when it is made again.
     pub caller_waits: bool,
 }
 
 impl Asked {
-    /// What became of it, in a word or two: an open question whose caller has gone is said to be one.
+    /// Returns the state in a word or two: `caller gone` for a waiting question whose caller has gone.
     pub fn state_name(&self) -> &'static str {
         match self.state {
             ApprovalState::Waiting if !self.caller_waits => "caller gone",
@@ -66,55 +67,55 @@ impl Asked {
     }
 }
 
-/// A yes.
+/// An approval as a person gives it.
 #[derive(Debug, Clone)]
 pub struct Grant {
-    /// How far it reaches.
+    /// Scope of the approval.
     pub scope: Scope,
-    /// The pattern that it is for, in place of the offered one.
+    /// Pattern that replaces the offered one.
     pub pattern: Option<String>,
-    /// How long it is good for, in place of the usual time.
+    /// Duration that replaces the usual one.
     pub lasts: Option<Duration>,
-    /// Who gives it, for the audit.
+    /// Name of the person who approves, for the audit.
     pub by: String,
 }
 
-/// What a yes came to.
+/// Result of an approval.
 #[derive(Debug, Clone, Serialize)]
 pub struct Approved {
-    /// The question as it is now.
+    /// The question with its new state.
     pub approval: Asked,
-    /// What else is allowed by it.
+    /// Lease that the approval grants in addition.
     pub lease: Option<Lease>,
-    /// How many paths changed, where changes of a command lay aside.
+    /// Number of changed paths, if changes of a command had been set aside.
     pub applied: Option<u64>,
 }
 
-/// Why an answer does not count.
+/// Reason why an answer does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
     /// The state cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is none of this id.
+    /// Unknown id.
     #[error("there is no approval {id}; `handfast approvals list --all` lists them")]
     Unknown {
-        /// The id.
+        /// Id that was searched for.
         id: String,
     },
-    /// Somebody has answered before, or it is too late.
+    /// The question was answered before, or it has expired.
     #[error("{} is {} already{}", row.question.id, row.state.as_str(), answered_by(row))]
     Settled {
-        /// The question as it is.
+        /// The question with its current state.
         row: Box<Asked>,
     },
-    /// The call is one that only this once can be allowed.
+    /// The call can only be allowed once.
     #[error("this call can only be allowed once: {reason}")]
     OnceOnly {
-        /// Why it was asked about.
+        /// Reason for the question.
         reason: String,
     },
-    /// The reach that was asked for is not to be had.
+    /// The requested scope is not available.
     #[error("{0}")]
     Scope(String),
     /// The changes of the command could not be put into the workspace.
@@ -126,7 +127,7 @@ fn answered_by(row: &Asked) -> String {
     row.answered_by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default()
 }
 
-/// The approvals of a state folder, for people who look at them.
+/// Approvals of a state folder, for the people who answer them.
 #[derive(Clone)]
 pub struct Approvals {
     store: Arc<Store>,
@@ -135,43 +136,44 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// Those of this store.
+    /// Opens the approvals of this store.
     pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock, door: crate::Door::CommandLine }
     }
 
-    /// The same for people who come through this door, as the audit names it.
+    /// Returns the same approvals for people who come through `door`, which the audit names.
     #[must_use]
     pub fn through(self, door: crate::Door) -> Self {
         Self { door, ..self }
     }
 
-    /// Tells of what others write from now on.
+    /// Starts a watch for changes that other processes make.
     ///
     /// # Errors
-    /// Where the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn watch(&self) -> Result<store::Watch, ApprovalError> {
         Ok(self.store.watch()?)
     }
 
-    /// Says, for as long as the value lives, that somebody looks at questions as they come and can answer those of this workspace:
-    /// calls there wait for their answers.
+    /// Registers, for as long as the returned value lives, that somebody watches new questions and
+    /// can answer those of this workspace. Calls in that workspace then wait for answers.
     ///
     /// # Errors
-    /// Where the state cannot be written.
+    /// Fails if the state cannot be written.
     pub fn pay_attention(&self, workspace: &Path) -> Result<store::Attention, ApprovalError> {
         Ok(self.store.pay_attention(Some(workspace))?)
     }
 
-    /// The time, by the clock that approvals are measured with.
+    /// Returns the current time of the clock that approvals are measured with.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The questions, the newest first: those that can be answered or used still, or all.
+    /// Lists the questions, the newest first: all of them, or only those that can still be answered
+    /// or used.
     ///
     /// # Errors
-    /// Where the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn list(&self, open_only: bool) -> Result<Vec<Asked>, ApprovalError> {
         const MOST_LISTED: u32 = 500;
         let rows = self.store.approvals().list(open_only, MOST_LISTED, self.clock.now())?;
@@ -179,10 +181,10 @@ impl Approvals {
         Ok(rows.into_iter().filter_map(|row| asked(row, &waited_for)).collect())
     }
 
-    /// The question whose id begins so, where only one does.
+    /// Finds the question by its id or by a unique prefix of its id.
     ///
     /// # Errors
-    /// Where none does, or several do.
+    /// Fails if no question matches, if several match, or if the state cannot be read.
     pub fn find(&self, typed: &str) -> Result<Asked, ApprovalError> {
         let unknown = || ApprovalError::Unknown { id: typed.to_owned() };
         if let Some(row) = self.store.approvals().find(typed, self.clock.now())? {
@@ -201,10 +203,10 @@ impl Approvals {
         }
     }
 
-    /// Says no.
+    /// Denies the question.
     ///
     /// # Errors
-    /// Where it was answered before, or cannot be written.
+    /// Fails if the question was answered before, or if the answer cannot be written.
     pub fn deny(&self, id: &str, message: Option<String>, by: &str) -> Result<Asked, ApprovalError> {
         let row = self.find(id)?;
         let expires_at = row.expires_at;
@@ -219,18 +221,18 @@ impl Approvals {
         self.answer(&row, &answer)
     }
 
-    /// What is allowed for a time: what is in force, or all that there ever was.
+    /// Lists the leases: those in force, or all that there have been.
     ///
     /// # Errors
-    /// Where the state cannot be read.
+    /// Fails if the state cannot be read.
     pub fn leases(&self, in_force_only: bool) -> Result<Vec<Lease>, ApprovalError> {
         Ok(self.store.leases().list(in_force_only, self.clock.now())?)
     }
 
-    /// Takes a lease back. Gives it, or none where it was not in force.
+    /// Revokes a lease. Returns it, or `None` if no lease in force has this id.
     ///
     /// # Errors
-    /// Where the state cannot be written, or several ids begin so.
+    /// Fails if the state cannot be written, or if several ids begin with `typed`.
     pub fn revoke(&self, typed: &str, by: &str) -> Result<Option<Lease>, ApprovalError> {
         let fits = |lease: &Lease| !typed.is_empty() && lease.id.starts_with(typed);
         let mut fits = self.leases(true)?.into_iter().filter(fits);
@@ -252,7 +254,7 @@ impl Approvals {
     fn answer(&self, row: &Asked, answer: &ApprovalAnswer) -> Result<Asked, ApprovalError> {
         let id = &row.question.id;
         let unknown = || ApprovalError::Unknown { id: id.clone() };
-        // Before the answer, which ends the wait.
+        // Read this before the answer, because the answer ends the wait.
         let waited_for = self.store.waited_for();
         match self.store.approvals().answer(id, answer, self.clock.now())? {
             Answered::First(row) => {
@@ -275,15 +277,15 @@ impl Approvals {
 }
 
 impl Engine {
-    /// The approvals of this runtime's state.
+    /// Returns the approvals of this runtime's state.
     pub fn approvals(&self) -> Approvals {
         Approvals::new(self.store.clone(), self.clock.clone())
     }
 
-    /// What a yes of this reach would cover, before it is given.
+    /// Returns what an approval of this scope would cover, before it is given.
     ///
     /// # Errors
-    /// Where there is no such yes to this question.
+    /// Fails if the question does not offer this approval.
     pub fn offer(&self, asked: &Asked, grant: &Grant) -> Result<Offer, ApprovalError> {
         let question = &asked.question;
         let lasts = grant.lasts.unwrap_or_else(|| grant.scope.lasts());
@@ -340,19 +342,20 @@ impl Engine {
         }
     }
 
-    /// Says yes. Where changes of a command lie aside until then, they are put into the workspace, which must be this
-    /// engine's.
+    /// Approves the question. If changes of a command were set aside until then, they are put into
+    /// the workspace, which must be this engine's.
     ///
     /// # Errors
-    /// Where it was answered before, the reach is not to be had, or the changes cannot be applied.
+    /// Fails if the question was answered before, if the scope is not available, or if the changes
+    /// cannot be applied.
     pub async fn grant(&self, id: &str, grant: &Grant) -> Result<Approved, ApprovalError> {
         self.grant_through(crate::Door::CommandLine, id, grant).await
     }
 
-    /// As [`Engine::grant`], for people who come through this door.
+    /// Approves like [`Engine::grant`], for people who come through this door.
     ///
     /// # Errors
-    /// As there.
+    /// Fails like [`Engine::grant`].
     pub async fn grant_through(
         &self,
         door: crate::Door,
@@ -364,7 +367,8 @@ impl Engine {
         let again = found.state == ApprovalState::Approved && found.changes.is_some();
         let mut lease = None;
         let approval = if again {
-            // It was approved before, and others stood in the way of the changes.
+            // The question was approved before, but conflicting changes of others kept its changes
+            // out.
             found
         } else {
             let offer = self.offer(&found, grant)?;
@@ -405,7 +409,8 @@ fn not_offered(question: &Approval, scope: Scope) -> String {
     format!("`{scope}` is not to be had for this call, but {offered}{how}")
 }
 
-/// The row with its question read; none where another version wrote what this one does not understand.
+/// Parses the row's question. Returns `None` if another version wrote a question that this version
+/// cannot read.
 fn asked(row: ApprovalRow, waited_for: &HashSet<String>) -> Option<Asked> {
     let mut question: Approval = serde_json::from_str(&row.question).ok()?;
     question.id = row.id;

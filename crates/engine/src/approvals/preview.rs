@@ -1,7 +1,8 @@
-//! What a human is shown of a call beside its effects: the command as it was read, the difference that it makes.
+//! Preview of a call for a human: the command as it was parsed, or the difference that the call
+//! makes.
 //!
-//! Secrets are covered and the text is bounded here, once, for everybody who shows it. Characters that hide or move something are
-//! escaped by whoever shows it, because each place has its own way.
+//! Secrets are covered and the text is bounded here, once, for every display. Each display escapes
+//! characters that hide or move text, because each has its own way of escaping.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,24 +14,24 @@ use crate::Engine;
 use crate::reach::Reach;
 use crate::snapshot::Preview as Changes;
 
-/// Lines of a preview. A human who wants more opens the file.
+/// Maximum number of lines of a preview. A human who wants more opens the file.
 const MOST_LINES: usize = 400;
-/// Characters of a preview.
+/// Maximum number of characters of a preview.
 const MOST_CHARACTERS: usize = 20_000;
-/// Characters of one line.
+/// Maximum number of characters of one line.
 const LONGEST_LINE: usize = 500;
-/// Characters of a command in the name of its dry run.
+/// Maximum number of characters of a command in the name of its dry run.
 const LONGEST_NAME: usize = 80;
 
-/// What there is to see of a call, covered and bounded.
+/// A preview, with secrets covered and its length bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Preview {
     pub(crate) text: String,
-    /// How many lines were left out at the end.
+    /// Number of lines that were left out at the end.
     pub(crate) more_lines: u64,
 }
 
-/// A call as it is looked at before its answer.
+/// A call that a preview is made of, before its answer.
 pub(crate) struct Asking<'a> {
     pub(crate) parts: &'a [Part],
     pub(crate) reach: &'a Reach,
@@ -38,9 +39,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) stop: Stop,
 }
 
-/// Where the text comes from.
+/// Source of the preview's text.
 pub(crate) enum Source {
-    /// A command: what it runs, and under what an earlier dry run of it has kept its changes.
+    /// A command: its parsed form, and the name under which an earlier dry run of it has stored its
+    /// changes.
     Command {
         read: Option<String>,
         dry_run: String,
@@ -51,10 +53,10 @@ pub(crate) enum Source {
 }
 
 impl Engine {
-    /// Where the preview of a call comes from. Reads no file.
+    /// Returns the source of a call's preview. Reads no file.
     ///
     /// # Errors
-    /// Where the roots of the call cannot be opened.
+    /// Fails if the roots of the call cannot be opened.
     pub(crate) fn preview_source(&self, asking: &Asking<'_>, plan: &Plan) -> Result<Source, ToolError> {
         if let Some(id) = &plan.applies {
             return Ok(Source::KeptChanges(id.clone(), asking.rules.clone()));
@@ -64,7 +66,8 @@ impl Engine {
             return Ok(Source::Command { read: as_read(command), dry_run, rules });
         }
         let mut services = self.services.clone();
-        // Without the answer, so that nothing is shown which may not be read before it.
+        // These roots do not include what the answer may allow, so that the preview shows nothing
+        // that may not be read before it.
         services.insert(Arc::new(asking.reach.roots(asking.parts, false, None)?));
         services.insert::<Arc<dyn tool::Checkpoints>>(Arc::new(Arc::new(crate::undo::ForCall {
             undo: crate::undo::Undo { policy: asking.rules.clone(), ..self.undo_parts() },
@@ -86,10 +89,10 @@ impl Engine {
         Ok(Source::Tool(Box::new(context)))
     }
 
-    /// The preview. Blocks while files are read and compared.
+    /// Builds the preview. Blocks while files are read and compared.
     ///
     /// # Errors
-    /// `ENOTFOUND` where changes are to be applied that do not lie aside.
+    /// `ENOTFOUND` if the changes to apply do not exist.
     pub(crate) fn preview(&self, source: Source, prepared: &Prepared) -> Result<Option<Preview>, ToolError> {
         let text = match source {
             Source::Command { read, dry_run, rules } => {
@@ -103,7 +106,7 @@ impl Engine {
         Ok(text.map(|text| self.cut(text)))
     }
 
-    /// The difference that a dry run has made, as applying it would make it now.
+    /// Returns the difference of a dry run's changes, as applying them would make it now.
     fn preview_of_kept(&self, id: &str, rules: &Policy) -> Result<String, ToolError> {
         let snapshots = self
             .snapshots
@@ -120,8 +123,9 @@ impl Engine {
         Ok(text)
     }
 
-    /// Why the changes of a dry run lie aside. It names the command for people, and exactly that command in that directory, so that
-    /// a later question about it finds them.
+    /// Returns the reason under which the changes of a dry run are set aside. The reason names the
+    /// command for people. A digest of the command and its directory follows, so that a later
+    /// question about the command finds the changes.
     pub(crate) fn why_tried(&self, parts: &[Part]) -> String {
         command_of(parts).map_or("a dry run".to_owned(), |(command, effect)| self.dry_run_of(command, effect))
     }
@@ -137,11 +141,12 @@ impl Engine {
         format!("a dry run of `{shown}` ({})", digest.get(..16).unwrap_or(&digest))
     }
 
-    /// What the last dry run of this command came to. None where there was none, or where others have changed since what it
-    /// changed: then it says nothing of what the command would do now.
+    /// Returns the difference that the last dry run of this command made. Returns `None` if there
+    /// was no dry run. Also returns `None` if others have since changed what it changed, because
+    /// the difference then no longer shows what the command would do.
     fn preview_of_dry_run(&self, reason: &str, rules: &Policy) -> Option<String> {
         let snapshots = self.snapshots.as_ref()?;
-        // A question is asked all the same where they cannot be listed.
+        // The question is asked even if the changes cannot be listed.
         let kept = snapshots.kept().ok()?;
         let last =
             kept.into_iter().find(|kept| kept.reason == reason && kept.workspace == self.place.workspace)?;
@@ -155,13 +160,13 @@ impl Engine {
         Some(format!("a dry run of it ({}, {}) made this difference:\n{diff}", last.id, last.since))
     }
 
-    /// The text with its secrets covered, cut where it is long.
+    /// Covers the secrets of the text and cuts it to the limits.
     pub(crate) fn cut(&self, text: String) -> Preview {
         bounded(&self.covered(text))
     }
 }
 
-/// The command that a call runs.
+/// Returns the command that a call runs.
 fn command_of(parts: &[Part]) -> Option<(&CommandLine, &Effect)> {
     parts.iter().find_map(|part| match &part.effect {
         Effect::Run { command: command @ (CommandLine::Shell(_) | CommandLine::Argv(_)), .. } => {
@@ -171,7 +176,7 @@ fn command_of(parts: &[Part]) -> Option<(&CommandLine, &Effect)> {
     })
 }
 
-/// What a command runs, where that is not plain from the line itself.
+/// Returns a description of what a command runs, if the line itself does not make that plain.
 fn as_read(command: &CommandLine) -> Option<String> {
     match policy::as_read(command) {
         Ok(commands) if commands.len() > 1 => Some(format!("as read, it runs:\n  {}", commands.join("\n  "))),
@@ -183,7 +188,7 @@ fn as_read(command: &CommandLine) -> Option<String> {
 fn bounded(text: &str) -> Preview {
     let mut kept = String::new();
     let mut characters = 0;
-    // A line keeps its carriage return, which may be all that changes.
+    // A line keeps its carriage return, which may be the only change.
     let mut lines = text.split_terminator('\n');
     let mut shown = 0;
     while shown < MOST_LINES && characters < MOST_CHARACTERS {

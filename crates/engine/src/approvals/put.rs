@@ -1,4 +1,4 @@
-//! A question becomes a row, everybody who can answer is asked, and the first answer counts.
+//! Storing a question as a row, asking everybody who can answer, and taking the first answer.
 
 use std::time::Duration;
 
@@ -16,32 +16,34 @@ use crate::Engine;
 use crate::call::Call;
 use crate::stopping::requested;
 
-/// How long a question can be answered: until the same time tomorrow.
+/// Time for which a question can be answered: one day.
 const OPEN_FOR: SignedDuration = SignedDuration::from_hours(24);
 
-/// How long a call waits where nobody is asked but somebody looks at the questions as they come.
+/// Time for which a call waits if its own asker has nobody to ask but somebody watches new
+/// questions.
 const SCREEN_PATIENCE: Duration = Duration::from_mins(10);
 
-/// How often a call that waits looks whether others have written.
+/// Interval at which a waiting call checks for changes by other processes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Calls that ask about one plan at once take the answers to it in turn, and do not wait for ever.
+/// Maximum number of turns. Calls that ask about one plan at once take the answers to it in turn
+/// and do not wait for ever.
 const MOST_TURNS: usize = 8;
 
-/// What came of a question.
+/// Outcome of a question.
 pub(crate) enum Said {
-    /// Yes; who said so.
+    /// Yes, from this person.
     Yes(String),
-    /// No.
+    /// Denial, by this person.
     No { by: String, message: Option<String> },
-    /// Nobody has answered yet, and the question stays open.
+    /// Open question without an answer.
     Open { id: String, hint: String },
-    /// No question is open.
+    /// Closed question.
     Closed { hint: String, retry: Retry },
 }
 
 impl Engine {
-    /// Puts a question to everybody who could answer it, and waits for the first.
+    /// Puts the question to everybody who could answer it, and waits for the first answer.
     pub(crate) async fn put(
         &self,
         call: &Call,
@@ -94,7 +96,8 @@ impl Engine {
                 }
                 ApprovalState::Used | ApprovalState::Waiting => {}
             }
-            // Another call of the same plan has used the yes. It may have brought a lease along; if not, this one asks anew.
+            // Another call of the same plan has used the yes. If that yes granted a lease, it
+            // covers this call as well. Otherwise this call asks anew.
             if !approval.once_only
                 && let Some(by) = self.leased_exactly(call, &approval.effects_digest).await?
             {
@@ -106,7 +109,7 @@ impl Engine {
         Ok(Said::Closed { hint, retry: Retry::Now })
     }
 
-    /// Asks whoever is there, and looks for answers from elsewhere meanwhile.
+    /// Asks the call's own asker and watches for answers from elsewhere at the same time.
     async fn first_answer(&self, call: &Call, approval: &Approval) -> Result<First, ToolError> {
         let here = async {
             let answer = call.asker.ask(approval).await;
@@ -126,24 +129,25 @@ impl Engine {
         }
     }
 
-    /// Whether somebody looks at the questions of this workspace, who can answer them.
+    /// Returns true if somebody who can answer watches the questions of this workspace.
     async fn has_attention(&self) -> bool {
         let workspace = self.place.workspace.clone();
         self.stored(move |store| Ok(store.has_attention(&workspace))).await.unwrap_or(false)
     }
 
-    /// Waits as long as somebody looks at the questions, but not for ever.
+    /// Waits as long as somebody watches the questions, at most [`SCREEN_PATIENCE`].
     async fn while_attended(&self) {
         let looking = async {
             while self.store.has_attention(&self.place.workspace) {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        // Whichever ends it, nobody has answered.
+        // The asker's wait ends without an answer here, whether the watching or the time has ended.
         let _ = tokio::time::timeout(SCREEN_PATIENCE, looking).await;
     }
 
-    /// A call that its caller ends takes its question back where nobody will make it again.
+    /// Withdraws the question of a call that its caller ends, if nobody will repeat the call: a
+    /// call of the command line.
     async fn given_up(&self, approval: &Approval, call: &Call, reason: StopReason) -> ToolError {
         if call.door == crate::Door::CommandLine {
             let answer = ApprovalAnswer {
@@ -155,13 +159,13 @@ impl Engine {
                 lease: None,
             };
             let (id, now) = (approval.id.clone(), self.clock.now());
-            // That it stays open is no harm: it expires.
+            // A failure is harmless: the question stays open until it expires.
             let _ = self.stored(move |store| store.approvals().answer(&id, &answer, now)).await;
         }
         reason.into()
     }
 
-    /// Waits until somebody elsewhere has answered. The state is looked at on a thread that may block.
+    /// Waits until somebody elsewhere has answered. Reads the state on a thread that may block.
     async fn answered_elsewhere(&self, id: &str) -> ApprovalRow {
         let mut look = tokio::time::interval(LOOK);
         let mut watch = None;
@@ -171,14 +175,15 @@ impl Engine {
             match looked {
                 Ok((Some(row), _)) => return row,
                 Ok((None, seen)) => watch = Some(seen),
-                // Where the state cannot be watched, whoever is here still answers.
+                // Without a watch on the state, the call's own asker can still answer.
                 Err(_) => return std::future::pending().await,
             }
             look.tick().await;
         }
     }
 
-    /// Writes down what was answered here. Gives the question with the answer that counts, or the hint where there is none.
+    /// Records the answer of the call's own asker. Returns the question with the answer that
+    /// counts, or the hint if there is no answer.
     async fn answered_here(
         &self,
         call: &Call,
@@ -200,7 +205,7 @@ impl Engine {
                 };
                 return self.answered(call, &approval.id, no).await.map(Ok);
             }
-            // An asker that gives back what was not offered has given a yes to this call.
+            // An asker that returns an offer which was not made has approved this call only.
             Answer::Lease { offer, by } if approval.offers.contains(&offer) => {
                 let lease = self.lease(approval, &call.session.0, &self.place.workspace, &offer, &by);
                 (offer.scope, by, lease)
@@ -268,7 +273,7 @@ impl Engine {
         })
     }
 
-    /// A row of the audit about an approval.
+    /// Writes an audit row about an approval.
     pub(super) async fn note_approval(
         &self,
         what: &str,
@@ -288,7 +293,8 @@ impl Engine {
     }
 }
 
-/// Looks for an answer where anything has been written since `before`. Gives the answered question, and what the next look begins with.
+/// Checks for an answer if anything has been written since `before`. Returns the answered question,
+/// if there is one, and the watch for the next check.
 fn look_for_answer(
     store: &Store,
     id: &str,
@@ -302,18 +308,19 @@ fn look_for_answer(
     if !watch.has_changed().unwrap_or(true) && !is_first {
         return Ok((None, watch));
     }
-    // What cannot be read now is looked at again with the next change.
+    // A read that fails now is repeated after the next change.
     let row = store.approvals().find(id, now).ok().flatten();
     Ok((row.filter(|row| row.state != ApprovalState::Waiting), watch))
 }
 
-/// Who was first.
+/// The first answer, by origin.
 enum First {
     Here(Answer),
     Elsewhere(Box<ApprovalRow>),
 }
 
-/// What the audit says of an approval: the question, its call, and the answer where it is one.
+/// Fills the audit row of an approval: the question, its call, and the answer if the row is about
+/// one.
 pub(super) fn fill(row: &mut AuditRow, id: &str, call: &str, answer: Option<&ApprovalAnswer>) {
     let lease = answer.and_then(|answer| answer.lease.as_ref());
     let said = answer.map(|answer| if answer.approved { "yes" } else { "no" });

@@ -1,4 +1,4 @@
-//! What a human is asked, and what they may say.
+//! The question that a human is asked, and the possible answers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,56 +9,61 @@ use tool::{BoxFuture, CallId, Level};
 
 use crate::Program;
 
-/// A question to a human: may this call be made? Everything in it has been seen by the redaction.
+/// A question to a human: may this call be made? Everything in it has passed through redaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// What the `EAPPROVAL` error and the audit call it.
+    /// Id of the question in the `EAPPROVAL` error and in the audit.
     pub id: String,
-    /// The call that waits.
+    /// Id of the waiting call.
     pub call: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// The level of the call.
+    /// Level of the call.
     pub level: Level,
-    /// Every effect, one readable line each.
+    /// Readable lines, one for each effect.
     pub effects: Vec<String>,
-    /// What else there is to see: the command as it was read, the difference that a write makes.
+    /// Preview of the call: the command as it was parsed, or the difference that a write makes.
     pub preview: Option<String>,
-    /// How many lines were left out at the end of the preview.
+    /// Number of lines that were left out at the end of the preview.
     #[serde(default)]
     pub preview_more_lines: u64,
-    /// Why the policy asks.
+    /// Reason why the policy asks.
     pub reason: String,
-    /// The rule that decided.
+    /// Rule that decided.
     pub rule: String,
-    /// A yes can only be for this one call: what [`Approval::terminal_only`] names, and what runs code that cannot be named.
+    /// True if an approval can be for this one call only: every [`Approval::terminal_only`]
+    /// question, and every call that runs code that cannot be named in advance.
     pub once_only: bool,
-    /// Only a person on a terminal may say yes: it is critical, looks dangerous, or writes what a later program would run.
+    /// True if only a person on a terminal may approve: the call is critical, looks dangerous, or
+    /// writes what a later program would run.
     #[serde(default)]
     pub terminal_only: bool,
-    /// How far a yes may reach beyond this call, and what each would cover.
+    /// Scopes beyond this call that are offered, each with what it would cover.
     pub offers: Vec<Offer>,
-    /// What a pattern that somebody types would be one of; none where no pattern is possible.
+    /// Kind of a pattern that a person may type. `None` if no pattern is possible.
     pub pattern_kind: Option<PatternKind>,
-    /// What to think of, where calls of this kind were allowed one by one before.
+    /// Suggestion of a wider answer, if calls of this kind were allowed one by one before.
     pub suggestion: Option<String>,
-    /// Binds an answer to exactly this plan: the tool, its arguments and effects, and what [`Approval::bound`] lists.
+    /// Digest that binds an answer to exactly this plan: the tool, its arguments and effects, and
+    /// everything in [`Approval::bound`].
     pub digest: String,
-    /// Binds what is offered for exactly the same effects.
+    /// Digest that binds an offer for exactly the same effects.
     pub effects_digest: String,
-    /// What of the machine the answer is bound to: where paths lead, the programs and scripts that would run, the files that
-    /// would be written, each as it was when it was asked.
+    /// State of the machine that the answer is bound to, as of the question: targets of paths,
+    /// programs and scripts that would run, and files that would be written.
     pub bound: Vec<Bound>,
-    /// How commands reach the state that the question stands in. Known while the question is put, and kept in no row.
+    /// Commands that reach the state of this question. Set while the question is put, and stored in
+    /// no row.
     #[serde(skip)]
     pub program: Program,
 }
 
-/// Characters of what a call would do in one line of a question: so many of its beginning and of its end.
+/// Characters of the effect in the headline of a question: from its beginning, and from its end.
 const HEADLINE: (usize, usize) = (120, 40);
 
 impl Approval {
-    /// The effect that tells most of the call, in one line: a command, or else the first that does more than read.
+    /// Returns the effect that tells most about the call, in one line: a command, otherwise the
+    /// first effect that does more than read.
     pub fn headline(&self) -> String {
         let first = |begins: &dyn Fn(&str) -> bool| self.effects.iter().find(|effect| begins(effect));
         let effect = first(&|effect| effect.starts_with("run "))
@@ -75,7 +80,8 @@ impl Approval {
         format!("{begin} [... {left_out} characters, whole below ...] {end}")
     }
 
-    /// The first lines of the preview, and how many it has besides. At most so many lines, and whole ones up to so many characters.
+    /// Returns the first lines of the preview and the number of further lines. Returns at most
+    /// `most` lines, and only whole lines, up to `characters` characters in all.
     pub fn preview_lines(&self, most: usize, characters: usize) -> (Vec<&str>, u64) {
         let mut left = characters;
         let mut shown = Vec::new();
@@ -91,31 +97,31 @@ impl Approval {
 /// One thing that an answer is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// What it is, as the subject of a sentence.
+    /// Name of the thing, as the subject of a sentence.
     pub what: String,
-    /// How it was.
+    /// State of the thing when the question was asked.
     pub was: String,
 }
 
-/// How far a yes reaches. The order is meaningful: a later variant reaches farther.
+/// Scope of an approval. The order is meaningful: a later variant reaches farther.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// This one call.
+    /// The one call.
     Once,
-    /// This session.
+    /// The session of the call.
     Session,
-    /// This workspace.
+    /// The workspace of the call.
     Project,
-    /// Every workspace of this user, for a pattern.
+    /// All workspaces of this user, for a pattern.
     Always,
 }
 
 impl Scope {
-    /// All of them, the narrowest first.
+    /// All scopes, the narrowest first.
     pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::Project, Self::Always];
 
-    /// The word for it, as on the command line.
+    /// Returns the scope as it is spelled on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -125,8 +131,9 @@ impl Scope {
         }
     }
 
-    /// How long a yes of this reach is good for, unless somebody says otherwise: one hour to make the one call, a session's
-    /// longest day, a month for a project, a working day for a pattern that holds everywhere.
+    /// Returns the default duration of an approval of this scope: 1 hour for one call, 12 hours for
+    /// a session, 30 days for a workspace. A pattern that holds everywhere lasts 8 hours, a working
+    /// day.
     pub fn lasts(self) -> Duration {
         match self {
             Self::Once => Duration::from_hours(1),
@@ -154,85 +161,87 @@ impl FromStr for Scope {
     }
 }
 
-/// What a pattern is one of.
+/// Kind of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PatternKind {
-    /// The beginning of a command.
+    /// Beginning of a command.
     Command,
     /// Paths of the workspace that are written.
     Write,
-    /// A folder outside the workspace that is read.
+    /// Folder outside the workspace that is read.
     Read,
 }
 
-/// One way in which a yes may reach beyond the call that asked.
+/// One way in which an approval may reach beyond the call that asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// How far it reaches.
+    /// Scope of the offer.
     pub scope: Scope,
-    /// The pattern that it is for; none where it is for exactly the same effects.
+    /// Pattern of the offer. `None` if it is for exactly the same effects.
     pub pattern: Option<String>,
-    /// Exactly what it would cover, for people.
+    /// Exact description, for people, of what the offer would cover.
     pub covers: String,
-    /// How long, in seconds.
+    /// Duration in seconds.
     pub seconds: u64,
 }
 
-/// What the human said.
+/// Answer of the human.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Yes, this once.
     Once {
-        /// Who said so, for the audit.
+        /// Name of the person who answered, for the audit.
         by: String,
     },
-    /// Yes, and for a time also what the offer says.
+    /// Yes, and for a time also everything that the offer covers.
     Lease {
         /// One of [`Approval::offers`].
         offer: Offer,
-        /// Who said so, for the audit.
+        /// Name of the person who answered, for the audit.
         by: String,
     },
-    /// No.
+    /// Denial.
     Denied {
-        /// Who said so, for the audit.
+        /// Name of the person who answered, for the audit.
         by: String,
-        /// A word for the agent.
+        /// Message to the agent.
         message: Option<String>,
     },
-    /// There is nobody here who could answer now; somebody elsewhere may.
+    /// There is nobody here who can answer now. Somebody elsewhere may.
     Nobody {
-        /// How an answer could be had, for the hint of the error.
+        /// Way to get an answer, for the hint of the error.
         hint: String,
     },
-    /// Whoever was asked has seen the question and left it: the call ends at once, and the question stays open.
+    /// The person who was asked has seen the question and left it. The call ends at once, and the
+    /// question stays open.
     Unanswered {
-        /// How an answer could be had, for the hint of the error.
+        /// Way to get an answer, for the hint of the error.
         hint: String,
     },
-    /// The answer comes with another call: this one ends at once.
+    /// The answer comes with another call. This call ends at once.
     Later,
 }
 
-/// Whoever can be asked: a terminal, a client that can show a form, nobody.
+/// A way to ask somebody: a terminal, a client that can show a form, or nobody.
 pub trait Asker: Send + Sync {
-    /// Asks and waits. Must come back with [`Answer::Nobody`] rather than wait for ever. When somebody elsewhere is faster,
-    /// this is dropped, and takes its question back.
+    /// Asks and waits. Must return [`Answer::Nobody`] rather than wait for ever. If somebody
+    /// elsewhere answers first, the future is dropped and must withdraw its question.
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer>;
 
-    /// Hears that the call now waits for somebody elsewhere, for at most this long.
+    /// Reports that the call now waits for somebody elsewhere, for at most `most`.
     fn waits_for_others(&self, _approval: &Approval, _most: Duration) {}
 
-    /// Whether the answer is known without asking, so that no question has to be kept for others.
+    /// Returns true if the answer is known without asking, so that no question has to be stored for
+    /// others.
     fn knows_the_answer(&self) -> bool {
         false
     }
 }
 
-/// Nobody is there to answer.
+/// An asker without anybody to ask.
 pub struct NoAsker {
-    /// How an answer could be had.
+    /// Way to get an answer.
     pub hint: String,
 }
 

@@ -1,8 +1,10 @@
-//! Files through which a later program would run code, where a command writes to the workspace at once.
+//! Files through which a later program would run code, for commands that write directly to the
+//! workspace.
 //!
-//! What is there when it starts is read-only for it. What comes while it runs may be the command's own, and nothing tells who
-//! made a file; so it is judged as what a command changed on a snapshot is, and what needs an approval is taken out of the
-//! workspace and lies aside, as held changes do. `handfast changes` shows it and puts it back.
+//! A file that exists when the command starts is read-only for it. A file that appears while it
+//! runs may be the command's own, and nothing shows who made it. Such a file is judged like the
+//! changes of a command on a snapshot. If it needs an approval, it is taken out of the workspace
+//! and stored as a held change, which `handfast changes` shows and puts back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,46 +25,48 @@ use super::{DeniedFiles, State};
 use crate::protected::{Changed, News};
 use crate::snapshot::Snapshots;
 
-/// How much is taken away from one command before it is killed: what goes on making such files is no mistake. What it has made
-/// besides is taken away all the same.
+/// Number of files taken away after which a command is killed: making so many is no mistake. Files
+/// that it has made in addition are taken away too.
 const MOST_TAKEN: usize = 50;
 
-/// How many notes a command gets about what was taken away.
+/// Limit on the notes that a command gets about files that were taken away.
 const MOST_NOTES: usize = 60;
 
 /// A cell that runs, or is about to.
 pub(super) struct RunningCell {
     masks: Arc<LateMasks>,
-    /// What its command cannot have made: what was there before, and what Handfast put there.
+    /// Paths that its command cannot have made: those that existed before, and those that Handfast
+    /// made.
     known: BTreeSet<PathBuf>,
-    /// Before its command begins, where that is noted. What is older is not the command's.
+    /// A time before its command begins, if recorded. Anything older is not the command's.
     begins: Option<Time>,
-    /// What is to be judged again: what has come before it was known that the cell begins, because its command may have been ahead
-    /// of that, and what could not be looked at or taken away.
+    /// Paths to judge again. Some appeared before it was known that the cell had begun, because its
+    /// command may have started slightly earlier. Others could not be inspected or taken away.
     early: BTreeSet<PathBuf>,
-    /// What was judged harmless by its content, which may change.
+    /// Paths that were judged harmless by their content, which may change.
     harmless: BTreeMap<PathBuf, Stamp>,
-    /// The changes among which lies what was taken away, by the folder that they belong to.
+    /// Ids of the changes that store the files taken away, by the folder that they belong to.
     kept: BTreeMap<PathBuf, String>,
-    /// How much was taken away.
+    /// Number of files that were taken away.
     taken: usize,
-    /// The record of the command, for the start after a kill.
+    /// Record of the command, for the start after a kill.
     record: Option<checkpoint::Call>,
 }
 
-/// The origin of a file, as seen from a command that writes at once.
+/// Origin of a file, as seen from a command that writes directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It was there, and the command could not change it.
+    /// The file existed before, and the command could not change it.
     Known,
-    /// It was there.
+    /// The file existed before.
     Older,
-    /// The command may have made it.
+    /// The command may have made the file.
     Command,
 }
 
-/// Chooses what goes, with the reason: each file that the command may have made to run by itself, and what gives a meaning to one
-/// that was there before, unless that is a folder.
+/// Selects the paths to take away, each with the reason: each auto-run file that the command may
+/// have made. If a file that existed before gets its meaning from `path`, `path` is taken away
+/// instead. If `path` is then a folder, the file is taken away after all.
 pub(super) fn targets(
     found: &[(PathBuf, String)],
     (root, path): (&Path, &Path),
@@ -73,7 +77,7 @@ pub(super) fn targets(
     for (file, why) in found {
         let goes = match origin(file) {
             _ if file == path => path,
-            // It ran before.
+            // The file ran before.
             Origin::Known => continue,
             Origin::Older if !is_folder => path,
             Origin::Older | Origin::Command => file,
@@ -83,7 +87,7 @@ pub(super) fn targets(
     targets
 }
 
-/// By which a file is told from what it was: device, number, and the time of its last change.
+/// Identity of a file's state: device, inode number, and the time of its last change.
 pub(super) type Stamp = (u64, u64, i64, i64);
 
 impl RunningCell {
@@ -102,22 +106,22 @@ impl RunningCell {
         }
     }
 
-    /// Writes down that its command writes at once.
+    /// Writes the record that its command writes directly.
     pub(super) fn write_record(&mut self, roots: &[PathBuf], snapshots: &Snapshots) -> Result<(), String> {
         let (record, begins) = Record::write(roots, &self.known, snapshots)?;
         (self.record, self.begins) = (Some(record), Some(begins));
         Ok(())
     }
 
-    /// Says that its command is watched still.
+    /// Updates the record, which shows that its command is still watched.
     pub(super) fn renew_record(&self) {
-        // Where that fails, the next start looks at less than it could.
+        // If that fails, the next start inspects less than it could.
         let _renewed = self.record.as_ref().map(checkpoint::Call::still_watches);
     }
 
-    /// Its command has ended, and what it did was judged.
+    /// Removes the record, after the command has ended and its changes were judged.
     pub(super) fn end(self) {
-        // What cannot be removed now, the next start removes.
+        // If the folder cannot be removed now, the next start removes it.
         drop(self.record.map(checkpoint::Call::discard));
     }
 
@@ -131,22 +135,23 @@ impl RunningCell {
         }
     }
 
-    /// Whether the cell has ended, or will never be.
+    /// Returns true if the cell has ended, or will never begin.
     pub(super) fn is_over(&self) -> bool {
         self.masks.have_ended() || Arc::strong_count(&self.masks) == 1
     }
 
-    /// Whether it must be looked at although nothing has come.
+    /// Returns true if the cell must be inspected although nothing has appeared.
     pub(super) fn needs_a_look(&self) -> bool {
         self.is_over() || !self.harmless.is_empty() || self.waits_for_its_begin()
     }
 
-    /// Whether something is to be judged as soon as the cell begins.
+    /// Returns true if something is to be judged as soon as the cell begins.
     pub(super) fn waits_for_its_begin(&self) -> bool {
         !self.early.is_empty()
     }
 
-    /// Hides and freezes what has come. Where that fails, the cell is killed, and its caller is told so.
+    /// Hides and freezes paths that have appeared. If that fails, the cell is killed, and its
+    /// caller gets a note.
     pub(super) fn cover(&self, hidden: &[PathBuf], frozen: &[PathBuf]) {
         let _killed = (hidden.is_empty() || self.masks.cover(hidden).is_ok())
             && (frozen.is_empty() || self.masks.freeze(frozen).is_ok());
@@ -164,12 +169,12 @@ impl RunningCell {
         self.known.insert(path.to_owned());
     }
 
-    /// Tells whether an entry was there before the command.
+    /// Returns true if an entry existed before the command.
     fn is_older(&self, path: &Path) -> bool {
         self.begins.is_some_and(|begins| is_before(path, begins))
     }
 
-    /// Leaves a note, unless there are many.
+    /// Leaves a note, unless there are too many.
     fn note(&self, note: impl FnOnce() -> String) {
         if self.taken <= MOST_NOTES {
             self.masks.note(note());
@@ -178,7 +183,7 @@ impl RunningCell {
 }
 
 impl DeniedFiles {
-    /// Judges what has come.
+    /// Judges the paths that have appeared.
     pub(super) fn judge_come(&self, state: &mut State, come: Vec<PathBuf>) {
         for path in come {
             if state.own.expected.iter().any(|expected| path.starts_with(expected)) {
@@ -194,7 +199,8 @@ impl DeniedFiles {
         }
     }
 
-    /// Judges again what was harmless and has changed since, and what came before its cell was known to begin.
+    /// Judges again the harmless files that have changed, and the paths that appeared before their
+    /// cell was known to have begun.
     pub(super) fn judge_again(&self, state: &mut State) {
         let begun = state.running.iter_mut().filter(|cell| cell.masks.have_begun());
         let early: BTreeSet<PathBuf> = begun.flat_map(|cell| std::mem::take(&mut cell.early)).collect();
@@ -229,11 +235,12 @@ impl DeniedFiles {
         let mut may_be_open = None;
         for cell in &mut state.running {
             if cell.knows(path) {
-                // Somebody else has replaced it, because the command could not.
+                // Another program has replaced it, because the command could not.
                 freeze_again(cell, path);
                 continue;
             }
-            // What lies in a closed folder is judged when that was opened, at the end of the command at the latest.
+            // Paths in a closed folder are judged after the folder was opened, at the latest when
+            // the command ends.
             if !cell.masks.have_begun() || is_closed && cell.masks.write_directly(path) {
                 cell.early.insert(path.to_owned());
                 continue;
@@ -269,7 +276,7 @@ impl DeniedFiles {
         }
     }
 
-    /// Whether a human has had it put there, be it by another process.
+    /// Returns true if a human has had the file put there, also by another process.
     fn was_applied(&self, path: &Path) -> bool {
         let (Some(snapshots), Some((_, _, seconds, _))) = (&self.snapshots, stamp_of(path)) else {
             return false;
@@ -277,7 +284,8 @@ impl DeniedFiles {
         snapshots.area().was_applied(path, Time { seconds, nanoseconds: 0 })
     }
 
-    /// Gives whether what was taken is too large to be copied, so that no command may run on that could have it open.
+    /// Takes a file away. Returns true if it was too large to be copied and was moved, so that no
+    /// command that may have it open can continue.
     fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) -> bool {
         let shown = tool::path_text(relative);
         cell.taken += 1;
@@ -296,13 +304,13 @@ impl DeniedFiles {
                          sees it with `handfast changes show {id}`, and puts it back with `handfast changes apply {id}`"
                     )
                 });
-                // Whoever has it open could change it after a human has looked at it.
+                // A program that has the file open could change it after a human has inspected it.
                 is_moved = taken == Taken::Moved;
             }
             Err(problem) => {
                 cell.note(|| format!("{shown}: {why}; {problem}, so the command was killed"));
                 cell.give_up();
-                // When it has ended, nothing stands in the way any more.
+                // When the command has ended, taking it away is possible.
                 cell.early.insert(root.join(relative));
             }
         }
@@ -316,7 +324,8 @@ impl DeniedFiles {
     }
 }
 
-/// Takes a file away, and remembers under which id it is kept. Gives that and how it was taken; nothing where the file is gone.
+/// Takes a file away and stores the id of its change in `kept`. Returns this id and how the file
+/// was taken, or `None` if the file is gone.
 pub(super) fn take_away(
     snapshots: &Snapshots,
     kept: &mut BTreeMap<PathBuf, String>,
@@ -332,7 +341,7 @@ pub(super) fn take_away(
         Ok(taken)
     };
     match take(root, relative) {
-        // Changes belong to one mount; what is mounted below it has its own.
+        // A change belongs to one mount. A mount below it has its own.
         Err(checkpoint::Error::Mounted { .. }) => {
             let path = root.join(relative);
             match (path.parent(), path.file_name()) {
@@ -344,18 +353,19 @@ pub(super) fn take_away(
     }
 }
 
-/// Makes what has come read-only for a command that could write to it at once.
+/// Makes a new path read-only for a command that could write to it directly.
 fn freeze_again(cell: &RunningCell, path: &Path) {
     if cell.masks.write_directly(path) {
-        // Where that fails, the cell is killed, and its caller is told so.
+        // If that fails, the cell is killed, and its caller gets a note.
         let _killed = cell.masks.freeze(&[path.to_owned()]);
     }
 }
 
-/// Opens a folder of this user up to be looked into, where a command that writes directly has made it and closed it. Gives whether
-/// it did.
+/// Opens a folder of this user for inspection, if a command that writes directly has made and
+/// closed it. Returns true if it did.
 ///
-/// The command itself sees it no more: what cannot be looked into is covered in its cell before this.
+/// The command no longer sees the folder: a folder that cannot be inspected is covered in its cell
+/// before this.
 pub(super) fn open_up(cells: &[RunningCell], folder: &Path) -> bool {
     let made_by_one = cells
         .iter()
@@ -363,13 +373,14 @@ pub(super) fn open_up(cells: &[RunningCell], folder: &Path) -> bool {
     if !made_by_one {
         return false;
     }
-    // INVARIANT: no link anywhere, which could lead to a folder of somebody else's.
+    // INVARIANT: no symbolic link anywhere on the path, which could lead to a folder of another
+    // user.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(opened) = openat2(CWD, folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) else {
         return false;
     };
     let Ok(found) = fstat(&opened) else { return false };
-    // To be written as well, so that something can be taken out of it.
+    // Write permission is needed as well, so that files can be taken out of the folder.
     let needed = Mode::RWXU;
     let mode = Mode::from_raw_mode(found.st_mode);
     if mode.contains(needed) || found.st_uid != geteuid().as_raw() {
@@ -378,12 +389,12 @@ pub(super) fn open_up(cells: &[RunningCell], folder: &Path) -> bool {
     chmod(format!("/proc/self/fd/{}", opened.as_raw_fd()), mode | needed).is_ok()
 }
 
-/// Tells whether a folder above an entry is closed, so that the entry cannot be looked at.
+/// Returns true if a folder above an entry is closed, so that the entry cannot be inspected.
 fn is_closed(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// Tells whether an entry has not changed since then.
+/// Returns true if an entry has not changed since `time`.
 pub(super) fn is_before(path: &Path, time: Time) -> bool {
     stamp_of(path).is_some_and(|(_, _, seconds, nanoseconds)| {
         (seconds, nanoseconds) < (time.seconds, i64::from(time.nanoseconds))

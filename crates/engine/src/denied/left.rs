@@ -1,7 +1,8 @@
-//! What a command left that wrote to the workspace at once while the program was killed: judged by the next start.
+//! Files left by a command that wrote directly to the workspace while the program was killed. The
+//! next start judges them.
 //!
-//! While such a command runs, a record lies in the folder of the changes, which says what was there before. It is renewed again and
-//! again, so that the next start knows until when the command can have run.
+//! While such a command runs, a record in the folder of the changes lists what existed before. The
+//! record is renewed regularly, so that the next start knows until when the command can have run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,22 +17,24 @@ use super::lists::split;
 use crate::protected::{Changed, News};
 use crate::snapshot::Snapshots;
 
-/// For how long after the last renewal of its record a command may have run on, in seconds: where the machine stood still.
+/// Seconds for which a command may have continued after the last renewal of its record, for example
+/// if the machine was suspended.
 const GRACE: i64 = 60;
 
-/// What is noted of a command that writes at once.
+/// Record of a command that writes directly.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     roots: Vec<PathBuf>,
-    /// Before the command began.
+    /// Start of the record in seconds and nanoseconds, before the command began.
     seconds: i64,
     nanoseconds: u32,
-    /// What its command cannot have made.
+    /// Paths that its command cannot have made.
     known: BTreeSet<PathBuf>,
 }
 
 impl Record {
-    /// Writes a record down, for a command that is about to begin; gives the folder that holds it, and the time.
+    /// Writes a record for a command that is about to begin. Returns the folder that contains the
+    /// record, and its time.
     pub(super) fn write(
         roots: &[PathBuf],
         known: &BTreeSet<PathBuf>,
@@ -57,7 +60,8 @@ impl Record {
 }
 
 impl DeniedFiles {
-    /// Takes away what commands of killed processes left to run by itself. Gives what the user should be told.
+    /// Takes away auto-run files that commands of killed processes left. Returns messages for the
+    /// user.
     pub(crate) fn take_away_left(&self) -> Vec<String> {
         let Some(snapshots) = &self.snapshots else { return Vec::new() };
         let mut told = Vec::new();
@@ -69,7 +73,7 @@ impl DeniedFiles {
                      ({error}): look at what has come since, such as by `git status`"
                 )),
             }
-            // What cannot be removed now, the next start removes.
+            // If the folder cannot be removed now, the next start removes it.
             drop(call.discard());
         }
         told

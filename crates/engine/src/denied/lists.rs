@@ -1,4 +1,5 @@
-//! What is looked for: what the deny lists name, what commands do not see, and what a later program would run.
+//! Rules of the watch: paths that the deny lists name, paths that commands do not see, and files
+//! that a later program would run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,7 @@ use watch::{Kind, Marks, Rules};
 
 use crate::protected::ProtectedSet;
 
-/// The paths to which settings lead, by the roots, so that their coming is noted.
+/// Paths to which settings lead, by root. Their appearance is noted.
 #[derive(Default)]
 pub(super) struct LedTo {
     sets: BTreeMap<PathBuf, Arc<ProtectedSet>>,
@@ -18,7 +19,7 @@ pub(super) struct LedTo {
 }
 
 impl LedTo {
-    /// Takes the set of one root in place of an earlier one.
+    /// Replaces the set of one root.
     pub(super) fn put(&mut self, root: &Path, set: Arc<ProtectedSet>) {
         self.sets.insert(root.to_owned(), set);
         let names = self.sets.values().flat_map(|set| set.names().map(OsStr::to_owned).collect::<Vec<_>>());
@@ -30,25 +31,26 @@ impl LedTo {
     }
 }
 
-/// The deny lists of the policy, asked about every name that a path has.
+/// The deny lists of the policy, applied to every name of a path.
 pub(super) struct DenyLists {
     policy: Arc<Policy>,
     roots: Vec<PathBuf>,
-    /// The roots that are links or lie behind one, with where they really lie. Lists may use either name.
+    /// Roots that are links or lie behind one, with their real paths. Lists may use either name.
     other_names: Vec<(PathBuf, PathBuf)>,
     led_to: Arc<RwLock<LedTo>>,
 }
 
-/// What is known about a place.
+/// State of the rules for a path.
 #[derive(Clone)]
 pub(super) struct Known {
-    /// Under each of its names: of reading, and of writing.
+    /// State of the lists for each name of the path: for reading, and for writing.
     denied: Vec<(Above, Above)>,
-    /// How much of it commands see, where the profile lists that.
+    /// Part of the path that commands see, if the profile lists that.
     sees: Sees,
-    /// Whether a later program would run it, or what may lie in it.
+    /// True if a later program would run the path, or something that may lie in it.
     runs: bool,
-    /// Whether git could read it, or settings lead to it, so that its coming is to be judged.
+    /// True if git could read the path or if settings lead to it, so that its appearance is to be
+    /// judged.
     is_judged: bool,
 }
 
@@ -65,7 +67,7 @@ impl DenyLists {
         ask(&self.led_to.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a later program would run it; of a folder, a file in it.
+    /// Returns true if a later program would run the path, or for a folder, a file in it.
     fn runs(&self, path: &Path, kind: Kind) -> bool {
         let Some((root, relative)) = split(&self.roots, path) else { return false };
         let is_repository = |folder: &Path| is_repository(&root.join(folder));
@@ -79,7 +81,7 @@ impl DenyLists {
         }
     }
 
-    /// The other name of a path, if it has one.
+    /// Returns the other name of a path, if it has one.
     fn other_name(&self, path: &Path) -> Option<PathBuf> {
         self.other_names.iter().find_map(|(root, real)| {
             let below = path.strip_prefix(root).ok()?;
@@ -88,19 +90,19 @@ impl DenyLists {
     }
 }
 
-/// The innermost root that holds a path, and the rest of it.
+/// Returns the innermost root that contains a path, and the rest of the path.
 pub(super) fn split<'a>(roots: &'a [PathBuf], path: &'a Path) -> Option<(&'a Path, &'a Path)> {
     let holding = roots.iter().filter_map(|root| Some((root.as_path(), path.strip_prefix(root).ok()?)));
     holding.min_by_key(|(_, below)| below.as_os_str().len())
 }
 
-/// Tells whether git may take the folder for a repository, whatever it is called.
+/// Returns true if git may take the folder for a repository, whatever its name.
 fn is_repository(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
     has("HEAD") && (has("objects") || has("commondir"))
 }
 
-/// Names of what makes a folder a repository, and of what git reads in a worktree.
+/// Names of entries that make a folder a repository, and of files that git reads in a worktree.
 const READ_BY_GIT: [&str; 6] = ["HEAD", "objects", "refs", "commondir", ".gitattributes", "attributes"];
 
 impl Rules for DenyLists {
@@ -110,7 +112,7 @@ impl Rules for DenyLists {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         let known = |path: &Path| (reads.above(path), writes.above(path));
         let denied = std::iter::once(known(folder)).chain(self.other_name(folder).as_deref().map(known));
-        // A root is shown because it is listed; of the workspace the names are.
+        // A root is shown because it is listed. Of the workspace, at least the names are shown.
         let sees = match self.policy.sees(folder, true) {
             Sees::Nothing => Sees::All,
             sees => sees,
@@ -140,7 +142,7 @@ impl Rules for DenyLists {
         let is_read = path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|part| name == *part));
         let is_judged = is_read || self.led_to(|led| led.has(path));
         let sees = match (above.sees, kind) {
-            // What it leads to is asked about where that lies.
+            // The target of the link is judged at its own path.
             (Sees::Part, Kind::Link) => Sees::All,
             (Sees::Part, _) => self.policy.sees(path, is_folder),
             (sees, _) => sees,
@@ -159,7 +161,8 @@ impl Rules for DenyLists {
         }
     }
 
-    /// Who listens at a socket is a process outside, and no list of files says what it does for whoever connects.
+    /// The listener of a socket is a process outside the cell, and no list of files states what it
+    /// does for its clients.
     fn hide_sockets(&self) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! The files that the deny lists name below what a cell shows, and those that a later program would run. Found by one walk and
-//! then kept, see the `watch` crate.
+//! Files that the deny lists name in the folders of a cell, and files that a later program would
+//! run. One walk finds them, and the `watch` crate keeps them current.
 
 mod cells;
 mod left;
@@ -27,7 +27,7 @@ pub(crate) use programs::DeniedPrograms;
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
     keep: Keep,
-    /// Where what is taken away is kept.
+    /// Storage for files that are taken away.
     snapshots: Option<Arc<Snapshots>>,
     led_to: Arc<RwLock<LedTo>>,
     state: Mutex<State>,
@@ -36,36 +36,37 @@ pub(crate) struct DeniedFiles {
 #[derive(Default)]
 struct State {
     watch: Option<Watch<DenyLists>>,
-    /// The cells that run, or are about to.
+    /// Cells that run, or are about to.
     running: Vec<RunningCell>,
-    /// A thread follows the changes for them.
+    /// True if a thread follows the changes for these cells.
     followed: bool,
     own: OwnChanges,
     noted: Option<Noted>,
-    /// What runs by itself in each root.
+    /// Auto-run files of each root.
     protected: BTreeMap<PathBuf, Arc<ProtectedSet>>,
 }
 
-/// What is noted, and of which state of the watch that is.
+/// Noted paths, and the version of the watch's marks that they belong to.
 type Noted = ((u64, u64), Arc<Vec<PathBuf>>);
 
-/// What Handfast itself puts into the workspace, having decided on it.
+/// Changes that Handfast itself makes in the workspace, having decided on them.
 #[derive(Default)]
 struct OwnChanges {
-    /// How many calls are at it.
+    /// Number of calls that are making such changes.
     under_way: usize,
-    /// Where they put something, or may.
+    /// Paths that they change, or may change.
     expected: Vec<PathBuf>,
-    /// What has come meanwhile and was not expected: perhaps it is, as soon as the call says what it has changed.
+    /// Unexpected paths that have appeared in the meantime. A call may still name them when it
+    /// reports what it has changed.
     undecided: Vec<PathBuf>,
 }
 
-/// A tool that changes the workspace at the paths of its plan, for as long as it does.
+/// Guard of a tool's change of the workspace, at the paths of its plan.
 pub(crate) struct OwnChange(Arc<DeniedFiles>);
 
 impl OwnChange {
-    /// Begins one on a thread that may block: what is denied may be looked for meanwhile. None where the call writes nothing, or
-    /// nothing that its plan names.
+    /// Begins a change on a thread that may block, because a walk for denied files may be in
+    /// progress. Returns `None` if the call's plan names no path to write.
     pub(crate) async fn begin(denied: &Arc<DeniedFiles>, call: &Call) -> Option<Self> {
         let writes = call.effects.iter().filter_map(|part| {
             let (access, named) = part.effect.path()?;
@@ -80,13 +81,13 @@ impl OwnChange {
             denied.begin_own_change(&expected);
             Self(denied)
         });
-        // Where it broke off, what the tool makes is judged as somebody else's.
+        // If the thread panics, the tool's changes are judged like those of others.
         begun.await.ok()
     }
 
-    /// Ends it on a thread that may block.
+    /// Ends the change on a thread that may block.
     pub(crate) async fn end(self) {
-        // Where it broke off, the next look judges what has come.
+        // If the thread panics, the next inspection judges the new paths.
         let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }
@@ -97,41 +98,41 @@ impl Drop for OwnChange {
     }
 }
 
-/// What a cell needs to hide what is denied.
+/// Marks and masks with which a cell hides denied files.
 #[derive(Default)]
 pub(crate) struct Hiding {
-    /// What is denied as of now.
+    /// Marks as of now.
     pub(crate) marked: Marked,
-    /// Covers what comes later. None where changes are not told.
+    /// Masks for paths that appear later. `None` if there are no notifications of changes.
     pub(crate) later: Option<Arc<LateMasks>>,
 }
 
-/// The place to which a command writes.
+/// Destination of a command's writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// Apart from the workspace, until it has ended.
+    /// Apart from the workspace, until the command has ended.
     Apart,
-    /// To the workspace at once, in the background.
+    /// Directly to the workspace, in the background.
     AtOnce,
 }
 
-/// The moment as of which it must be known what runs by itself.
+/// Moment as of which the auto-run files must be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// As of this moment.
+    /// The current moment.
     Now,
-    /// As of when the cell of the call was specified.
+    /// The moment when the cell of the call was specified.
     ForThisCall,
 }
 
-/// How often the thread that follows the changes looks whether a cell still runs, and with how much patience it walks where
-/// changes are not told any more.
+/// Interval at which the following thread checks whether a cell still runs. Without notifications,
+/// also the interval of its walks.
 const FOLLOWING: Duration = Duration::from_millis(250);
 
-/// How many closed folders one in the other are opened to be looked into.
+/// Maximum nesting depth of closed folders that are opened for inspection.
 const MOST_CLOSED: usize = 64;
 
-/// How soon it looks again where something has come just as a cell begins.
+/// Shorter interval, used if something has appeared just as a cell begins.
 const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
@@ -139,12 +140,13 @@ impl DeniedFiles {
         Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
     }
 
-    /// The denied files by other rules, which are looked for once.
+    /// Returns the denied files under other rules, which are searched once.
     pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
         Self::new(policy, Keep::Once, self.snapshots.clone())
     }
 
-    /// What is denied below the roots, for a cell that is about to run. Blocks for as long as a walk takes, where one is needed.
+    /// Returns what is denied below the roots, for a cell that is about to run. Blocks during a
+    /// walk, if one is needed.
     pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf], writes: Writes) -> Result<Hiding, ToolError> {
         let mut state = self.state();
         self.look_below(&mut state, roots);
@@ -164,7 +166,8 @@ impl DeniedFiles {
             }
             return Ok(Hiding { marked, later: None });
         }
-        // INVARIANT: from before the lock is let go, so that nothing comes between what is known now and what is told later.
+        // INVARIANT: the cell is registered before the lock is released, so that no change falls
+        // between the marks of now and the later masks.
         let later = Arc::new(LateMasks::default());
         let mut cell = RunningCell::new(later.clone(), &marked);
         if writes == Writes::AtOnce
@@ -184,14 +187,14 @@ impl DeniedFiles {
         Ok(Hiding { marked, later: Some(later) })
     }
 
-    /// The files that must not be read, below the roots, and have several names: by device and number. Blocks as
-    /// [`DeniedFiles::below`] does.
+    /// Returns device and inode number of the files below the roots that must not be read and have
+    /// several names. Blocks like [`DeniedFiles::below`].
     pub(crate) fn hidden_with_several_names(
         &self,
         roots: &[PathBuf],
     ) -> Result<HashSet<(u64, u64)>, WatchError> {
         let mut state = self.state();
-        // What is leased to one call alone is no reason to begin anew.
+        // Roots that are leased to one call only are no reason to begin anew.
         if state.watch.is_none() {
             self.look_below(&mut state, roots);
         }
@@ -203,8 +206,9 @@ impl DeniedFiles {
         Ok(hidden.unwrap_or_default())
     }
 
-    /// Finds what runs by itself in a root, as of now. Blocks for as long as a walk takes, where one is needed; what a cell that has been
-    /// specified already was told is good enough, and needs none.
+    /// Returns the auto-run files of a root: files that a later program would run. Blocks during a
+    /// walk, if one is needed. With [`Known::ForThisCall`], the state that an already specified
+    /// cell was given suffices without a walk.
     pub(crate) fn protected(
         &self,
         roots: &[PathBuf],
@@ -248,30 +252,31 @@ impl DeniedFiles {
     }
 
     fn look_below(&self, state: &mut State, roots: &[PathBuf]) {
-        // Roots come and go with the folders that the profile lists.
+        // The list of roots changes with the folders that exist of the profile's lists.
         if state.watch.as_ref().is_none_or(|kept| kept.roots() != roots) {
             let rules = DenyLists::new(self.policy.clone(), roots, self.led_to.clone());
             state.watch = Some(Watch::new(roots.to_vec(), rules, self.keep));
         }
     }
 
-    /// Looks at what has come, so that all that a cell which has ended did is judged.
+    /// Reads pending changes, so that everything that an ended cell did is judged.
     pub(crate) fn settle(&self) {
         let mut state = self.state();
         if !state.running.is_empty() {
-            // An error is told to the cells that run, which are all that this is for.
+            // An error is reported to the running cells, the only recipients of this result.
             let _told = self.refresh(&mut state);
         }
     }
 
-    /// Handfast is about to change the workspace itself: at these paths, or at some that it will only know afterwards.
+    /// Registers that Handfast is about to change the workspace itself: at these paths, or at paths
+    /// that are only known afterwards.
     pub(crate) fn begin_own_change(&self, expected: &[PathBuf]) {
         let mut state = self.state();
         state.own.under_way += 1;
         state.own.expected.extend_from_slice(expected);
     }
 
-    /// It has changed it, at these paths too.
+    /// Registers that the change is complete and also changed these paths.
     pub(crate) fn end_own_change(&self, changed: &[PathBuf]) {
         let mut state = self.state();
         state.own.expected.extend_from_slice(changed);
@@ -286,14 +291,14 @@ impl DeniedFiles {
         }
     }
 
-    /// What is denied as of now; cells that run are told what has come.
+    /// Returns the current marks, and reports new ones to the running cells.
     fn refresh(&self, state: &mut State) -> Result<Marked, WatchError> {
         let State { watch: Some(watch), running, .. } = state else { return Ok(Marked::default()) };
-        // Of a cell that has ended by now, all is told in a moment.
+        // For a cell that has ended by now, the following check is complete.
         let ended: Vec<bool> = running.iter().map(RunningCell::is_over).collect();
         let walks = watch.walks();
         let seen = look(watch, running);
-        // After a walk it is not known what has come.
+        // After a walk, it is unknown which paths are new.
         let all = watch.walks() != walks;
         let marked = match seen {
             Ok(Seen { marked, appeared, noted }) => {
@@ -314,7 +319,7 @@ impl DeniedFiles {
             }
         };
         if marked.is_ok() {
-            // Otherwise what they left is still to be judged.
+            // Otherwise the files that they left are still to be judged.
             let running = std::mem::take(&mut state.running);
             for (cell, has_ended) in running.into_iter().zip(ended) {
                 if has_ended {
@@ -329,7 +334,7 @@ impl DeniedFiles {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
-            // What a thread left half-way that panicked is looked for anew.
+            // If a thread panicked, its partial state is dropped and built anew.
             self.state.clear_poison();
             let mut state = poisoned.into_inner();
             state.watch = None;
@@ -338,14 +343,15 @@ impl DeniedFiles {
     }
 }
 
-/// What is marked, and what of it has come.
+/// The marks, and the paths among them that have appeared.
 struct Seen {
     marked: Marked,
     appeared: BTreeSet<PathBuf>,
     noted: Vec<PathBuf>,
 }
 
-/// Asks what is marked. A folder that a command has closed is opened and looked into, and so are those in it, level by level.
+/// Reads the marks. A folder that a command has closed is opened and inspected, and so are the
+/// folders in it, level by level.
 fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Seen, WatchError> {
     let (mut appeared, mut noted) = (BTreeSet::new(), Vec::new());
     let mut rounds = 0;
@@ -358,14 +364,14 @@ fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Seen, W
         }
         rounds += 1;
         if rounds == MOST_CLOSED {
-            // Nobody nests so many by mistake.
+            // So many nested folders are no mistake.
             running.iter().for_each(RunningCell::give_up);
             return Ok(Seen { marked, appeared, noted });
         }
     }
 }
 
-/// Follows the changes for as long as a cell runs.
+/// Follows the changes as long as a cell runs.
 fn follow(denied: &Weak<DeniedFiles>) {
     loop {
         let Some(denied) = denied.upgrade() else { return };

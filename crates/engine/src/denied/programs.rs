@@ -1,8 +1,9 @@
-//! The files of programs that the policy denies whatever their arguments are. A cell covers them under every name, so that no
-//! spelling, script, loader or copy of them runs.
+//! Files of programs that the policy denies with any arguments. A cell covers them under every
+//! name, so that no spelling, script, loader or copy of them runs.
 //!
-//! A file that other programs are as well is not covered: that would take those away. There the reading of the line holds alone,
-//! and the answer of `handfast check` says so.
+//! A file that is also another program is not covered, because covering it would remove that
+//! program. The rule for such a file is enforced by parsing the command line only, and
+//! `handfast check` reports so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,20 +16,21 @@ use policy::Policy;
 /// The denied programs of one runtime.
 pub(crate) struct DeniedPrograms {
     policy: Arc<Policy>,
-    /// Where programs lie.
+    /// Folders that contain programs.
     folders: Vec<PathBuf>,
     known: Mutex<Option<(Vec<Stamp>, Arc<Found>)>>,
 }
 
-/// By which it is told that programs came to a folder or went from it: device, number and time of change.
+/// Stamp of a folder, which changes if programs are added or removed: device, inode number and time
+/// of change.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
-/// What was found of the denied programs.
+/// Result of the search for denied programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The files to be covered, without links.
+    /// Files to cover, without symbolic links.
     pub(crate) files: Vec<PathBuf>,
-    /// How each rule of `deny_exec_command` holds, a line for each.
+    /// Enforcement of each rule of `deny_exec_command`, one line each.
     pub(crate) told: Vec<String>,
 }
 
@@ -39,7 +41,8 @@ struct Program {
     paths: BTreeSet<PathBuf>,
 }
 
-/// Where systems put programs, in addition to the search path. A `*` stands for every folder.
+/// Folders where systems install programs, in addition to the search path. A `*` stands for every
+/// folder.
 const FOLDERS: [&str; 17] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -60,13 +63,14 @@ const FOLDERS: [&str; 17] = [
     "/nix/store/*/bin",
 ];
 
-/// Programs that are hundreds of others, by the first word of their arguments.
+/// Programs that contain hundreds of others, selected by the first word of their arguments.
 const BOXES: [&str; 5] = ["busybox", "busybox.static", "coreutils", "toybox", "uutils"];
 
-/// Programs that are others by the name that they are started under, and say so in their manuals.
+/// Programs that act as another program depending on the name that they are started under,
+/// according to their manuals.
 const SHARED: [&str; 8] = ["git", "kmod", "mise", "rustup", "rustup-init", "systemctl", "volta-shim", "xz"];
 
-/// Of these, those that only start the program that is meant, which has a file of its own.
+/// Programs of [`SHARED`] that only start the intended program, which has a file of its own.
 const STARTERS: [&str; 4] = ["mise", "rustup", "rustup-init", "volta-shim"];
 
 impl DeniedPrograms {
@@ -78,13 +82,14 @@ impl DeniedPrograms {
         Self { policy, folders: folders.into_iter().collect(), known: Mutex::default() }
     }
 
-    /// The files as of now. Blocks while folders are looked through, where programs came or went.
+    /// Returns the current files. If programs were added or removed, blocks while folders are
+    /// searched.
     pub(crate) fn found(&self) -> Arc<Found> {
         if self.policy.denied_commands().next().is_none() {
             return Arc::default();
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where alternatives lead is a matter of one more folder.
+        // The targets of alternatives depend on one more folder.
         let looked_at = self.folders.iter().map(PathBuf::as_path).chain([Path::new("/etc/alternatives")]);
         let stamps: Vec<Stamp> = looked_at.map(stamp).collect();
         if let Some((_, found)) = known.as_ref().filter(|(was, _)| *was == stamps) {
@@ -101,7 +106,7 @@ fn stamp(folder: &Path) -> Stamp {
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
-/// The folders that a pattern stands for.
+/// Returns the folders that match a pattern.
 fn expand(pattern: &str) -> Vec<PathBuf> {
     let Some((above, below)) = pattern.split_once("/*/") else { return vec![pattern.into()] };
     let entries = fs::read_dir(above).into_iter().flatten().flatten();
@@ -128,7 +133,7 @@ fn look(policy: &Policy, folders: &[PathBuf]) -> Found {
     for folder in folders {
         fs::read_dir(folder).into_iter().flatten().flatten().for_each(|entry| add(&entry.path()));
     }
-    // A rule may name a file that lies elsewhere.
+    // A rule may name a file outside these folders.
     let whole = || policy.denied_commands().filter(|(_, is_program)| *is_program).map(|(rule, _)| rule);
     for rule in whole() {
         let named = rule.entry.split_whitespace().next().unwrap_or_default();
@@ -142,7 +147,7 @@ fn look(policy: &Policy, folders: &[PathBuf]) -> Found {
         let denials = program.names.iter().filter_map(|name| policy.denies_program(name));
         let rules: BTreeSet<String> = denials.map(ToString::to_string).collect();
         let how = match program.left_open(|name| policy.denies_program(name).is_some()) {
-            // A box that nothing else hangs on could be the denied program under its own name.
+            // A box without links to it could be the denied program under its own name.
             _ if rules.is_empty() && !(program.is_a_box_alone() && whole().next().is_some()) => continue,
             Some(why) => why,
             None => {
@@ -161,7 +166,7 @@ fn look(policy: &Policy, folders: &[PathBuf]) -> Found {
     found
 }
 
-/// A line for each rule.
+/// Builds one line for each rule.
 fn tell(policy: &Policy, how: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let line = |(rule, is_program): (&policy::Rule, bool)| {
         let name = rule.to_string();
@@ -185,7 +190,8 @@ fn tell(policy: &Policy, how: &BTreeMap<String, BTreeSet<String>>) -> Vec<String
 }
 
 impl Program {
-    /// Why the file stays open, if it does: a cell could not run without it, or other programs would be gone with it.
+    /// Returns the reason why the file is not covered, if it is not: a cell could not run without
+    /// it, or other programs would be lost.
     fn left_open(&self, is_denied: impl Fn(&str) -> bool) -> Option<String> {
         let paths = || list(self.paths.iter().map(|path| path.display().to_string()));
         let shell = fs::canonicalize(sandbox::shell()).ok();
@@ -210,7 +216,7 @@ impl Program {
         })
     }
 
-    /// Whether it is a box under its own name only.
+    /// Returns true if the file is a box under its own name only.
     fn is_a_box_alone(&self) -> bool {
         self.names.iter().all(|name| BOXES.contains(&name.as_str()))
     }
@@ -226,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder of programs: files with what leads to them.
+    /// Makes a folder of programs: files, each with the links to it.
     fn programs(files: &[(&str, &[&str])]) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();

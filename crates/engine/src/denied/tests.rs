@@ -1,3 +1,5 @@
+//! Tests of the denied files: marks between calls, and files that appear while a cell runs.
+
 use std::fs;
 use std::path::Path;
 
@@ -29,7 +31,7 @@ fn what_comes_between_two_calls_is_known_without_a_walk() {
         assert_eq!(marked.hidden[round], below.join(".env"));
     }
     assert_eq!(walks(&denied), Some(1));
-    // Other roots are another question.
+    // Other roots need another walk.
     let beside = tempfile::tempdir().unwrap();
     fs::write(beside.path().join("x.pem"), "").unwrap();
     let marked = denied.below(&[workspace, beside.path().to_owned()], Writes::Apart).unwrap().marked;
@@ -60,7 +62,7 @@ fn a_root_behind_a_link_is_judged_by_both_its_names() {
     assert_eq!(marked.hidden, [real.join("link/inner/one"), real.join("link/inner/two")]);
 }
 
-/// Runs a command that only waits, and acts when it has begun.
+/// Runs a command that only waits, and calls `act` when it has begun.
 fn while_a_cell_runs(workspace: &Path, hiding: &Hiding, act: impl Fn() + Send) {
     let spec = sandbox::CellSpec {
         workspace: workspace.to_owned(),
@@ -91,7 +93,7 @@ fn the_end_of_an_own_change_waits_for_a_walk_on_another_thread_than_that_of_the_
     let (locked, is_locked) = std::sync::mpsc::channel();
     let (release, released) = std::sync::mpsc::channel();
     let walking = denied.clone();
-    // Whoever looks for denied files holds the state meanwhile.
+    // A walk for denied files holds the lock on the state.
     let walk = std::thread::spawn(move || {
         let _state = walking.state();
         locked.send(()).unwrap();
@@ -126,19 +128,19 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     };
     let hiding = denied.below(std::slice::from_ref(&workspace), Writes::Apart).unwrap();
     while_a_cell_runs(&workspace, &hiding, || {
-        // What a tool's plan names.
+        // Paths that a tool's plan names.
         denied.begin_own_change(&[at(".envrc")]);
         put(".envrc");
         put("sub/.envrc");
         denied.end_own_change(&[]);
-        // What only the end of a commit names.
+        // Paths that only the end of a commit names.
         denied.begin_own_change(&[]);
         put(".vscode/tasks.json");
         put(".idea/run.xml");
         denied.settle();
         assert!(at(".vscode/tasks.json").exists(), "it is not decided yet");
         denied.end_own_change(&[at(".vscode")]);
-        // What somebody else replaces was frozen, so the command has not made it.
+        // The command cannot have replaced a frozen file, so the new file is not the command's.
         put("next");
         fs::rename(at("next"), at(".bashrc")).unwrap();
         put("sub/.mcp.json");
@@ -156,7 +158,7 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     let notes = hiding.later.unwrap().take_notes();
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert!(notes.iter().all(|note| note.contains(&kept[0].id)), "{notes:?}");
-    // When a cell has ended and that was looked at, what comes is no command's.
+    // After a cell has ended and was inspected, a new file is no command's.
     denied.settle();
     put("sub/.zshrc");
     denied.settle();

@@ -1,3 +1,5 @@
+//! Tests of the caches in a home: order of removal, limits and hostile content.
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -26,7 +28,7 @@ impl Scene {
     }
 }
 
-/// Fills a cache that was last used so many days ago.
+/// Fills a cache that was last used `days` days ago.
 fn fill(homes: &Homes, cache: &str, bytes: usize, days: u64) {
     let folder = homes.home.caches().join(cache);
     fs::create_dir_all(folder.join("inner")).unwrap();
@@ -89,7 +91,7 @@ fn hostile_trees_go_whatever_they_are_and_nothing_outside_of_them() {
     let outside = scene.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("stays"), vec![b'x'; 4 << 20]).unwrap();
-    // A link is as large as itself.
+    // A symbolic link counts with its own size.
     symlink(&outside, caches.join("link")).unwrap();
     symlink(&outside, caches.join("pip/link")).unwrap();
     let closed = caches.join("npm/closed");
@@ -97,7 +99,7 @@ fn hostile_trees_go_whatever_they_are_and_nothing_outside_of_them() {
     symlink(&outside, closed.join("inner/link")).unwrap();
     fs::write(closed.join(OsStr::from_bytes(b"\xff\n*")), vec![b'x'; 2 << 20]).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    // Deeper than a path is long.
+    // Nest folders deeper than a path can be long.
     let mut deep = File::open(&caches).unwrap();
     for _ in 0..40 {
         let place = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&deep)));
@@ -161,7 +163,7 @@ fn the_home_of_a_workspace_that_is_gone_goes_after_a_week() {
         Homes::open(&folder, &workspace, LIMIT, opened).unwrap().unwrap()
     };
     let week_ago = NOW - KEPT_WITHOUT_WORKSPACE;
-    // A workspace must be there to be opened: the owner of what is kept follows from it.
+    // A workspace must exist to be opened, because the home's owner is derived from it.
     for name in ["gone", "gone-lately", "there"] {
         fs::create_dir(scene.folder.path().join(name)).unwrap();
     }

@@ -1,8 +1,8 @@
-//! The meaning of what agents remember and of what they seek, as vectors, where a model is set up.
+//! Vectors for the meaning of memories and questions, if a model is set up.
 //!
-//! Vectors are made when something is sought, not when it is written: so no writing waits for a model, and what was remembered before
-//! there was one is found by its meaning too. A model may be slow or broken: a search waits for it a few seconds, goes by words alone
-//! then, and says so.
+//! A search makes the vectors, not a write. No write therefore waits for a model, and memories from
+//! the time before there was one are found by their meaning too. A model may be slow or broken: a
+//! search waits for it a few seconds, then searches by words only, and reports so.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,37 +13,40 @@ use embed::{Embedder, Failure, OpenModel};
 use store::{Remembering, Store, Unread};
 use tool::Stop;
 
-/// How long a search waits for the vector of its question, the opening of the model included.
+/// Time for which a search waits for the vector of its question, including opening the model.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a search makes vectors that are missing, between two batches; the rest is done behind the answer.
+/// Time after which a search makes no further batch of missing vectors. The rest is made after the
+/// answer.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether to stop.
+/// Interval at which stop requests are checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Questions that a model may be at: a search beyond goes by words.
+/// Number of questions that the model may work on at once. A further search goes by words.
 const MOST_ASKED: usize = 8;
 
-/// Texts that a model is given at once, beyond which no further memory is taken in; and memories that are looked at for that.
+/// Number of texts per batch, from which no further memory is added, and number of memories that
+/// are read for a batch.
 const TEXTS: usize = 16;
 const MEMORIES: u32 = 16;
 
-/// Characters of one piece of a text, which most models read to its end, and pieces of one text: what is beyond is found by its words.
+/// Characters of one piece of a text, which most models read to the end, and pieces of one text.
+/// The rest of a text is found by its words.
 const PIECE: usize = 900;
 const MOST_PIECES: usize = 8;
 
-/// The model, and what it is at.
+/// The model and its work in progress.
 pub(crate) struct Meanings {
     opens: OpenModel,
     patience: Duration,
-    /// One more for each question that is under way.
+    /// Counter of running questions: each holds one clone.
     asked: Arc<()>,
-    /// Whether a thread makes vectors behind the answers.
+    /// True if a thread makes vectors after the answers.
     works: Arc<AtomicBool>,
 }
 
-/// A question as a vector, and what made it.
+/// A question as a vector, and the model that made it.
 pub(crate) struct Question {
     pub(crate) vector: Vec<f32>,
     pub(crate) model: Arc<dyn Embedder>,
@@ -54,7 +57,8 @@ impl Meanings {
         Self { opens, patience: PATIENCE, asked: Arc::default(), works: Arc::default() }
     }
 
-    /// The vector of a question. It is made on a thread of its own, because a model that does not open or answer cannot be interrupted.
+    /// Returns the vector of a question. A thread of its own makes it, because a model that does
+    /// not open or answer cannot be interrupted.
     pub(crate) fn question(&self, text: &str, stop: &Stop) -> Result<Question, Failure> {
         if Arc::strong_count(&self.asked) > MOST_ASKED {
             return Err(Failure::Failed("the model is still at earlier questions".to_owned()));
@@ -66,7 +70,7 @@ impl Meanings {
         let work = move || {
             let answer = ask(&opens, &text, &|| ends.load(Ordering::Relaxed));
             drop(asked);
-            // Who has gone needs no answer.
+            // A receiver that is gone needs no answer.
             let _ = says.send(answer);
         };
         let begun = std::thread::Builder::new().name("meaning".to_owned()).spawn(work);
@@ -90,8 +94,8 @@ impl Meanings {
         }
     }
 
-    /// Makes a few of the vectors that are missing now and the others behind the answer, as far as this program runs on. Gives how many
-    /// memories have none yet.
+    /// Makes a few of the missing vectors now, and the others after the answer, as long as this
+    /// program runs. Returns the number of memories that have no vectors yet.
     pub(crate) fn catch_up(
         &self,
         store: &Arc<Store>,
@@ -105,7 +109,7 @@ impl Meanings {
         }
         let began = Instant::now();
         let ends = || stop.requested().is_some() || began.elapsed() >= self.patience;
-        // What a search can do without must not fail it.
+        // A failure here must not fail the search, which works without these vectors.
         while let Ok(left) = read_some(store, who, model.as_ref(), &ends) {
             if left == 0 {
                 return 0;
@@ -125,7 +129,7 @@ impl Meanings {
         let (store, who, model) = (Arc::downgrade(store), who.clone(), model.clone());
         let works = self.works.clone();
         let begun = std::thread::Builder::new().name("meanings".to_owned()).spawn(move || {
-            // What fails here fails again, and is said, where something is sought.
+            // A failure here repeats at the next search, which reports it.
             let next = |store: &Weak<Store>| {
                 let store = store.upgrade()?;
                 read_some(&store, &who, model.as_ref(), &|| false).ok()
@@ -146,8 +150,8 @@ fn ask(opens: &OpenModel, text: &str, stop: &dyn Fn() -> bool) -> Result<Questio
     Ok(Question { vector, model })
 }
 
-/// Makes the vectors of the newest memories that have none, as many as fit into one batch, each kept with all of its pieces. Gives how
-/// many are left.
+/// Makes the vectors of the newest memories that have none, as many as fit into one batch, each
+/// stored with all of its pieces. Returns the number of memories left.
 fn read_some(
     store: &Store,
     who: &Remembering,
@@ -183,7 +187,7 @@ fn read_some(
     Ok(count.saturating_sub(kept.len() as u64))
 }
 
-/// A memory in pieces that a model reads whole, its name before each.
+/// Splits a memory into pieces that a model reads to the end, each preceded by its key.
 fn pieces(unread: &Unread) -> Vec<String> {
     let name = unread.key.as_ref().map_or_else(String::new, |key| format!("{key}: "));
     let mut rest = unread.content.trim();
@@ -193,14 +197,14 @@ fn pieces(unread: &Unread) -> Vec<String> {
         pieces.push(format!("{name}{}", piece.trim_end()));
         rest = others.trim_start();
     }
-    // What has no letter still gets its vector, or it would be taken for new again and again.
+    // A memory without text gets a vector too. Otherwise it would count as new every time.
     if pieces.is_empty() {
         pieces.push(name);
     }
     pieces
 }
 
-/// Where the first piece of a text ends: behind a word where there is one.
+/// Returns the end of a text's first piece: after a word, if there is one.
 fn end_of_piece(text: &str) -> usize {
     let Some((end, _)) = text.char_indices().nth(PIECE) else { return text.len() };
     let word = text.get(..end).and_then(|piece| piece.rfind(char::is_whitespace));
@@ -217,7 +221,8 @@ mod tests {
 
     use super::*;
 
-    /// A model for which a text points in the direction of its first letter, and that waits where it is told to.
+    /// A model that maps texts with `boat` to one direction and all others to another, and waits if
+    /// `waits` is set.
     struct Letters {
         model: Model,
         waits: Option<Mutex<Receiver<()>>>,
@@ -274,7 +279,7 @@ mod tests {
         stop.request(tool::StopReason::Cancelled);
         assert!(matches!(slow.question("q", &stop), Err(Failure::Stopped)));
         drop(release);
-        // One that never even opens: nobody piles up behind it.
+        // A model that never opens: no more than a few questions wait for it.
         let (release, waits) = channel::<()>();
         let waits = Mutex::new(waits);
         let opens: OpenModel = Arc::new(move || {
@@ -303,7 +308,7 @@ mod tests {
             let id = format!("m{number}");
             store.memories().create(&who, &id, (&id, &content), false).unwrap();
         }
-        // An agent that is not asked for stays as it is.
+        // Memories of another agent stay unchanged.
         let other = Remembering { agent: "other".to_owned(), ..who.clone() };
         store.memories().create(&other, "o", ("theirs", "boat"), false).unwrap();
         let model = letters(None);

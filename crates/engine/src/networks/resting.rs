@@ -1,4 +1,4 @@
-//! What a session keeps open for its commands is given back while it runs none.
+//! Release of networks and ways out of sessions that run no command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,22 +9,22 @@ use sandbox::Spawner;
 use super::{Networks, OfSession, Shared};
 use crate::Engine;
 
-/// How long a session keeps what it needs for a command after it has begun its last one. The next command gets a network whose cells
-/// wait already, so little is lost.
+/// Time for which a session keeps its network after it has begun its last command. The next command
+/// gets a network whose cells wait already, so little is lost.
 const REST_AFTER: Duration = Duration::from_secs(5);
 
-/// Whether somebody will look for what can be given back.
+/// Flag that is true if a task will check for networks to release.
 #[derive(Default)]
 pub(crate) struct Looking(AtomicBool);
 
-/// Parts of sessions that nobody needs any more, and whether others may follow.
+/// Released parts of sessions, and whether more may follow.
 pub(crate) struct Rested {
     pub(super) released: Vec<OfSession>,
     pub(super) more: bool,
 }
 
 impl Rested {
-    /// The spawners that end with this.
+    /// Returns the spawners that end with this value.
     fn spawners(&self) -> impl Iterator<Item = &Arc<Spawner>> {
         self.released.iter().filter_map(|session| match &session.network {
             Some(Shared::WithCells(spawner)) => Some(spawner),
@@ -34,8 +34,9 @@ impl Rested {
 }
 
 impl Networks {
-    /// Takes the networks and the ways out of the sessions that run nothing, and have begun nothing since `before`. The session that
-    /// ran a command last keeps its own, and so does the one that has the spawner that lives as long as the program.
+    /// Takes the networks and ways out of the sessions that run nothing and have begun nothing
+    /// since `before`. Two sessions keep theirs: the one that ran a command last, and the one with
+    /// the spawner that lives as long as the program.
     pub(crate) fn rest(&self, before: Instant) -> Rested {
         let mut state = self.state();
         let (last, first) = (state.uses, state.first.clone());
@@ -52,7 +53,7 @@ impl Networks {
                 rested.more = true;
                 continue;
             }
-            // The rest of it stays: the session may go on.
+            // The rest of the session stays, because the session may continue.
             let mut released = OfSession::new();
             (released.network, released.way_out) = (session.network.take(), session.way_out.take());
             rested.released.push(released);
@@ -62,7 +63,8 @@ impl Networks {
 }
 
 impl OfSession {
-    /// Whether a call that runs a command holds it, or the cell of one that runs on.
+    /// Returns true if a call that runs a command holds the session, or the cell of a background
+    /// command does.
     fn is_in_use(&self) -> bool {
         let by_cells = match &self.network {
             Some(Shared::WithCells(spawner)) => Arc::strong_count(spawner) > 1,
@@ -74,7 +76,7 @@ impl OfSession {
 }
 
 impl Engine {
-    /// Gives back in a while what sessions hold that run nothing any more, and looks again for as long as some may follow.
+    /// Releases unused networks after a while, and checks again as long as more may follow.
     pub(crate) fn rest_soon(self: &Arc<Self>) {
         if self.resting.0.swap(true, Ordering::SeqCst) {
             return;
@@ -86,7 +88,7 @@ impl Engine {
                 let Some(engine) = engine.upgrade() else { return };
                 engine.resting.0.store(false, Ordering::SeqCst);
                 let of = engine.clone();
-                // What broke off is tried again behind the next command.
+                // If the task panics, the next command starts another one.
                 let rested = tokio::task::spawn_blocking(move || of.rest(Instant::now())).await;
                 let again = rested.unwrap_or(false);
                 if !again || engine.resting.0.swap(true, Ordering::SeqCst) {
@@ -96,7 +98,8 @@ impl Engine {
         });
     }
 
-    /// Gives back what can be. Says whether some may follow. Blocks until the spawners that nobody needs have ended.
+    /// Releases unused networks. Returns true if more may follow. Blocks until the released
+    /// spawners have ended.
     fn rest(&self, now: Instant) -> bool {
         let rested = self.networks.rest(now.checked_sub(REST_AFTER).unwrap_or(now));
         let more = rested.more;
@@ -104,7 +107,7 @@ impl Engine {
         more
     }
 
-    /// Ends what nobody needs any more. Blocks meanwhile.
+    /// Ends the released parts of sessions. Blocks until their spawners have ended.
     pub(crate) fn let_go(&self, rested: Rested) {
         for spawner in rested.spawners() {
             if let Some(snapshots) = &self.snapshots {

@@ -1,7 +1,10 @@
-//! Where the user's own settings lead: files that run by themselves although no list names them.
+//! Search for the files that run automatically because the user's settings lead to them, although
+//! no list names them.
 //!
-//! Followed are links, the folders of hooks and the files that git's configuration names, the programs in its values, and the
-//! scripts that a hook or an `.envrc` calls. What a script does beyond plain words (a name that it computes) is not found.
+//! The search follows symbolic links, the folders of hooks, the files that git's configuration
+//! names, and the programs in its values. The search also follows the scripts that a hook or an
+//! `.envrc` calls. Only plain words of a script count, so the search does not find a name that the
+//! script computes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,11 +14,12 @@ use policy::GitSetting;
 use super::repository::{self, HOOKS, STRUCTURE};
 use super::view::{Content, Kind, View};
 
-/// How many files are found at most, and how deep scripts are followed. A script of a user's calls a few.
+/// Maximum number of files in the result, and maximum depth of scripts that call scripts. A user's
+/// script calls a few.
 const MOST: usize = 2_000;
 const DEEPEST: usize = 4;
 
-/// Programs that run the file which is named behind them.
+/// Programs that run the file named after them.
 const INTERPRETERS: [&str; 22] = [
     ".",
     "source",
@@ -41,13 +45,13 @@ const INTERPRETERS: [&str; 22] = [
     "source_up",
 ];
 
-/// Words behind which a program may still come.
+/// Words after which a program may still follow.
 const BEFORE_PROGRAMS: [&str; 14] = [
     "if", "then", "elif", "else", "while", "until", "do", "!", "exec", "env", "command", "time", "nice",
     "sudo",
 ];
 
-/// Programs and functions that run, or evaluate, what these files say.
+/// Programs and functions that run or evaluate these files.
 const RUNNERS: [(&str, &[&str]); 10] = [
     ("make", &["Makefile", "makefile", "GNUmakefile"]),
     ("just", &["justfile", "Justfile", ".justfile"]),
@@ -56,38 +60,38 @@ const RUNNERS: [(&str, &[&str]); 10] = [
     ("nox", &["noxfile.py"]),
     ("invoke", &["tasks.py"]),
     ("tox", &["tox.ini"]),
-    // `use flake` and its like in an `.envrc`.
+    // `use flake` and similar functions in an `.envrc`.
     ("flake", &["flake.nix", "flake.lock"]),
     ("nix", &["shell.nix", "default.nix"]),
     ("devenv", &["devenv.nix", "devenv.yaml"]),
 ];
 
-/// Programs that run a package's scripts, or programs that are installed in it.
+/// Programs that run the scripts of a package, or programs that are installed in it.
 const PACKAGE_RUNNERS: [&str; 7] = ["npm", "npx", "yarn", "pnpm", "pnpx", "bun", "bunx"];
 
-/// The reason for which a path counts to which settings lead.
+/// Reason why a path counts to which settings lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lead {
-    /// It runs, or leads to what runs, whatever its content.
+    /// The file runs or leads to a file that runs, whatever its content.
     Runs(String),
-    /// Git takes settings from it.
+    /// Git reads settings from the file.
     Configuration,
-    /// Those of a package's scripts run that are among these words.
+    /// Some scripts of the package run: those whose names are among these words.
     Scripts(BTreeSet<String>),
 }
 
-/// The paths to which settings lead.
+/// Paths to which settings lead.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Led {
     files: BTreeMap<PathBuf, Lead>,
-    /// Folders of which each file counts, at any depth.
+    /// Folders in which every file counts, at any depth.
     folders: BTreeMap<PathBuf, String>,
-    /// Folders of which the files with the names of hooks count.
+    /// Folders in which the files with the names of hooks count.
     hooks: BTreeSet<PathBuf>,
 }
 
 impl Led {
-    /// Finds why a path counts.
+    /// Returns the reason why a path counts.
     pub(super) fn find(&self, path: &Path) -> Option<Lead> {
         if let Some(lead) = self.files.get(path) {
             return Some(lead.clone());
@@ -100,13 +104,13 @@ impl Led {
             .then(|| Lead::Runs("git runs it as a hook, because a setting names its folder".to_owned()))
     }
 
-    /// Tells whether something below a path counts, so that a link in its place leads elsewhere.
+    /// Returns true if a path below `path` counts, so that a link in its place would lead elsewhere.
     pub(super) fn has_below(&self, path: &Path) -> bool {
         let mut all = self.files.keys().chain(self.folders.keys()).chain(&self.hooks);
         all.any(|led| led.starts_with(path))
     }
 
-    /// Lists every path by name, so that its coming can be watched for.
+    /// Lists every path by name, so that its creation can be watched.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         let paths = self.files.keys().chain(self.folders.keys()).chain(&self.hooks);
         paths.map(PathBuf::as_path)
@@ -117,17 +121,17 @@ impl Led {
         self.files.keys().map(PathBuf::as_path)
     }
 
-    /// Tells whether settings lead nowhere.
+    /// Returns true if the settings lead to no path.
     pub(super) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.folders.is_empty() && self.hooks.is_empty()
     }
 }
 
-/// Follows settings.
+/// Search that follows settings and scripts.
 pub(super) struct Follower<'a> {
     view: View<'a>,
     led: Led,
-    /// Every file that was looked at, so that a change of it makes this anew.
+    /// Files that the search has examined. A change of any of them invalidates the result.
     seen: BTreeSet<PathBuf>,
 }
 
@@ -140,13 +144,14 @@ impl<'a> Follower<'a> {
         (self.led, self.seen)
     }
 
-    /// Adds what a file leads to that runs by itself: through links, and by the scripts that it names.
+    /// Adds the files to which a script leads that runs automatically: through symbolic links, and
+    /// by the names in it.
     pub(super) fn add_script(&mut self, script: &Path, why: &str) {
         let top = script.parent().unwrap_or(Path::new("")).to_owned();
         self.script(script, why, &BTreeSet::from([top]), 0);
     }
 
-    /// Adds what a repository's own settings, and those of the user, lead to.
+    /// Adds the files to which the settings of a repository, and those of the user, lead.
     pub(super) fn add_repository(&mut self, folder: &Path, users: &[PathBuf]) {
         let shared = repository::shared_folder(&self.view, folder);
         let tops = repository::tops(&self.view, folder);
@@ -207,7 +212,8 @@ impl<'a> Follower<'a> {
         let view = self.view;
         let place = |top: &PathBuf| view.named_in(top, &setting.value);
         match (setting.section.as_str(), setting.key.as_str()) {
-            // An alias runs when the user asks for it by name; what is included was followed already.
+            // An alias runs only when the user asks for it by name, and included files are followed
+            // already.
             ("alias" | "include" | "includeif", _) => {}
             ("core", "hookspath") => {
                 for named in tops.iter().map(place).chain([place(&folder.to_owned())]) {
@@ -242,13 +248,13 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds a file of configuration, and the links on the way to it.
+    /// Adds a file of configuration, and the symbolic links on the way to it.
     fn configuration(&mut self, file: &Path, repository: &Path) {
         let way = self.view.follow(file);
         self.links(way.links, "git's configuration lies behind it");
         self.seen.insert(file.to_owned());
         if let Some(end) = way.end {
-            // The repository's own are found by their place.
+            // The repository's own files are found by their path.
             if end.parent() != Some(repository) {
                 self.insert(&end, Lead::Configuration);
             }
@@ -268,7 +274,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds a path, and says whether it is a new one.
+    /// Adds a path, and returns true if it is new.
     fn insert(&mut self, path: &Path, lead: Lead) -> bool {
         self.seen.insert(path.to_owned());
         let counts = path.is_relative() && !path.as_os_str().is_empty() && self.led.files.len() < MOST;
@@ -279,7 +285,8 @@ impl<'a> Follower<'a> {
         true
     }
 
-    /// Adds a script that runs by itself: the links on the way to it, and the files that it calls in its turn.
+    /// Adds a script that runs automatically: the symbolic links on the way to it, and the files
+    /// that it calls in turn.
     fn script(&mut self, script: &Path, why: &str, tops: &BTreeSet<PathBuf>, depth: usize) {
         let way = self.view.follow(script);
         self.links(way.links, why);
@@ -288,7 +295,7 @@ impl<'a> Follower<'a> {
         if self.view.kind(&end) == Some(Kind::Folder) {
             return self.folder(&end, why);
         }
-        // Where it is by its own name, it is on the list of names already.
+        // A script that is reached by its own name is on the list of names already.
         if (depth > 0 || end != script) && !self.insert(&end, Lead::Runs(why.to_owned())) {
             return;
         }
@@ -304,7 +311,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds the files that words of a script or of a setting name.
+    /// Adds the files that are named by words of a script or of a setting.
     fn words(&mut self, text: &str, why: &str, bases: &BTreeSet<PathBuf>, depth: usize) {
         let mut all = BTreeSet::new();
         for command in text.split(['\n', ';', '|', '&']).filter(|line| !line.trim_start().starts_with('#')) {
@@ -341,9 +348,11 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds the file that a word may name below one of these folders. `is_run` says that the word stands where a program would.
+    /// Adds the file that a word may name below one of these folders. `is_run` is true if the word
+    /// is in the position of a program.
     fn word(&mut self, word: &str, why: &str, bases: &BTreeSet<PathBuf>, is_run: bool, depth: usize) {
-        // `"$root"/scripts/x` and `$(dirname "$0")/x` begin with what is not known here; one of the folders may be meant.
+        // `"$root"/scripts/x` and `$(dirname "$0")/x` begin with a folder that is unknown here and
+        // may be any of the bases.
         let plain = match word.strip_prefix('$') {
             Some(variable) => match variable.split_once('/') {
                 Some((_, rest)) => rest,
@@ -361,8 +370,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Adds a named file that would be run: its name stands where a program does, or the file can be started. A missing file may
-    /// come.
+    /// Adds a named file that would run, because its name is in the position of a program or
+    /// because the file is executable. A missing file counts too if it may be created later.
     fn named(
         &mut self,
         path: &Path,

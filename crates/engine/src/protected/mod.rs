@@ -1,9 +1,10 @@
-//! What would run by itself because of a call: the one place that decides it, for what a command changed, for what a command
-//! changes while it runs, and for what file tools are about to write.
+//! Decision about files that would run automatically because of a call. Changes of commands, during
+//! their run and after it, and planned writes of file tools are all decided here.
 //!
-//! The policy's list names beginnings. From them this module follows what leads to code: git's own rules of where a repository is
-//! and what is read in it ([`repository`]), links, and the user's settings ([`follow`]). The files that are found so are a set,
-//! made anew when something on the way to them changes.
+//! The policy's list names the starting points. From them this module follows every path that leads
+//! to code: git's own rules about the location and the files of a repository ([`repository`]),
+//! symbolic links, and the user's settings ([`follow`]). The resulting set of files is rebuilt when
+//! an entry on the way to one of them changes.
 
 mod follow;
 mod package;
@@ -26,10 +27,10 @@ use view::{Content, Kind, View};
 pub(crate) use set::ProtectedSet;
 pub(crate) use view::{Over, Planned};
 
-/// Items that each repository newly runs, for as long as the same changes are judged.
+/// Items that each repository newly runs, cached while one set of changes is judged.
 pub(crate) type News = Mutex<HashMap<PathBuf, Arc<Items>>>;
 
-/// Judges changes of one folder against the protected set as it was before them.
+/// Judge of the changes of one folder, which compares them with the protected set before them.
 pub(crate) struct Changed<'a> {
     set: &'a ProtectedSet,
     before: View<'a>,
@@ -38,25 +39,26 @@ pub(crate) struct Changed<'a> {
 }
 
 impl<'a> Changed<'a> {
-    /// Takes the folder with what lies over it. Nothing of that is on the disk yet.
+    /// Judges the folder with the changes in `over`, which are not on the disk yet.
     pub(crate) fn new(set: &'a ProtectedSet, root: &'a Path, over: Over<'a>, news: &'a News) -> Self {
         let home = set.home();
         Self { set, before: View { root, over: Over::Nothing, home }, after: View { root, over, home }, news }
     }
 
-    /// Takes the folder as it is, and all in it as changes. Whoever asks knows what was there before.
+    /// Judges every file of the folder as a change. The caller knows the earlier content.
     pub(crate) fn all(set: &'a ProtectedSet, root: &'a Path, news: &'a News) -> Self {
         let (home, over) = (set.home(), Over::Nothing);
         Self { set, before: View { root, over: Over::Empty, home }, after: View { root, over, home }, news }
     }
 
-    /// Says why what would be at this path, relative to the folder, makes something run by itself; nothing where it does not.
+    /// Returns the reason why the new entry at this path, relative to the folder, makes something
+    /// run automatically, if it does.
     pub(crate) fn reason(&self, path: &Path) -> Option<String> {
         self.found(path).into_iter().next().map(|(_, why)| why)
     }
 
-    /// Finds each file that would run because of this path, with the reason: often the path itself, otherwise a file to which the path
-    /// gives a meaning.
+    /// Returns each file that would run because of this path, with the reason. Mostly this is the
+    /// path itself, otherwise a file to which the path gives a meaning.
     pub(crate) fn found(&self, path: &Path) -> Vec<(PathBuf, String)> {
         let kind = self.after.kind(path);
         let entry = match kind {
@@ -92,7 +94,8 @@ impl<'a> Changed<'a> {
         found
     }
 
-    /// Tells whether what a file holds decides about it, so that it must be judged again when that changes.
+    /// Returns true if the content of a file decides about it, so that the file must be judged
+    /// again after each change.
     pub(crate) fn counts_by_content(&self, path: &Path) -> bool {
         let name = repository::last_name(path).to_lowercase();
         let is_led = matches!(self.set.led.find(path), Some(Lead::Configuration | Lead::Scripts(_)));
@@ -103,7 +106,7 @@ impl<'a> Changed<'a> {
         is_led || is_git || [".gitattributes", "attributes"].contains(&name.as_str())
     }
 
-    /// Says why a path counts to which the user's settings lead.
+    /// Returns the reason why a path counts to which the user's settings lead.
     fn led(&self, path: &Path, kind: Option<Kind>) -> Option<String> {
         if kind == Some(Kind::Folder) || self.set.led.is_empty() {
             return None;
@@ -128,7 +131,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Judges files of a worktree that git reads and that count by their content.
+    /// Judges files of a worktree that git reads and whose content decides.
     fn by_content(&self, path: &Path) -> Option<String> {
         match repository::last_name(path).to_lowercase().as_str() {
             ".gitmodules" => {
@@ -189,7 +192,7 @@ impl<'a> Changed<'a> {
             });
             own.all(|setting| setting.value.starts_with("git-lfs ") || setting.key == "required")
         };
-        // What the user has installed for all repositories does the same in each.
+        // A driver that the user has installed for all repositories does the same in each of them.
         let drivers: BTreeSet<(String, String)> =
             drivers.into_iter().filter(|driver| !is_lfs(driver)).collect();
         if drivers.is_empty() {
@@ -213,7 +216,8 @@ impl<'a> Changed<'a> {
         Some(format!("git runs a program of its configuration because of `{}`", tool::visible(&attribute)))
     }
 
-    /// Lists the repositories of which a path may be a part, each with whether there may be a repository because of the path.
+    /// Lists the repositories of which a path may be a part. The flag is true if the path may be
+    /// the reason why the folder is a repository.
     fn repositories_of(&self, path: &Path) -> Vec<(PathBuf, bool)> {
         let names: Vec<&OsStr> = path.iter().collect();
         let mut all = Vec::new();
@@ -222,10 +226,10 @@ impl<'a> Changed<'a> {
             let is_last = index + 1 == names.len();
             let text = name.to_string_lossy();
             let is_part = STRUCTURE.iter().any(|part| part.eq_ignore_ascii_case(&text));
-            // What lies in these says nothing, only that they are there.
+            // The content of these folders decides nothing; their existence does.
             let is_bulk = ["objects", "refs"].iter().any(|bulk| bulk.eq_ignore_ascii_case(&text));
             let comes_with_it = || !self.before.exists(&folder.join(name));
-            // Of what a command changed, each folder that comes is asked about by itself.
+            // Each new folder among the changes of a command is asked about separately.
             let is_asked = !is_bulk || is_last || matches!(self.after.over, Over::Planned(_));
             if is_part && is_asked && repository::is_repository(&self.after, &folder) {
                 let makes = ["HEAD", "objects", "refs", "commondir"]
@@ -247,7 +251,8 @@ impl<'a> Changed<'a> {
         all
     }
 
-    /// Finds what a repository, or the one to which a file called `.git` leads, runs after the changes and did not run before.
+    /// Returns the items that a repository runs after the changes and did not run before. For a
+    /// file called `.git` the repository to which it leads counts.
     fn news_of(&self, repository: &Path) -> Arc<Items> {
         let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(repository) {

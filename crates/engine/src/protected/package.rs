@@ -1,4 +1,4 @@
-//! A package's `package.json` where a hook runs its scripts.
+//! Changes of a package's `package.json` whose scripts a hook runs.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::view::Content;
 
-/// Keys under which managers of git hooks are told what to run.
+/// Keys under which managers of git hooks read the commands to run.
 const OF_HOOKS: [&str; 7] =
     ["husky", "gitHooks", "simple-git-hooks", "pre-commit", "pre-push", "lint-staged", "ghooks"];
 
-/// Says why a change of the file needs an approval of its own: it changes a script that the words of a hook name, or what a manager
-/// of hooks runs.
+/// Returns the reason why a change of the file needs a separate approval: it changes a script that
+/// the words of a hook name, or a command of a manager of hooks.
 pub(super) fn change(old: &Content, new: &Content, words: &BTreeSet<String>) -> Option<String> {
     let unread = || Some("a hook runs scripts of it, and what it changes is not known".to_owned());
     let new = match new {

@@ -1,4 +1,4 @@
-//! What a file tool is about to write, judged by its plan: where, and not yet what.
+//! Judgement of a file tool's planned writes, whose paths are known and whose content is not.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use crate::call::Call;
 use crate::cell::shown;
 use crate::denied::{DeniedFiles, Known};
 
-/// How many entries of a folder that gets another name are looked at.
+/// Maximum number of entries that are examined in a renamed folder.
 const MOST_MOVED: usize = 20_000;
 
 impl Engine {
-    /// Notes at each part of the call why what it writes would run by itself. What a command writes is judged when it has run.
+    /// Records for each part of the call the reason why its write would run automatically. Writes
+    /// of commands are judged after their run.
     pub(crate) async fn note_what_runs(
         self: &Arc<Self>,
         call: &mut Call,
@@ -119,7 +120,8 @@ fn note(
     Ok(())
 }
 
-/// Lists all that lies at a path, relative to that; nothing where there is too much.
+/// Lists every entry at and below a path, relative to the path, or returns `None` if there are too
+/// many.
 fn moved(root: &Path, from: &Path) -> Option<Vec<PathBuf>> {
     let mut all = vec![PathBuf::new()];
     let mut next = 0;

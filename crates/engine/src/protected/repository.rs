@@ -1,7 +1,8 @@
-//! What git takes from a repository: where its files lie, and what of them makes git run something.
+//! The parts of a repository that make git run programs, and their locations.
 //!
-//! The rules are those of gitrepository-layout(5), git-config(1), githooks(5) and git-rebase(1). Where git is stricter than
-//! these functions, they find a repository too many: git looks into `HEAD`, and here it is enough that there is one.
+//! The rules are those of gitrepository-layout(5), git-config(1), githooks(5) and git-rebase(1). If
+//! git is stricter than these functions, they report a repository too many: git reads `HEAD`, and
+//! here its existence is enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -12,14 +13,15 @@ use policy::{GitSetting, git_settings};
 
 use super::view::{Content, Kind, View};
 
-/// How deep files of configuration include each other, as in git.
+/// Maximum depth of includes between files of configuration, as in git.
 const DEEPEST_INCLUDE: usize = 10;
 
-/// Reasons for which git runs something or is led elsewhere, by the file that holds the cause and a text that tells the cause
-/// from others.
+/// Reasons why git runs something or is led elsewhere. The key is the file that holds the cause,
+/// and a text that distinguishes the cause from others.
 pub(super) type Items = BTreeMap<(PathBuf, String), String>;
 
-/// The names in a repository's folder by which git decides what runs, and those without which there is no repository.
+/// Names in a repository's folder that decide which programs git runs, and names without which the
+/// folder is no repository.
 pub(super) const STRUCTURE: [&str; 13] = [
     "HEAD",
     "objects",
@@ -36,10 +38,10 @@ pub(super) const STRUCTURE: [&str; 13] = [
     "branches",
 ];
 
-/// The strategies that git has built in; another name is that of a program.
+/// Strategies that are built into git; any other name is that of a program.
 const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
-/// The commands of a list of what is to be done that run no program of their own.
+/// Commands of a todo list that run no program of their own.
 const STEPS: [&str; 24] = [
     "pick",
     "p",
@@ -67,7 +69,7 @@ const STEPS: [&str; 24] = [
     "revert",
 ];
 
-/// The names under which git runs a hook.
+/// Names under which git runs a hook.
 pub(super) const HOOKS: [&str; 28] = [
     "applypatch-msg",
     "pre-applypatch",
@@ -99,8 +101,9 @@ pub(super) const HOOKS: [&str; 28] = [
     "post-index-change",
 ];
 
-/// Tells whether git would take the folder for a repository, or may as soon as more of it is there: a folder called `.git`, a
-/// submodule's or worktree's in one, or one with `HEAD` and either `objects` or `commondir`.
+/// Returns true if git would treat the folder as a repository, or may do so once more of its
+/// entries exist: a folder called `.git`, that of a submodule or worktree in one, or a folder with
+/// `HEAD` and either `objects` or `commondir`.
 pub(super) fn is_repository(view: &View<'_>, folder: &Path) -> bool {
     if is_named_as_one(folder) {
         return view.kind(folder) == Some(Kind::Folder);
@@ -109,14 +112,14 @@ pub(super) fn is_repository(view: &View<'_>, folder: &Path) -> bool {
         && (view.exists(&folder.join("objects")) || view.exists(&folder.join("commondir")))
 }
 
-/// Tells whether the name alone says that a folder is a repository's.
+/// Returns true if the path alone identifies a folder as a repository.
 pub(super) fn is_named_as_one(folder: &Path) -> bool {
     let names: Vec<String> = folder.iter().map(|name| name.to_string_lossy().to_lowercase()).collect();
     let Some(at) = names.iter().position(|name| name == ".git") else { return false };
     match names.get(at + 1..).unwrap_or_default() {
         [] => true,
         [kind, _] if kind == "worktrees" => true,
-        // A submodule's name may itself hold slashes.
+        // The name of a submodule may itself hold slashes.
         [kind, name @ ..] if kind == "modules" && !name.is_empty() => {
             let is_part =
                 |name: &String| name == "logs" || STRUCTURE.iter().any(|part| part.to_lowercase() == *name);
@@ -126,7 +129,7 @@ pub(super) fn is_named_as_one(folder: &Path) -> bool {
     }
 }
 
-/// Finds the folder that a repository shares with its worktrees.
+/// Returns the folder that a repository shares with its worktrees.
 pub(super) fn shared_folder(view: &View<'_>, repository: &Path) -> PathBuf {
     let led = match view.read(&repository.join("commondir")) {
         Content::Bytes(content) => {
@@ -138,7 +141,8 @@ pub(super) fn shared_folder(view: &View<'_>, repository: &Path) -> PathBuf {
     led.unwrap_or_else(|| repository.to_owned())
 }
 
-/// Finds the repository that lies behind an entry called `.git`: a folder, a link to one, or a file that names one.
+/// Returns the repository behind an entry called `.git`, which is a folder, a symbolic link to one,
+/// or a file that names one.
 pub(super) fn behind(view: &View<'_>, entry: &Path) -> Option<PathBuf> {
     let end = view.follow(entry).end?;
     match view.kind(&end)? {
@@ -147,7 +151,7 @@ pub(super) fn behind(view: &View<'_>, entry: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Finds where a file called `.git` leads.
+/// Returns the folder to which a file called `.git` leads.
 pub(super) fn pointed_to(view: &View<'_>, pointer: &Path) -> Option<PathBuf> {
     let Content::Bytes(content) = view.read(pointer) else { return None };
     let target = trimmed(content.strip_prefix(b"gitdir:")?);
@@ -161,7 +165,7 @@ fn trimmed(text: &[u8]) -> &[u8] {
     text.get(..end).unwrap_or_default()
 }
 
-/// Finds the folders that git takes for the top of the working tree: each worktree's.
+/// Returns the folders that git uses as the top of a working tree: one per worktree.
 pub(super) fn tops(view: &View<'_>, repository: &Path) -> BTreeSet<PathBuf> {
     let mut tops = BTreeSet::new();
     let shared = shared_folder(view, repository);
@@ -184,7 +188,8 @@ pub(super) fn tops(view: &View<'_>, repository: &Path) -> BTreeSet<PathBuf> {
     tops
 }
 
-/// Reads the settings of a file of configuration and of all that it includes. `files` gets every file on the way.
+/// Reads the settings of a file of configuration and of all files that it includes. Adds each file
+/// to `files`.
 pub(super) fn settings(view: &View<'_>, file: &Path, files: &mut Vec<PathBuf>) -> Vec<GitSetting> {
     let mut all = Vec::new();
     let mut pending = vec![(file.to_owned(), 0)];
@@ -207,7 +212,7 @@ pub(super) fn settings(view: &View<'_>, file: &Path, files: &mut Vec<PathBuf>) -
     all
 }
 
-/// Finds all that makes git run something when it works in this repository.
+/// Returns all items that make git run something when it works in this repository.
 pub(super) fn items(view: &View<'_>, repository: &Path) -> Items {
     let mut items = Items::new();
     let shared = shared_folder(view, repository);
@@ -250,14 +255,14 @@ pub(super) fn items(view: &View<'_>, repository: &Path) -> Items {
     items
 }
 
-/// Tells whether a repository is one of the worktrees of another one, as git makes them.
+/// Returns true if a repository is one of another repository's worktrees, in the place that git uses.
 fn is_worktree_of(repository: &Path, shared: &Path) -> bool {
     repository.parent() == Some(&shared.join("worktrees"))
 }
 
 fn add_settings(items: &mut Items, view: &View<'_>, repository: &Path, file: &Path, read: &mut Vec<PathBuf>) {
     let mut files = Vec::new();
-    // What the file includes is found by this as well.
+    // `settings` also finds the files that `file` includes.
     settings(view, file, &mut files);
     for file in files {
         let end = view.follow(&file).end.unwrap_or_else(|| file.clone());
@@ -292,7 +297,8 @@ fn add_settings(items: &mut Items, view: &View<'_>, repository: &Path, file: &Pa
     }
 }
 
-/// Finds what of one file of configuration, not of those that it includes, makes git run something.
+/// Returns the items of one file of configuration that make git run something, without those of
+/// included files.
 pub(super) fn items_of_settings(view: &View<'_>, file: &Path) -> Items {
     let mut items = Items::new();
     add_settings(&mut items, view, Path::new(""), file, &mut Vec::new());
@@ -300,7 +306,7 @@ pub(super) fn items_of_settings(view: &View<'_>, file: &Path) -> Items {
     items
 }
 
-/// Tells whether a setting only says where a submodule has its files.
+/// Returns true if a setting only names the working tree of a submodule.
 fn leads_into_the_workspace(view: &View<'_>, repository: &Path, setting: &GitSetting) -> bool {
     let is_submodule = repository.iter().any(|name| name == "modules") && is_named_as_one(repository);
     (setting.section.as_str(), setting.key.as_str()) == ("core", "worktree")
@@ -313,7 +319,7 @@ fn add_file(items: &mut Items, view: &View<'_>, file: &Path, why: &str) {
     items.insert((file.to_owned(), identity(view, file)), why.to_owned());
 }
 
-/// Gives a text by which an entry is told from another one in its place.
+/// Returns a text that distinguishes an entry from another one at the same path.
 pub(super) fn identity(view: &View<'_>, path: &Path) -> String {
     match view.kind(path) {
         None => String::new(),
@@ -329,7 +335,7 @@ pub(super) fn identity(view: &View<'_>, path: &Path) -> String {
     }
 }
 
-/// Adds what a list of steps would run.
+/// Adds the programs that a todo list would run.
 fn add_steps(items: &mut Items, view: &View<'_>, list: &Path) {
     let content = match view.read(list) {
         Content::Absent => return,
@@ -348,7 +354,8 @@ fn add_steps(items: &mut Items, view: &View<'_>, list: &Path) {
     }
 }
 
-/// Finds the kinds of drivers, with their names, that settings give programs to: `filter`, `diff` and `merge`.
+/// Returns the drivers to which settings assign programs, as pairs of a kind (`filter`, `diff` or
+/// `merge`) and a name.
 pub(super) fn drivers(settings: &[GitSetting]) -> BTreeSet<(String, String)> {
     let has_program = |setting: &&GitSetting| {
         matches!(
@@ -362,7 +369,7 @@ pub(super) fn drivers(settings: &[GitSetting]) -> BTreeSet<(String, String)> {
     named.filter_map(|setting| Some((setting.section.clone(), setting.subsection.clone()?))).collect()
 }
 
-/// Finds an attribute that newly names a driver with a program, directly or by a macro of these names.
+/// Returns an attribute that newly names a driver with a program, directly or by one of these macros.
 pub(super) fn new_driver(
     old: &[u8],
     new: &[u8],
@@ -385,7 +392,7 @@ pub(super) fn new_driver(
     tokens.find(names_one).map(str::to_owned)
 }
 
-/// Finds the macros that a file of attributes defines by means of a driver with a program.
+/// Returns the macros that a file of attributes defines with a driver that has a program.
 pub(super) fn macros(text: &[u8], drivers: &BTreeSet<(String, String)>) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix("[attr]"));
@@ -396,7 +403,8 @@ pub(super) fn macros(text: &[u8], drivers: &BTreeSet<(String, String)>) -> BTree
     with_driver.collect()
 }
 
-/// Gives the last name of a path as text, for comparing it with names that are plain.
+/// Returns the last component of a path as text, for comparison with plain names. Returns an empty
+/// text for names that are not UTF-8.
 pub(super) fn last_name(path: &Path) -> &str {
     path.file_name().and_then(OsStr::to_str).unwrap_or_default()
 }

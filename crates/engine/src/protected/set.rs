@@ -1,4 +1,5 @@
-//! The protected set of one folder: where it begins, what leads on from there, and whether that is still so.
+//! The protected set of one folder: its starting points, the files to which they lead, and the
+//! check that both are current.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use super::follow::{Follower, Led};
 use super::repository::{self, HOOKS};
 use super::view::{Kind, Over, View};
 
-/// Files that run by themselves and call others by plain words, by the name of the file or of its folder.
+/// Names of files, and of folders of files, that run automatically and call others by plain words.
 const SCRIPTS: [&str; 9] = [
     ".envrc",
     ".autoenv",
@@ -25,25 +26,26 @@ const SCRIPTS: [&str; 9] = [
     ".profile",
 ];
 
-/// The files of one folder that run by themselves although no list names them.
+/// Files of one folder that run automatically although no list names them.
 #[derive(Debug)]
 pub(crate) struct ProtectedSet {
     policy: Arc<Policy>,
     root: PathBuf,
-    /// What the user's settings lead to.
+    /// Paths to which the user's settings lead.
     pub(super) led: Led,
-    /// Repositories outside of the folder that git takes for it already.
+    /// Repositories outside of the folder that git already uses for the folder.
     pub(super) outer: BTreeSet<PathBuf>,
-    /// The user's own configuration of git.
+    /// Files of the user's own git configuration.
     pub(super) users: Vec<PathBuf>,
-    /// Files of attributes where attributes can name programs.
+    /// Files of attributes that can name programs.
     attributes: BTreeSet<PathBuf>,
     beginnings: BTreeSet<PathBuf>,
-    /// Everything that was looked at, as it was.
+    /// Examined entries, with their state at that time.
     seen: Vec<(PathBuf, Option<Stamp>)>,
 }
 
-/// By which an entry is told from what it was: device, number, and the time of its last change.
+/// Identity of an entry in one state: device, inode number, and the seconds and nanoseconds of its
+/// last change.
 type Stamp = (u64, u64, i64, i64);
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -52,8 +54,8 @@ fn stamp(path: &Path) -> Option<Stamp> {
 }
 
 impl ProtectedSet {
-    /// Follows what leads on from the beginnings, which are paths relative to `root` that lists name or by which a folder is a
-    /// repository.
+    /// Follows the starting points: paths relative to `root` that lists name, or that make a folder
+    /// a repository.
     pub(crate) fn find(policy: &Arc<Policy>, root: &Path, beginnings: BTreeSet<PathBuf>) -> Self {
         let users = policy.users_git_configuration();
         let view = View { root, over: Over::Nothing, home: policy.home() };
@@ -75,14 +77,14 @@ impl ProtectedSet {
             };
             if let Some(AutoRun::Any(why)) = auto_run(beginning, entry, &|_| false) {
                 let is_script = beginning.iter().any(|name| SCRIPTS.iter().any(|script| name == *script));
-                // Where a repository's own links lead is found with the repository.
+                // The targets of a repository's own links are found with the repository.
                 let is_git = beginning.iter().any(|name| name == ".git");
                 if !is_git && (entry == Entry::Link || is_script) {
                     follower.add_script(beginning, why);
                 }
             }
         }
-        // Git looks for a repository upwards, beyond the folder too.
+        // Git also searches for a repository in the parent folders, beyond this folder.
         for above in root.ancestors() {
             let folder = view.named(above);
             let pointer = folder.join(".git");
@@ -118,7 +120,8 @@ impl ProtectedSet {
         Self { policy, root, led, outer, users, attributes, beginnings, seen }
     }
 
-    /// Says why a path runs by itself by its name alone: by the built-in list, or by the profile's.
+    /// Returns the reason why a path runs automatically because of its name alone, by the built-in
+    /// list or by the profile's.
     pub(super) fn named(&self, path: &Path, entry: Entry) -> Option<String> {
         if let Some(AutoRun::Any(why)) = auto_run(path, entry, &|_| false) {
             return Some(why.to_owned());
@@ -129,29 +132,29 @@ impl ProtectedSet {
         Some(format!("{rule} says that it runs by itself"))
     }
 
-    /// Gives the home folder of the user.
+    /// Returns the home folder of the user.
     pub(super) fn home(&self) -> Option<&Path> {
         self.policy.home()
     }
 
-    /// Tells whether nothing has changed on the way to what was found.
+    /// Returns true if no entry on the way to the files of the set has changed.
     pub(crate) fn is_current(&self, root: &Path, beginnings: &BTreeSet<PathBuf>) -> bool {
         self.beginnings == *beginnings
             && self.seen.iter().all(|(path, known)| stamp(&root.join(path)) == *known)
     }
 
-    /// Tells whether the coming of this path is to be judged.
+    /// Returns true if the creation of this path must be judged.
     pub(crate) fn leads_to(&self, path: &Path) -> bool {
         self.led.find(path).is_some() || self.led.has_below(path)
     }
 
-    /// Lists the names under which something may come that is to be judged.
+    /// Lists the names under which an entry may be created that must be judged.
     pub(crate) fn names(&self) -> impl Iterator<Item = &std::ffi::OsStr> {
         let hooks = if self.led.is_empty() { &[][..] } else { &HOOKS[..] };
         self.led.paths().flat_map(Path::iter).chain(hooks.iter().map(std::ffi::OsStr::new))
     }
 
-    /// Lists the files that a command must not write to at once: those that are there and are no links.
+    /// Lists the files to which a command must not write directly: those that exist and are not links.
     pub(crate) fn fixed(&self, root: &Path) -> Vec<PathBuf> {
         let all = self.led.files().chain(self.attributes.iter().map(PathBuf::as_path));
         let paths = all.map(|path| root.join(path));

@@ -1,3 +1,5 @@
+//! Tests of the protected set.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -29,7 +31,8 @@ impl World {
         fs::write(path, content).unwrap();
     }
 
-    /// What a repository newly runs after this configuration takes the place of that.
+    /// Returns the reasons that a repository newly runs something when `new` replaces its
+    /// configuration `old`.
     fn new_settings(old: &str, new: &str) -> Vec<String> {
         let [before, after] = [old, new].map(|text| {
             let world = Self::of(&[("r/HEAD", ""), ("r/objects/x", ""), ("r/config", text)]);
@@ -46,7 +49,7 @@ impl World {
         Arc::new(ProtectedSet::find(&Arc::new(policy), &root, beginnings))
     }
 
-    /// Why a file tool that writes these files would be asked about the last one.
+    /// Returns the reason why a file tool that writes these files would be asked about the last one.
     fn reason(&self, set: &ProtectedSet, written: &[&str]) -> Option<String> {
         let root = self.root();
         let planned = Planned { written: written.iter().map(PathBuf::from).collect(), ..Planned::default() };

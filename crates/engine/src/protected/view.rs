@@ -1,6 +1,7 @@
-//! A folder as it is on the disk, or as a call would leave it, so that both are looked at in one way.
+//! Uniform view of a folder, either as it is on the disk or as a call would leave it.
 //!
-//! Paths are relative to the folder; what lies outside of it is named by absolute paths and is always as on the disk.
+//! Paths are relative to the folder. Entries outside of it have absolute paths and are always read
+//! from the disk.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -13,10 +14,10 @@ use rustix::fs::OFlags;
 
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
-/// How many links are followed on the way to one file, as by the kernel.
+/// Maximum number of symbolic links that are followed on the way to one file, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The kind of an entry.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Folder,
@@ -24,27 +25,27 @@ pub(crate) enum Kind {
     File,
 }
 
-/// The content of a file.
+/// Content of a file.
 pub(crate) enum Content {
-    /// There is no file.
+    /// The file does not exist.
     Absent,
     Bytes(Vec<u8>),
-    /// It cannot be judged. The text tells one such content from another one.
+    /// The content cannot be judged. The text distinguishes one unknown content from another.
     Unknown(String),
 }
 
-/// The changes that a file tool is about to make, as far as its plan says.
+/// Changes that a file tool is about to make, as far as its plan names them.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
     /// Files that get a content which is not known yet.
     pub(crate) written: BTreeSet<PathBuf>,
-    /// Entries that go, with all below them.
+    /// Entries that are removed with everything below them.
     pub(crate) removed: Vec<PathBuf>,
-    /// Entries that only get another name: the old one and the new one.
+    /// Entries that are renamed without other changes, as pairs of the old and the new path.
     pub(crate) moved: Vec<(PathBuf, PathBuf)>,
 }
 
-/// The layer over the disk.
+/// Layer of changes over the disk.
 #[derive(Clone, Copy)]
 pub(crate) enum Over<'a> {
     Nothing,
@@ -54,25 +55,25 @@ pub(crate) enum Over<'a> {
     Planned(&'a Planned),
 }
 
-/// A folder, seen through what a call changes in it.
+/// Folder with the changes of a call applied.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) root: &'a Path,
     pub(crate) over: Over<'a>,
-    /// What `~` stands for.
+    /// Folder that `~` stands for.
     pub(crate) home: Option<&'a Path>,
 }
 
-/// The way to which a path leads.
+/// Result of following a path.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
-    /// The entry behind all links, which need not be there; none where the links lead in a circle.
+    /// Entry behind all links, which need not exist; `None` if the links form a circle or are too many.
     pub(crate) end: Option<PathBuf>,
-    /// The links on the way.
+    /// Symbolic links on the way.
     pub(crate) links: Vec<PathBuf>,
 }
 
-/// The place of an entry.
+/// Source of an entry.
 enum There<'a> {
     OnDisk(PathBuf),
     Changed(Found<'a>),
@@ -98,7 +99,7 @@ impl<'a> View<'a> {
                 let moved =
                     planned.moved.iter().find_map(|(from, to)| Some(from.join(path.strip_prefix(to).ok()?)));
                 if let Some(from) = moved {
-                    // An empty end of the path would ask for a folder.
+                    // A trailing empty component would ask for a folder.
                     return There::OnDisk(from.components().collect());
                 }
                 let is_gone = planned.removed.iter().any(|gone| path.starts_with(gone));
@@ -114,7 +115,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Tells what lies at `path`, of which only the last name may be a link.
+    /// Returns the kind of the entry at `path`, whose last component alone may be a symbolic link.
     pub(crate) fn kind(&self, path: &Path) -> Option<Kind> {
         match self.there(path) {
             There::OnDisk(path) => {
@@ -140,7 +141,7 @@ impl<'a> View<'a> {
         self.kind(path).is_some()
     }
 
-    /// Tells whether a program may be started from the file.
+    /// Returns true if the file is executable.
     pub(crate) fn is_executable(&self, path: &Path) -> bool {
         match self.there(path) {
             There::OnDisk(path) => {
@@ -152,7 +153,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reads a file that is no link.
+    /// Reads a file that is no symbolic link.
     pub(crate) fn read(&self, path: &Path) -> Content {
         let unknown = |found: &fs::Metadata| {
             Content::Unknown(format!(
@@ -190,7 +191,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reads where a link leads.
+    /// Reads the target of a symbolic link.
     pub(crate) fn link(&self, path: &Path) -> Option<PathBuf> {
         match self.there(path) {
             There::OnDisk(path) => fs::read_link(self.root.join(path)).ok(),
@@ -219,7 +220,8 @@ impl<'a> View<'a> {
         names
     }
 
-    /// Gives the path that a setting names, which may begin with the home folder, seen from a folder.
+    /// Returns the path that a setting names, relative to a folder. The value may begin with the
+    /// home folder (`~/`).
     pub(crate) fn named_in(&self, folder: &Path, value: &str) -> PathBuf {
         match (value.strip_prefix("~/"), self.home) {
             (Some(rest), Some(home)) => self.named(&home.join(rest)),
@@ -227,12 +229,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives the path as this view names it: relative where it lies in the folder.
+    /// Returns the path in the form of this view: relative if it lies in the folder.
     pub(crate) fn named(&self, path: &Path) -> PathBuf {
         path.strip_prefix(self.root).unwrap_or(path).to_owned()
     }
 
-    /// Follows every link on the way to `path`.
+    /// Follows every symbolic link on the way to `path`.
     pub(crate) fn follow(&self, path: &Path) -> Way {
         let mut way = Way::default();
         let mut at = PathBuf::new();

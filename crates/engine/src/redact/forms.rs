@@ -1,4 +1,4 @@
-//! The forms in which a value may appear that is not written as it is.
+//! The encoded forms in which the value of a secret may appear.
 
 use std::fmt::Write as _;
 
@@ -6,25 +6,27 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-/// A value in one of its forms.
+/// Value in one of its forms.
 pub(super) struct Form {
     pub(super) text: Zeroizing<Vec<u8>>,
-    /// Whether line breaks may lie within it, as programs put them into base64 and hexadecimal.
+    /// True if line breaks may occur within the form, as programs insert them into base64 and
+    /// hexadecimal.
     pub(super) wraps: bool,
 }
 
-/// Lines of a value of several lines that are looked for by themselves, from this many bytes on: a key that is indented or quoted
-/// line by line is still one.
+/// Minimum length in bytes of a line of a multi-line value that is searched for separately. A key
+/// that is indented or quoted line by line is still found.
 const LEAST_LINE: usize = 20;
 
-/// Every form of a value that is covered, itself first. None is shorter than `least`.
+/// Returns every form of a value that is redacted, the unchanged value first. No form is shorter
+/// than `least` bytes.
 pub(super) fn forms(value: &[u8], least: usize) -> Vec<Form> {
     let mut forms = Forms { found: Vec::new(), least };
     forms.add(value.to_vec(), false);
     if let Ok(text) = std::str::from_utf8(value) {
         written(text, &mut forms);
         for line in text.lines().map(str::trim) {
-            // `-----BEGIN ...-----` stands in every key.
+            // `-----BEGIN ...-----` occurs in every key.
             if line.len() >= LEAST_LINE && line.len() < value.len() && !line.starts_with("-----") {
                 forms.add(line.as_bytes().to_vec(), false);
                 forms.add(json(line), false);
@@ -56,7 +58,7 @@ impl Forms {
     }
 }
 
-/// As a text stands in JSON, as a shell reads it, and the second within the first.
+/// Adds a text in the forms of JSON and of a shell, and each shell form within JSON.
 fn written(text: &str, forms: &mut Forms) {
     let mut spellings: Vec<Zeroizing<String>> = [text.replace('\'', "'\\''"), text.replace('\'', "'\"'\"'")]
         .into_iter()
@@ -72,7 +74,7 @@ fn written(text: &str, forms: &mut Forms) {
         forms.add(spelling.as_bytes().to_vec(), false);
         let in_json = json(spelling);
         if let Ok(again) = std::str::from_utf8(&in_json) {
-            // JSON within JSON, such as a body in a log.
+            // JSON within JSON, such as a request body in a log.
             forms.add(json(again), false);
         }
         forms.add(in_json, false);
@@ -80,13 +82,13 @@ fn written(text: &str, forms: &mut Forms) {
     }
 }
 
-/// As `serde_json` writes it, without the quotes around it.
+/// Returns a text as `serde_json` writes it, without the surrounding quotes.
 fn json(text: &str) -> Vec<u8> {
     let quoted = Zeroizing::new(Value::from(text).to_string());
     quoted.as_bytes()[1..quoted.len() - 1].to_vec()
 }
 
-/// As writers do that leave nothing but ASCII, and escape the slash.
+/// Returns a text as writers escape it in JSON that use ASCII alone and escape the slash.
 fn json_in_ascii(text: &str) -> Vec<u8> {
     let plain = Zeroizing::new(String::from_utf8(json(text)).unwrap_or_default());
     let mut escaped = String::with_capacity(plain.len() * 6);
@@ -106,7 +108,7 @@ fn json_in_ascii(text: &str) -> Vec<u8> {
     escaped.into_bytes()
 }
 
-/// With a backslash before each of these characters.
+/// Returns a text with a backslash before each of these characters.
 fn before_each(text: &str, is_special: impl Fn(char) -> bool) -> String {
     let mut quoted = String::with_capacity(text.len() * 2);
     for character in text.chars() {
@@ -118,7 +120,7 @@ fn before_each(text: &str, is_special: impl Fn(char) -> bool) -> String {
     quoted
 }
 
-/// As it stands in `$'...'`.
+/// Returns a text in the form of `$'...'`.
 fn c_quoted(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('\'', "\\'")
@@ -127,11 +129,13 @@ fn c_quoted(text: &str) -> String {
         .replace('\r', "\\r")
 }
 
-/// As URLs and forms have it. Which characters are left as they are differs, and so does the case of the digits.
+/// Adds the percent-encoded forms of URLs and HTML forms. Encoders differ in the characters that
+/// they leave unchanged, and in the case of the hexadecimal digits.
 fn percent(value: &[u8], forms: &mut Forms) {
     let kept: [&[u8]; 6] = [
         b"",
-        // The unreserved characters (RFC 3986, section 2.3), with the slash, what `encodeURIComponent` and `encodeURI` leave, none.
+        // The entries after the empty one: unreserved characters (RFC 3986, section 2.3), the same
+        // with the slash, `encodeURIComponent`, `encodeURI`, and HTML forms.
         b"-._~",
         b"-._~/",
         b"-._~!'()*",
@@ -176,7 +180,8 @@ fn digits(byte: u8, upper: bool) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
-/// The characters of base64 that the value alone decides where it begins `offset` bytes behind the beginning of a group of three.
+/// Returns the base64 characters that depend on the value alone, if the value starts `offset` bytes
+/// after the beginning of a group of three.
 fn base64(value: &[u8], offset: usize, engine: &impl base64::Engine) -> Vec<u8> {
     let mut shifted = Zeroizing::new(Vec::with_capacity(offset + value.len()));
     shifted.resize(offset, 0);

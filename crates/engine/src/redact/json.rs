@@ -1,4 +1,4 @@
-//! Covering secrets in the text of JSON, of which everything else stays as it is written.
+//! Redaction of secrets in JSON text, which leaves all other text unchanged.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::Known;
 
 impl Known {
-    /// Covers every secret in the strings, keys and numbers of a JSON text; none where the text is not JSON. No value is made of
-    /// the text, because a value cannot hold every number.
+    /// Redacts every secret in the strings, keys and numbers of a JSON text. Returns `None` if the
+    /// text is not JSON. The text is not parsed into a value, because a value cannot hold every
+    /// number.
     pub(super) fn json(&self, json: &str) -> Option<String> {
         serde_json::from_str::<IgnoredAny>(json).ok()?;
         let mut covered = String::with_capacity(json.len());

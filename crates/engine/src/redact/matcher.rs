@@ -1,9 +1,10 @@
-//! Finds many texts at once, as fast as memory is read.
+//! Search for many texts at once, at the speed of reading memory.
 //!
-//! A text of at least [`LEAST`] bytes holds, wherever it lies, one of its first [`STRIDE`] pieces of [`PIECE`] bytes at a place that
-//! is a multiple of [`STRIDE`]. So only each such place is looked at: whether a bit is set for the six bytes there. Where it is, the
-//! few texts that have these bytes there are compared.
-//! An automaton for ten thousand texts does not fit into the processor's caches; these bits do.
+//! A text of at least [`LEAST`] bytes holds, at any position, one of its first [`STRIDE`] pieces of
+//! [`PIECE`] bytes at a multiple of [`STRIDE`]. The search therefore examines each of these offsets
+//! alone: it checks whether a bit is set for the six bytes there. If so, it compares the few texts
+//! that have these six bytes. An automaton for ten thousand texts does not fit into the processor's
+//! caches; the bits do.
 
 mod begun;
 
@@ -15,51 +16,53 @@ use vault::Locked;
 use self::begun::{Beginnings, may_become_break};
 use super::forms::Form;
 
-/// The shortest text that is found, in bytes.
+/// Minimum length in bytes of a text that is found.
 pub(super) const LEAST: usize = 12;
 const PIECE: usize = 6;
 const STRIDE: usize = LEAST - PIECE + 1;
-/// Bits for each piece: one in so many places is looked at more closely in vain.
+/// Bits per piece. One in this many offsets is compared in vain.
 const BITS_EACH: usize = 32;
-/// Fewest and most bits, as powers of two: 8 KiB, and 1 MiB, which is the second cache of most processors.
+/// Minimum and maximum number of bits, as powers of two: 8 KiB, and 1 MiB, which is the
+/// second-level cache of most processors.
 const BITS: Range<u32> = 16..23;
-/// Bits that one bucket of entries is for.
+/// Bits per bucket of entries.
 const BUCKET: usize = 8;
-/// Line breaks within a text that may have some lie this far apart at least (base64 and hexadecimal have lines of 60 to 76).
+/// Minimum distance between line breaks within a text that may have some (base64 and hexadecimal
+/// have lines of 60 to 76 characters).
 const LEAST_LINE: usize = 16;
-/// Bytes of a line break at most: `\r\n` as JSON escapes it.
+/// Maximum length of a line break in bytes: `\r\n` as JSON escapes it.
 const BREAK: usize = 4;
 
-/// The texts, and what finds them.
+/// Texts with the index by which they are found.
 pub(super) struct Matcher {
     bytes: Locked,
     texts: Vec<Text>,
-    /// A bit for each piece, by its hash.
+    /// One bit per hash of a piece.
     bits: Vec<u64>,
-    /// By hash as well: where the entries of a bucket begin in `entries`.
+    /// Start of each bucket in `entries`, also by hash.
     buckets: Vec<u32>,
     entries: Vec<Entry>,
     beginnings: Beginnings,
     multiplier: u64,
-    /// How far a text may reach, line breaks within it included.
+    /// Maximum length in bytes of a text in the input, including line breaks.
     reach: usize,
 }
 
 struct Text {
     at: Range<usize>,
-    /// To whom it belongs.
+    /// Number of the secret to which the text belongs.
     owner: usize,
     wraps: bool,
 }
 
-/// A piece: in which text, and where in it.
+/// Piece of a text: the number of the text and the offset of the piece in it.
 #[derive(Clone, Copy)]
 struct Entry {
     text: u32,
     offset: u8,
 }
 
-/// Where a text was found, and whose it is.
+/// Occurrence of a text: its position, and the owner of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) at: Range<usize>,
@@ -67,7 +70,7 @@ pub(super) struct Found {
 }
 
 impl Matcher {
-    /// Of forms, each with its owner. Those under [`LEAST`] bytes are never found.
+    /// Creates a matcher for forms, each with its owner. Forms under [`LEAST`] bytes are never found.
     pub(super) fn new(forms: &[(usize, Form)]) -> Self {
         let forms = || forms.iter().filter(|(_, form)| form.text.len() >= LEAST);
         let mut bytes = Locked::zeroed(forms().map(|(_, form)| form.text.len()).sum());
@@ -82,7 +85,7 @@ impl Matcher {
         let pieces = texts.len() * 2 * STRIDE;
         let log = (pieces * BITS_EACH).next_power_of_two().ilog2().clamp(BITS.start, BITS.end);
         let mut seed = [0_u8; 8];
-        // Without chance it finds the same; only which texts fall together can then be foreseen.
+        // Without randomness the matcher finds the same texts, but hash collisions become predictable.
         let _ = getrandom::fill(&mut seed);
         let multiplier = u64::from_le_bytes(seed) | 1 << 63 | 1;
         let reach = texts.iter().map(Self::reach_of).max().unwrap_or(0);
@@ -110,7 +113,8 @@ impl Matcher {
         let mut placed = Vec::with_capacity(self.texts.len() * STRIDE);
         for (number, text) in (0_u32..).zip(&self.texts) {
             let bytes = &self.bytes[text.at.clone()];
-            // Where a line break falls into the first pieces, those behind the first twelve bytes lie on one line.
+            // If a line break splits the first pieces, the pieces after the first twelve bytes lie
+            // on one line.
             let behind = if text.wraps { LEAST..LEAST + STRIDE } else { 0..0 };
             for offset in (0..STRIDE).chain(behind) {
                 let Some(piece) = bytes.get(offset..offset + PIECE) else { continue };
@@ -134,24 +138,24 @@ impl Matcher {
         }
     }
 
-    /// Of six bytes; the two above them are left out.
+    /// Hashes six bytes; the two upper bytes of the word are ignored.
     #[expect(clippy::cast_possible_truncation, reason = "fewer bits are left than an address has")]
     fn hash(&self, word: u64) -> usize {
         let log = self.bits.len().ilog2() + 6;
         ((word << 16).wrapping_mul(self.multiplier) >> (u64::BITS - log)) as usize
     }
 
-    /// Bytes at the end of what has come so far that what comes next may still belong to.
+    /// Returns the number of bytes at the end of the input to which later bytes may still add a text.
     pub(super) fn reach(&self) -> usize {
         self.reach
     }
 
-    /// Whether nothing is ever found.
+    /// Returns true if the matcher has no texts.
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// Whether anything is there to be found.
+    /// Returns true if the input holds any of the texts.
     pub(super) fn finds_any(&self, within: &[u8]) -> bool {
         let mut any = false;
         self.look(within, |_, is_whole| {
@@ -161,7 +165,8 @@ impl Matcher {
         any
     }
 
-    /// Everything that is found, in order; what overlaps is one, of the one that begins first and of those the longest.
+    /// Returns all occurrences in order. Overlapping ones are merged into one, with the owner of
+    /// the first; of those that begin at the same byte, the longest counts.
     pub(super) fn find(&self, within: &[u8]) -> Vec<Found> {
         let mut all = Vec::new();
         self.look(within, |found, is_whole| {
@@ -171,7 +176,8 @@ impl Matcher {
         merged(all)
     }
 
-    /// Finds every text, and of these owners every beginning of a text of at least `least` bytes, as a cut leaves it.
+    /// Returns the occurrences of every text, and for these owners also every prefix of a text of
+    /// at least `least` bytes, as truncation leaves it.
     pub(super) fn find_parts(&self, within: &[u8], owners: &BTreeSet<usize>, least: usize) -> Vec<Found> {
         let mut all = self.find(within);
         for text in self.texts.iter().filter(|text| owners.contains(&text.owner)) {
@@ -184,13 +190,14 @@ impl Matcher {
         merged(all)
     }
 
-    /// Tells of each place where a text lies, or lies as far as it has come, until that is enough. Says whether all of it is there.
+    /// Reports each occurrence of a text, and at the end of the input each prefix of one, until
+    /// `tell` returns false. The flag is true for a complete text.
     fn look(&self, within: &[u8], mut tell: impl FnMut(Found, bool) -> bool) {
         if self.is_empty() || within.len() < LEAST {
             return;
         }
         let mut place = 0;
-        // Eight bytes are read at once, of which six count.
+        // Each step reads eight bytes, of which six count.
         while let Some(word) = within.get(place..).and_then(|rest| rest.first_chunk::<8>()) {
             let hash = self.hash(u64::from_le_bytes(*word));
             if self.bits[hash / 64] >> (hash % 64) & 1 == 1 && !self.compare(within, place, hash, &mut tell) {
@@ -239,7 +246,7 @@ impl Matcher {
     }
 }
 
-/// Orders what was found, and makes one of what overlaps.
+/// Sorts occurrences, and merges overlapping ones.
 fn merged(mut all: Vec<Found>) -> Vec<Found> {
     all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
     let mut merged: Vec<Found> = Vec::new();
@@ -252,7 +259,8 @@ fn merged(mut all: Vec<Found>) -> Vec<Found> {
     merged
 }
 
-/// Where `text` lies around `place`, which is its byte `offset`, with line breaks in it or without, and whether all of it is there.
+/// Returns the range of `text` around `place`, which holds its byte `offset`, with or without line
+/// breaks, and whether the text is complete.
 fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<(Range<usize>, bool)> {
     let (mut end, mut since, mut is_whole) = (place, 0, true);
     for byte in &text[offset..] {
@@ -282,8 +290,8 @@ fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<(R
     }
     let (mut start, mut broken) = (place, false);
     for byte in text[..offset].iter().rev() {
-        // First, because the `n` of one that JSON escapes could be taken for the byte itself, and its backslash for none of a text
-        // with line breaks in it.
+        // Line breaks are tried first, because the `n` of one that JSON escapes could match the
+        // byte itself. The remaining backslash would then match no byte of a text with line breaks.
         if let Some(length) = line_break_before(&within[..start]) {
             if broken {
                 return None;
@@ -298,7 +306,7 @@ fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<(R
     Some((start..end, is_whole))
 }
 
-/// Line breaks, as they are and as JSON escapes them.
+/// Line breaks, unescaped and as JSON escapes them.
 const BREAKS: [&[u8]; 4] = [b"\r\n", b"\n", b"\\r\\n", b"\\n"];
 
 fn line_break(rest: &[u8]) -> Option<usize> {

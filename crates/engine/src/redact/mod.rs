@@ -1,15 +1,18 @@
-//! Secrets never leave: known values are replaced by their names in everything that is shown or stored, in whatever form they come.
+//! Redaction of secrets: known values are replaced by their names in everything that is shown or
+//! stored, in each of these forms.
 //!
-//! | form | where it comes from |
+//! | form | found in |
 //! |---|---|
-//! | as it is, and of several lines each long one | a file, a message |
+//! | unchanged, and each long line of a multi-line value | a file, a message |
 //! | in JSON, also within JSON, also in ASCII alone | a log, a body |
 //! | quoted for a shell, in four ways | a trace, a script |
-//! | percent-encoded, in either case, however much of it | a URL, a form |
-//! | hexadecimal, base64 in all three alignments, both alphabets, also broken into lines | a header, `base64 FILE`, `xxd -p` |
+//! | percent-encoded, in either case, in part or in full | a URL, a form |
+//! | hexadecimal, also broken into lines | `xxd -p` |
+//! | base64 in all three alignments and both alphabets, also broken into lines | a header, `base64 FILE` |
 //!
-//! What somebody transforms in any other way is not found: this keeps secrets from slipping out, and holds nobody who means to
-//! get them out and has them. Such a one never gets them: they are put in on the way out.
+//! A value that is transformed in any other way is not found. Redaction prevents accidental leaks;
+//! it does not stop a process that has a secret and wants to leak it. Such a process never gets the
+//! secret, because the value is inserted on the way out.
 
 mod forms;
 mod json;
@@ -26,29 +29,30 @@ use vault::{Contents, Locked, Vault};
 
 use matcher::{Found, LEAST, Matcher};
 
-/// The secrets of this runtime and what stands in their place. Copies know the same.
+/// Secrets of this runtime with their replacements. Clones share the same secrets.
 #[derive(Clone)]
 pub struct Redactor(Arc<Shared>);
 
 struct Shared {
     vault: Option<Arc<Vault>>,
-    /// What was last read of the vault.
+    /// Contents of the vault at the last refresh.
     seen: Mutex<Option<Arc<Contents>>>,
     known: RwLock<Arc<Known>>,
 }
 
-/// All secrets so far, and what finds them. One that was replaced or removed is still covered as long as this runtime lives.
+/// All secrets so far, with their matcher. A secret that was replaced or removed is redacted until
+/// this runtime ends.
 struct Known {
     names: Vec<(String, Range<usize>)>,
     values: Locked,
     matcher: Matcher,
 }
 
-/// Progress with every secret covered.
+/// Progress receiver that redacts every secret.
 pub(crate) struct CoveredProgress {
-    /// Where it goes.
+    /// Receiver of the redacted messages.
     pub(crate) to: Arc<dyn Progress>,
-    /// What covers it.
+    /// Redactor for the messages.
     pub(crate) redactor: Redactor,
 }
 
@@ -66,13 +70,15 @@ impl Default for Redactor {
 }
 
 impl Redactor {
-    /// A redactor for named values. Values under 12 bytes are left out: replacing a common short text would tell what it is.
+    /// Creates a redactor for named values. Values under 12 bytes are left out, because the
+    /// replacement of a common short text would disclose it.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let secrets: Vec<_> = secrets.into_iter().collect();
         Self::of(None, Known::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))))
     }
 
-    /// The same, and every value of the vault, as it is each time that [`Redactor::refresh`] looks.
+    /// Returns a redactor that also covers every value of the vault, as of the last
+    /// [`Redactor::refresh`].
     #[must_use]
     pub fn with_vault(self, vault: Arc<Vault>) -> Self {
         let redactor = Self::of(Some(vault), Known::new(self.known().iter()));
@@ -88,8 +94,8 @@ impl Redactor {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gets to know what others have put into the vault. What cannot be read because it is locked is not known to this process at
-    /// all, so that nothing of it can leave here.
+    /// Adds the secrets that others have put into the vault. The values of a locked vault are
+    /// unknown to this process, so it cannot leak them.
     pub fn refresh(&self) {
         let Some(Ok(contents)) = self.0.vault.as_ref().map(|vault| vault.contents()) else { return };
         let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,15 +113,16 @@ impl Redactor {
         *seen = Some(contents);
     }
 
-    /// The text with every secret covered.
+    /// Redacts every secret in a text. Returns `None` if the text holds no secret.
     pub fn text(&self, text: &str) -> Option<String> {
         self.known().text(text)
     }
 
-    /// [`Redactor::value`] for data of either form. What its tool has written stays so where no secret is in it.
+    /// Redacts data of either form like [`Redactor::value`]. Written JSON stays unchanged if it
+    /// holds no secret.
     ///
     /// # Errors
-    /// Where what was written cannot be read.
+    /// Returns an error if written JSON cannot be parsed.
     pub fn data(&self, data: Data) -> serde_json::Result<Data> {
         let known = self.known();
         if let Data::Written(written) = &data
@@ -128,12 +135,12 @@ impl Redactor {
         Ok(value.into())
     }
 
-    /// Covers every secret in every string of a value, keys included.
+    /// Redacts every secret in every string of a value, including keys.
     pub fn value(&self, value: &mut Value) {
         self.known().value(value);
     }
 
-    /// Finds the secrets that a caller has sent in these arguments.
+    /// Returns the secrets that a caller has sent in these arguments.
     pub(crate) fn sent_in(&self, arguments: &Value) -> Sent {
         let mut sent = Sent::default();
         let known = self.known();
@@ -143,15 +150,15 @@ impl Redactor {
         sent
     }
 
-    /// Finds the secrets in these texts of a caller.
+    /// Returns the secrets in these texts of a caller.
     pub fn sent_among<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Sent {
         let known = self.known();
         let found = |text: &str| known.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner);
         Sent(texts.into_iter().flat_map(found).collect())
     }
 
-    /// Covers every secret in a text, and the beginnings of those that its caller has sent: what repeats a text of a caller may have cut
-    /// it.
+    /// Redacts every secret in a text, and also prefixes of the secrets that the caller has sent. A
+    /// text that repeats the caller's text may have truncated it.
     pub fn text_for(&self, text: &str, sent: &Sent) -> Option<String> {
         let known = self.known();
         if sent.0.is_empty() {
@@ -165,8 +172,9 @@ impl Redactor {
         known.covered(text, parts)
     }
 
-    /// Covers every secret in what leaves through a door, whoever put it there: a message of JSON value by value, so that it stays JSON,
-    /// and any other text as it stands. None where it holds no secret.
+    /// Redacts every secret in a message that leaves through a door, whoever wrote it. A JSON
+    /// message is redacted value by value, so that it stays JSON; any other message is redacted as
+    /// text. Returns `None` if the message holds no secret.
     pub fn message(&self, message: &[u8]) -> Option<Vec<u8>> {
         let known = self.known();
         if !known.matcher.finds_any(message) {
@@ -180,18 +188,18 @@ impl Redactor {
         Some(covered)
     }
 
-    /// Whether there is nothing to cover.
+    /// Returns true if the redactor knows no secret.
     pub fn is_empty(&self) -> bool {
         self.known().matcher.is_empty()
     }
 
-    /// The same for a stream that is handed in piece by piece.
+    /// Returns a redactor for a stream that arrives in chunks.
     pub fn pieces(&self) -> Pieces {
         self.refresh();
         Pieces { known: self.known(), pending: Vec::new(), found: 0 }
     }
 
-    /// A stream with every secret covered, also where one lies across two reads.
+    /// Returns a reader that redacts every secret, including secrets that are split between two reads.
     pub fn reader<R: Read>(&self, from: R) -> Covered<R> {
         self.refresh();
         let known = self.known();
@@ -250,7 +258,8 @@ impl Known {
         let mut covered = String::with_capacity(text.len());
         let mut at = 0;
         for found in all {
-            // A value begins and ends between characters; a part of base64 or of hexadecimal does too, being ASCII.
+            // A value begins and ends between characters. So does a part of base64 or hexadecimal,
+            // which is ASCII.
             covered.push_str(text.get(at..found.at.start).unwrap_or_default());
             covered.push_str(&self.cover(found.owner));
             at = found.at.end;
@@ -280,7 +289,7 @@ impl Known {
                 }
                 map.values_mut().for_each(|item| self.value(item));
             }
-            // A value of digits alone may come as a number.
+            // A value of digits alone may appear as a number.
             Value::Number(number) if number.as_f64().is_none_or(is_long) => {
                 if let Some(covered) = self.text(&number.to_string()) {
                     *value = covered.into();
@@ -290,8 +299,9 @@ impl Known {
         }
     }
 
-    /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret. Counts the
-    /// secrets in it.
+    /// Moves the final bytes from `pending` to `covered`: all bytes if the stream has ended,
+    /// otherwise all but those that may still be part of a secret. Returns the number of secrets in
+    /// them.
     fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) -> u64 {
         let all = self.matcher.find(pending);
         let settled = if ended { pending.len() } else { self.settled(pending, &all) };
@@ -312,30 +322,31 @@ impl Known {
 }
 
 impl Known {
-    /// How much of what has come can go on: all but what may be the beginning of a secret, and what a secret overlaps with that may
-    /// be one.
+    /// Returns the number of bytes that can be passed on: all but a possible beginning of a secret,
+    /// and a secret that overlaps with this beginning.
     fn settled(&self, pending: &[u8], all: &[Found]) -> usize {
         let begun = self.matcher.begun(pending);
         let across = all.iter().find(|found| found.at.start < begun && found.at.end > begun);
-        // Where one overlaps with the next for ever, it goes on all the same: what is behind so much is there as a whole.
+        // If one occurrence overlaps with the next without end, bytes are passed on all the same:
+        // everything before twice the reach is complete.
         let most = pending.len().saturating_sub(2 * self.matcher.reach());
         across.map_or(begun, |found| found.at.start).max(most)
     }
 }
 
-/// Bytes of the beginning of a secret that are covered where its caller has sent it.
+/// Minimum number of bytes of a secret's prefix that is redacted if the caller has sent the secret.
 const PART: usize = 6;
 
-/// The secrets that a caller has sent, as the redactor numbers them. A number stays that of its secret.
+/// Secrets that a caller has sent, by their numbers in the redactor. A number never changes.
 #[derive(Debug, Default)]
 pub struct Sent(BTreeSet<usize>);
 
-/// Tells whether a number may be written with as many characters as the shortest secret has.
+/// Returns true if a number may be written with at least as many characters as the shortest secret has.
 fn is_long(number: f64) -> bool {
     number.abs() >= 1e10 || number.fract() != 0.0
 }
 
-/// See [`Redactor::pieces`].
+/// Redactor for a stream of chunks; see [`Redactor::pieces`].
 pub struct Pieces {
     known: Arc<Known>,
     pending: Vec<u8>,
@@ -343,7 +354,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// What of the stream is settled, now that this piece has come, or nothing comes any more.
+    /// Takes the next chunk and returns the bytes that are final. If `ended` is true, every byte is
+    /// final.
     pub fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8> {
         self.pending.extend_from_slice(piece);
         let mut covered = Vec::with_capacity(self.pending.len());
@@ -351,7 +363,7 @@ impl Pieces {
         covered
     }
 
-    /// A text beside the stream with every secret covered; none where there is none in it.
+    /// Redacts every secret in a text next to the stream. Returns `None` if the text holds no secret.
     pub fn text(&self, text: &str) -> Option<String> {
         self.known.text(text)
     }
@@ -382,7 +394,7 @@ impl Covering for Redactor {
     }
 }
 
-/// See [`Redactor::reader`].
+/// Reader that redacts secrets; see [`Redactor::reader`].
 pub struct Covered<R> {
     known: Arc<Known>,
     from: R,
@@ -392,7 +404,7 @@ pub struct Covered<R> {
     ended: bool,
 }
 
-/// Bytes that are read at a time, at least.
+/// Minimum number of bytes per read.
 const READ_AT_ONCE: usize = 64 * 1024;
 
 impl<R: Read> Read for Covered<R> {
@@ -400,7 +412,7 @@ impl<R: Read> Read for Covered<R> {
         while self.given == self.ready.len() && !self.ended {
             self.ready.clear();
             self.given = 0;
-            // So much that what is held back is not looked at again for little.
+            // Large reads limit how often held-back bytes are searched again.
             let more = READ_AT_ONCE.max(4 * self.known.matcher.reach());
             let read = (&mut self.from).take(more as u64).read_to_end(&mut self.pending)?;
             self.ended = read == 0;

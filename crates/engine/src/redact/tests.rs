@@ -1,3 +1,5 @@
+//! Tests of the redactor.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -14,7 +16,7 @@ fn one(value: &str) -> Redactor {
     Redactor::new([("S".to_owned(), value.to_owned())])
 }
 
-/// Reads in pieces of these lengths, again and again.
+/// Reader that returns chunks of these lengths in turn.
 struct Pieces<'a> {
     left: &'a [u8],
     lengths: std::iter::Cycle<std::vec::IntoIter<usize>>,
@@ -102,7 +104,7 @@ fn a_secret_across_two_reads_is_covered() {
     assert_eq!(String::from_utf8(out).unwrap(), "before [SECRET:TOKEN] between [SECRET:LONG] after sk-12345");
 }
 
-/// What goes on of each piece as it comes, and what at the end.
+/// Returns the bytes that are passed on after each chunk, and those at the end.
 fn passed_on(redactor: &Redactor, pieces: &[&[u8]]) -> Vec<String> {
     let mut stream = redactor.pieces();
     let mut passed: Vec<Vec<u8>> = pieces.iter().map(|piece| stream.next(piece, false)).collect();
@@ -110,7 +112,7 @@ fn passed_on(redactor: &Redactor, pieces: &[&[u8]]) -> Vec<String> {
     passed.into_iter().map(|part| String::from_utf8(part).unwrap()).collect()
 }
 
-/// What goes on of a text that comes in pieces of these lengths, again and again.
+/// Returns all bytes that are passed on for a text in chunks of these lengths in turn.
 fn in_pieces(redactor: &Redactor, mut rest: &[u8], lengths: &[usize]) -> Vec<u8> {
     let (mut stream, mut lengths, mut passed) = (redactor.pieces(), lengths.iter().cycle(), Vec::new());
     while !rest.is_empty() {
@@ -130,7 +132,8 @@ fn only_what_may_be_the_beginning_of_a_secret_is_held_back() {
         ("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned()),
         ("LONG".to_owned(), "sk-1234567890abcdef-and-more".to_owned()),
     ]);
-    // Each event of a stream of events is complete with its empty line, and nobody may have to wait for the next one.
+    // Each event of an event stream is complete with its empty line, and no reader may have to wait
+    // for the next event.
     let events = [&b"data: one.\n\n"[..], b": \r\n\r\n", b"data: {\"n\": 1}\n\n"];
     let whole = events.map(|event| String::from_utf8(event.to_vec()).unwrap());
     assert_eq!(passed_on(&redactor, &events)[..3], whole);
@@ -197,7 +200,7 @@ fn what_the_vault_gets_is_covered_from_then_on_also_when_it_is_gone() {
     let redactor = redactor().with_vault(open());
     let text = "a value-of-the-vault and sk-1234567890abcdef";
     assert_eq!(redactor.text(text).unwrap(), "a value-of-the-vault and [SECRET:TOKEN]");
-    // Another program stores it.
+    // Another process stores the secret.
     let change = vault::Change::named("mine").unwrap();
     open().set(&change, b"value-of-the-vault", jiff::Timestamp::UNIX_EPOCH).unwrap();
     redactor.refresh();
@@ -207,7 +210,7 @@ fn what_the_vault_gets_is_covered_from_then_on_also_when_it_is_gone() {
     assert_eq!(redactor.clone().text(text).unwrap(), "a [SECRET:mine] and [SECRET:TOKEN]");
 }
 
-/// A value in a form that others made, and what of it must not be left.
+/// Returns a value in a form that other programs produce, and the part of it that must not remain.
 fn encoded(value: &str, form: u8, before: &str) -> (String, String) {
     use base64::Engine as _;
     let percent = |keep: &str| -> String {
@@ -270,7 +273,7 @@ proptest! {
         before in "[a-zA-Z0-9:]{0,5}",
         lengths in prop::collection::vec(1_usize..40, 1..6),
     ) {
-        // Lowering letters would make another value of it.
+        // Lower-case letters would change the value.
         let value = if form == 5 { value.to_ascii_lowercase() } else { value };
         let (whole, part) = encoded(&value, form, &before);
         let text = format!("{}{whole}{}", around.0, around.1);

@@ -1,4 +1,4 @@
-//! A commit together with the checkpoint of what it replaces: neither is there without the other.
+//! Commit together with the checkpoint of the replaced files. Neither exists without the other.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use super::{Done, count, note, shortened};
 use crate::saved_contents::SavedContents;
 use crate::saving::Author;
 
-/// What there is of the checkpoint of a commit.
+/// State of a commit's checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CheckpointOf {
     Nothing,
     Change,
-    /// The commit has happened, and only the next start can say so.
+    /// The commit has happened, but only the next start can record it.
     UnsettledChange,
 }
 
-/// Commits, and saves what that replaces.
+/// Commits the changes, and saves the files that they replace.
 pub(super) fn commit_saved(
     store: &Store,
     author: &Author,
@@ -43,10 +43,10 @@ pub(super) fn commit_saved(
             Ok(()) => CheckpointOf::Change,
             Err(_) => CheckpointOf::UnsettledChange,
         },
-        // Recovery takes the rest back, and the row with it.
+        // Recovery rolls back the rest, and removes the row.
         Err(checkpoint::Error::NotUndone { .. } | checkpoint::Error::BrokenOff) => CheckpointOf::Nothing,
         _ => {
-            // What cannot be removed now, the next start removes.
+            // A row that cannot be removed now is removed by the next start.
             drop(store.checkpoints().remove(&author.id));
             CheckpointOf::Nothing
         }
@@ -70,7 +70,7 @@ pub(super) fn done(committed: &Committed, checkpoint: CheckpointOf) -> Done {
     }
 }
 
-/// Tells that a call was stopped while what it replaces was being saved.
+/// Returns the error of a call that was stopped while the replaced files were being saved.
 pub(super) fn stopped(reason: StopReason) -> ToolError {
     let (code, why) = match reason {
         StopReason::Deadline => (Code::Timeout, "saving what the call replaces took too long"),

@@ -1,4 +1,4 @@
-//! Judges each path that a command turned out to have changed.
+//! Judgement of each path that a command has changed.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -12,21 +12,22 @@ use crate::denied::{DeniedFiles, Known};
 use crate::protected::{Changed, News, Over, ProtectedSet};
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
-/// The changes that are held until a human agrees.
+/// Changes that are held until a human approves them.
 #[derive(Clone, Copy)]
 pub(crate) enum Holds<'a> {
-    /// Nothing, because a human has agreed.
+    /// Empty set, because a human has approved the changes.
     Nothing,
-    /// What would run by itself, and what no list names, but for what a human has agreed to beforehand.
+    /// Changes that would run automatically, and changes that no list names, except those that a
+    /// human has approved in advance.
     AsFoundBy(&'a DeniedFiles, &'a Foreseen),
 }
 
-/// Judges the changes of one command.
+/// Judge of the changes of one command.
 pub(super) struct Judge<'a> {
     policy: &'a Policy,
     workspace: &'a Path,
     holds: Holds<'a>,
-    /// Found when the first path is judged: most commands change nothing.
+    /// Protected set, computed for the first path, because most commands change nothing.
     set: OnceLock<Result<Arc<ProtectedSet>, String>>,
     news: News,
 }
@@ -61,14 +62,15 @@ impl<'a> Judge<'a> {
             return Some(format!("it is denied by {rule}"));
         }
         let folder = is_folder(touch.new) || (touch.new.is_none() && is_folder(touch.old));
-        // A folder may get another time or mode: what is in it is judged by itself.
+        // A folder may get another time or mode, because its entries are judged separately.
         if touch.action != Action::Attributes
             && let Some(rule) = self.policy.denied_writes().rule_at(spot, folder)
         {
             return Some(format!("it is denied by {rule}"));
         }
-        // What must not be read must not be replaced by something that may. It may go: it is saved before, and the command had
-        // no more of it than a placeholder. A folder is covered as a whole, so that one which goes came while the command ran.
+        // A file that must not be read must not be replaced by a readable one. The file may be
+        // removed, because it is saved before, and the command saw a placeholder at most. A folder
+        // is covered as a whole, so a folder that is removed was created while the command ran.
         let goes = match touch.action {
             Action::Remove => is_folder(touch.old),
             action => action == Action::Replace,
@@ -77,7 +79,7 @@ impl<'a> Judge<'a> {
         Some(format!("what is there is denied by {rule}"))
     }
 
-    /// Says why something would run by itself because of what is new.
+    /// Returns the reason why the new entry would run automatically.
     fn runs_by_itself(&self, touch: &Touch<'_>, denied: &DeniedFiles) -> Option<String> {
         touch.new?;
         let find = || {
@@ -98,7 +100,8 @@ fn is_folder(found: Option<Found<'_>>) -> bool {
     found.is_some_and(|found| found.entry.kind == Kind::Folder)
 }
 
-/// Whether a file is replaced by one of the same mode and content, as `git reset --hard` replaces what it only takes for changed.
+/// Returns true if a file is replaced by one with the same mode and content, as `git reset --hard`
+/// does with files that only look changed.
 fn rewrites_the_same(touch: &Touch<'_>) -> bool {
     let (Some(old), Some(new)) = (touch.old, touch.new) else { return false };
     let is_alike = |one: Found<'_>, other: Found<'_>| {
@@ -108,7 +111,7 @@ fn rewrites_the_same(touch: &Touch<'_>) -> bool {
     is_alike(old, new) && content(old).zip(content(new)).is_some_and(|(old, new)| old == new)
 }
 
-/// The content of a regular file of sensible size.
+/// Returns the content of a regular file up to the size limit.
 fn content(found: Found<'_>) -> Option<Vec<u8>> {
     read_small(found.open_file().ok()?, LARGEST_CONFIGURATION).ok()?
 }

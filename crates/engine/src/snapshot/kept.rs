@@ -1,4 +1,4 @@
-//! Changes that were not committed, and lie aside until a human decides.
+//! Changes that were not committed, and are kept aside until a human decides.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,45 +21,45 @@ use super::judge::{Holds, Judge};
 use super::{Ended, Snapshots, conflict, held};
 use crate::{Engine, saving};
 
-/// How long changes are kept, unless somebody applies or discards them: a week, after which the workspace has usually moved
-/// on too far.
+/// Time for which changes are kept, unless somebody applies or discards them: a week. After that
+/// the workspace has usually changed too much.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// How many are kept at most; the oldest go first.
+/// Maximum number of kept changes; the oldest are removed first.
 const MOST_KEPT: usize = 50;
 
-/// Changes that lie aside.
+/// Changes that are kept aside.
 #[derive(Debug, Clone, Serialize)]
 pub struct KeptChanges {
-    /// What `handfast changes` takes.
+    /// Id for `handfast changes`.
     pub id: String,
-    /// The workspace that they belong to.
+    /// Workspace of the changes.
     pub workspace: PathBuf,
-    /// When they were kept.
+    /// Time at which the changes were kept.
     pub since: Timestamp,
-    /// Why they are not in the workspace.
+    /// Reason why the changes are not in the workspace.
     pub reason: String,
-    /// What they would do, one line each; empty in a list.
+    /// Effects of the changes, one line each; empty in a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// The difference that they would make; none in a list, and where they belong to another workspace than this runtime's.
+    /// Diff of the changes. `None` in a list, and for changes of another workspace than this runtime's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// Why kept changes could not be had or applied.
+/// Reason why kept changes could not be read or applied.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// No changes of commands are kept by this runtime.
+    /// The runtime keeps no changes of commands.
     #[error("this runtime keeps no changes")]
     None,
-    /// The folder of the changes, or the workspace, is not as it should be.
+    /// The folder of the changes, or the workspace, is damaged or inaccessible.
     #[error(transparent)]
     Checkpoint(#[from] checkpoint::Error),
-    /// It could not be recorded, so it was not done, or is not known to be.
+    /// The action could not be recorded, so it was not done or its result is unknown.
     #[error("the audit cannot be written")]
     Store(#[from] store::StoreError),
-    /// The policy, or what others changed meanwhile, stands against it.
+    /// The policy, or a concurrent change by others, prevents the action.
     #[error("{0}")]
     Refused(String),
 }
@@ -69,7 +69,7 @@ fn timestamp(time: Time) -> Timestamp {
     Timestamp::new(time.seconds, nanoseconds).unwrap_or_default()
 }
 
-/// What a change does, in a word.
+/// Returns the name of the action of a change.
 fn verb(what: What) -> &'static str {
     match what {
         What::Create => "create",
@@ -92,18 +92,19 @@ fn listed(kept: Kept) -> KeptChanges {
 }
 
 impl Engine {
-    /// The changes of commands that are not in their workspaces, the newest first.
+    /// Lists the changes of commands that are not in their workspaces, newest first.
     ///
     /// # Errors
-    /// Where they cannot be listed.
+    /// Returns an error if the changes cannot be listed.
     pub fn kept_changes(&self) -> Result<Vec<KeptChanges>, KeptError> {
         self.kept_by()?.kept()
     }
 
-    /// What the changes of this id would do to their workspace as it is now.
+    /// Returns the effects that the changes of this id would have on the current state of their
+    /// workspace.
     ///
     /// # Errors
-    /// Where there are none under this id, or their workspace is gone.
+    /// Returns an error if no changes have this id, or if their workspace no longer exists.
     pub fn show_changes(&self, id: &str) -> Result<KeptChanges, KeptError> {
         let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
         let cover = |text: String| self.covered(text);
@@ -115,11 +116,13 @@ impl Engine {
         })
     }
 
-    /// Puts the changes of this id into the workspace, all or none; gives how many paths changed. Whoever calls this is a
-    /// human who has approved what was held. What is denied stays denied. With `force` it overwrites what others changed.
+    /// Commits the changes of this id to the workspace, all or none. Returns the number of changed
+    /// paths. The caller is a human who has approved the held changes; denied changes stay denied.
+    /// With `force`, changes made by others are overwritten.
     ///
     /// # Errors
-    /// Where there are none under this id, where others changed the same, or where the policy denies it.
+    /// Returns an error if no changes have this id, if others changed the same paths, or if the
+    /// policy denies a change.
     pub async fn apply_changes(&self, id: &str, force: bool) -> Result<u64, KeptError> {
         let snapshots = self.kept_by()?;
         let applied = self
@@ -134,14 +137,14 @@ impl Engine {
     /// Removes the changes of this id.
     ///
     /// # Errors
-    /// Where there are none under this id.
+    /// Returns an error if no changes have this id.
     pub async fn discard_changes(&self, id: &str) -> Result<(), KeptError> {
         let snapshots = self.kept_by()?;
         self.recorded("changes_discard", json!({"id": id}), |_| snapshots.drop_kept(id)).await?;
         self.settle_question(id, false)
     }
 
-    /// A question about these changes has its answer by this.
+    /// Settles an open question about these changes.
     fn settle_question(&self, id: &str, applied: bool) -> Result<(), KeptError> {
         let by = "the user, who decided about the changes";
         Ok(self.store.approvals().settle_changes(id, applied, by, self.clock.now())?)
@@ -151,7 +154,7 @@ impl Engine {
         self.snapshots.as_deref().ok_or(KeptError::None)
     }
 
-    /// Does it between two rows of the audit.
+    /// Does the work between two rows of the audit.
     pub(crate) async fn recorded<T>(
         &self,
         what: &str,
@@ -175,14 +178,15 @@ impl Engine {
 }
 
 impl Snapshots {
-    /// All that lie aside, the newest first, whatever workspace they belong to.
+    /// Lists all kept changes of all workspaces, newest first.
     pub(crate) fn kept(&self) -> Result<Vec<KeptChanges>, KeptError> {
         let mut kept = self.area().kept()?;
         kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
         Ok(kept.into_iter().map(listed).collect())
     }
 
-    /// What the changes of this id would do to their workspace as it is now.
+    /// Returns the effects that the changes of this id would have on the current state of their
+    /// workspace.
     pub(crate) fn show(
         &self,
         id: &str,
@@ -202,7 +206,7 @@ impl Snapshots {
         Ok(KeptChanges { paths: lines, diff, ..listed(kept) })
     }
 
-    /// The difference that the changes of this id would make, where they belong to this workspace.
+    /// Returns the diff of the changes of this id, if they belong to this workspace.
     fn difference_of(
         &self,
         id: &str,
@@ -219,8 +223,9 @@ impl Snapshots {
         Ok(Some(snapshot.preview(policy, denied, store, since).map_err(refused)?.diff))
     }
 
-    /// Puts the changes of this id into their workspace. A human who asks for it has approved what was held; what is denied
-    /// stays denied. With `force` it overwrites what others changed meanwhile.
+    /// Commits the changes of this id to their workspace. The human who asks for this has approved
+    /// the held changes; denied changes stay denied. With `force`, changes made by others meanwhile
+    /// are overwritten.
     pub(crate) fn apply(
         &self,
         policy: &Policy,
@@ -242,7 +247,7 @@ impl Snapshots {
         let terms = kept.terms(&call)?;
         let baseline = if force { None } else { terms.baseline };
         let terms = Terms { judge: &judged, baseline, ..terms };
-        // While a command writes directly, what comes would be taken for its own.
+        // Without this record, new files would be attributed to a command with direct writes.
         let coming = call.changes(&workspace, &terms)?;
         let coming: Vec<PathBuf> = coming.coming().map(|path| workspace.path().join(path)).collect();
         self.area().set_applied(id, &coming)?;
@@ -257,7 +262,7 @@ impl Snapshots {
             };
         match ended {
             Ended::Committed(done) => {
-                // What it leaves behind, the next recovery removes.
+                // The next recovery removes remaining files.
                 if done.is_settled {
                     call.discard()?;
                 }
@@ -275,8 +280,9 @@ impl Snapshots {
     }
 }
 
-/// Of a commit that nobody knows how far it came, what a user can do. Its checkpoint has what was there before: undoing it
-/// leaves alone what the commit did not come to, and brings back the rest.
+/// Returns advice for the user about a commit whose progress is unknown. Its checkpoint has the
+/// previous state: undoing it leaves the paths alone that the commit did not reach, and restores
+/// the others.
 fn half_made(area: &Area, store: &Store, id: &str) -> String {
     let checkpoints = store.checkpoints();
     let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
@@ -297,8 +303,8 @@ fn half_made(area: &Area, store: &Store, id: &str) -> String {
     )
 }
 
-/// Of a commit that has happened, and whose folder cannot be cleaned up, what is wrong with which file and what a user can do. Its
-/// checkpoint counts from now on.
+/// Returns the fault and advice for the user about a commit that has happened and whose folder
+/// cannot be cleaned up. Its checkpoint counts from now on.
 fn done_and_unreadable(
     area: &Area,
     store: &Store,
@@ -322,7 +328,8 @@ fn done_and_unreadable(
     )
 }
 
-/// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
+/// Completes or rolls back the commits of killed processes, and removes expired changes. Returns
+/// messages for the user.
 pub(super) fn tidy(
     area: &Area,
     (store, databases): (&Arc<Store>, Option<&Databases>),
@@ -366,7 +373,7 @@ pub(super) fn tidy(
             }
         }
     }
-    // No command runs for so long.
+    // No command runs this long.
     let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
     area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
     let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
@@ -379,7 +386,7 @@ pub(super) fn tidy(
     for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MOST_KEPT || is_old(kept)) {
         match area.take_up(&old.id) {
             Ok((call, _)) => call.discard()?,
-            // Somebody else is at it.
+            // Another process is handling the changes.
             Err(checkpoint::Error::NoSuchChanges { .. }) => {}
             Err(error) => return Err(error),
         }

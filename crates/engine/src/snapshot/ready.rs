@@ -1,4 +1,5 @@
-//! What is made ready for the next call while nobody waits for it: its folders, and for a command a cell that has mounted them.
+//! Preparation of the next call while no call waits: its folders, and for a command a cell that has
+//! mounted them.
 
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
@@ -7,11 +8,11 @@ use sandbox::{CellSpec, Spawner};
 use super::{ChangedBy, Snapshots, overlay};
 
 impl Snapshots {
-    /// Makes the folders of the next call of this kind beforehand; for a command that sees what `cell` shows, has a cell wait
-    /// that keeps changes there already. What stands against it, the next call will say.
+    /// Prepares the folders for the next call of this kind. For a command with the view of `cell`,
+    /// starts a waiting cell that already keeps changes there. The next call reports errors.
     pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
         let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
-        // Whoever else is at it makes the same.
+        // Another thread that holds the lock prepares the same folders.
         let Ok(closed) = self.making.try_lock() else { return };
         if *closed || self.ready(changed_by).is_some() {
             return;
@@ -22,7 +23,8 @@ impl Snapshots {
             sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
         });
         if let Some(Err(_)) = begun {
-            // These cannot be used any more; what cannot be removed now, the next start removes.
+            // The folders cannot be used any more. The next start removes folders that cannot be
+            // removed now.
             drop(call.discard());
             let Ok(other) = self.area.begin() else { return };
             call = other;
@@ -33,29 +35,32 @@ impl Snapshots {
         *self.ready(changed_by) = Some(call);
     }
 
-    /// Whether the folders for the next command are mounted in a cell of this spawner, or in none.
+    /// Returns true if the folders for the next command are mounted in a cell of this spawner, or
+    /// in no cell.
     pub(super) fn is_ready_in(&self, spawner: Option<&Arc<Spawner>>) -> bool {
         let ready_in = self.ready_in().upgrade();
         ready_in.is_none_or(|ready_in| spawner.is_some_and(|spawner| Arc::ptr_eq(spawner, &ready_in)))
     }
 
-    /// Removes what was made ready in a cell of this spawner, which is about to end. What cannot be removed now, the next start removes.
+    /// Removes the folders that were prepared in a cell of this spawner, which is about to end. The
+    /// next start removes folders that cannot be removed now.
     pub(crate) fn let_go_of(&self, spawner: &Arc<Spawner>) {
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_ready_in(Some(spawner)) {
             return;
         }
-        // The cell first, because it uses the folders.
+        // The cell ends first, because it uses the folders.
         spawner.put_away();
         let ready = self.ready(ChangedBy::Command).take();
         drop(ready.map(checkpoint::Call::discard));
     }
 
-    /// Removes what was made ready for a call that does not come. What cannot be removed now, the next start removes.
+    /// Removes the folders that were prepared for a call, because no call follows. The next start
+    /// removes folders that cannot be removed now.
     pub(crate) fn put_away(&self) {
         let mut closed = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = true;
-        // The cell first, because it uses the folders.
+        // The cell ends first, because it uses the folders.
         if let Some(spawner) = self.ready_in().upgrade() {
             spawner.put_away();
         }

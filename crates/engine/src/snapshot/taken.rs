@@ -1,4 +1,4 @@
-//! Files that are taken out of a workspace because a command that writes there at once made them.
+//! Files that are moved out of a workspace because a command with direct writes created them.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -7,17 +7,19 @@ use checkpoint::{Taken, Terms, Time, Workspace};
 
 use super::Snapshots;
 
-/// Leftovers of a dead process that watched: the folder of its call, what it noted there, and when it last watched.
+/// Records of a dead process that watched: the folder of its call, its notes there, and the time of
+/// its last check.
 pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
 
 impl Snapshots {
-    /// Hands over what commands of dead processes wrote to at once, to be judged.
+    /// Takes the records about direct writes by commands of dead processes, to be judged.
     pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a file, not a folder, out of a workspace, to lie aside until a human decides: among the changes that are kept
-    /// under `kept`, or under an id of its own. Gives the id and how it was taken; nothing where the file is gone.
+    /// Moves a file, not a folder, out of a workspace until a human decides. The file joins the
+    /// changes that are kept under `kept`, or gets a new id. Returns the id and the way of the
+    /// move, or `None` if the file no longer exists.
     pub(crate) fn take_away(
         &self,
         kept: Option<&str>,
@@ -26,7 +28,7 @@ impl Snapshots {
         why: &str,
     ) -> Result<Option<(String, Taken)>, checkpoint::Error> {
         let workspace = Workspace::open(root)?;
-        // Those from before may have been discarded by now.
+        // The earlier changes may have been discarded meanwhile.
         if let Some(id) = kept
             && let Ok((call, _)) = self.area.take_up(id)
         {

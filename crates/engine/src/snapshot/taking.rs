@@ -1,4 +1,5 @@
-//! The snapshot of a call is taken on a thread that may block, because other processes share the folder of the changes.
+//! Taking the snapshot of a call, on a thread that may block because other processes share the
+//! folder of the changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +10,20 @@ use tool::{Code, Stop, StopReason, ToolError};
 use super::{ChangedBy, Snapshot, Snapshots};
 use crate::stopping::requested;
 
-/// Which snapshot a call needs.
+/// Kind of snapshot that a call needs.
 pub(crate) enum Wanted {
-    /// A new one.
+    /// New snapshot.
     New(ChangedBy),
-    /// The changes that an earlier call has kept aside under this id.
+    /// Changes that an earlier call has kept aside under this id.
     Kept(String),
 }
 
 impl Snapshots {
-    /// Takes the snapshot of a call. Waits no longer than the call may.
+    /// Takes the snapshot of a call. Waits no longer than the call may take.
     ///
     /// # Errors
-    /// Why there is none, and so nothing was done; `ETIMEOUT` and `ECANCELLED` as for every call.
+    /// Returns the reason why the snapshot could not be taken, in which case nothing was done, or
+    /// `ETIMEOUT` or `ECANCELLED` as for every call.
     pub(crate) async fn taken(
         self: &Arc<Self>,
         wanted: Wanted,
@@ -38,7 +40,7 @@ impl Snapshots {
             if given_up.requested().is_some()
                 && let Ok(Snapshot { call, kept_since: None, .. }) = taken
             {
-                // What cannot be removed now, the next start removes.
+                // The next start removes folders that cannot be removed now.
                 drop(call.discard());
                 return Err(given_up.check().err().unwrap_or_else(|| ToolError::from(StopReason::Cancelled)));
             }

@@ -1,4 +1,4 @@
-//! The question about changes that are held: what was run, what it changed, and the difference.
+//! The question about held changes: the command, the changed paths, and the diff.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::call::Call;
 use crate::snapshot::{Question, Snapshot};
 use crate::{Approval, Engine};
 
-/// Why it is asked.
+/// Reason for the question.
 const HELD: &str = "the call has run, and changed what needs an approval of its own";
 
-/// The error of a call whose changes wait for an answer, or got none.
+/// Returns the error of a call whose changes wait for an answer, or got none.
 pub(super) fn held(what: &str) -> ToolError {
     ToolError::new(Code::Approval, format!("{HELD}: {what}; nothing of it is in the workspace"))
 }
 
 impl Engine {
-    /// The difference that held changes make.
+    /// Returns the diff of held changes.
     pub(super) async fn difference(
         self: &Arc<Self>,
         snapshot: Snapshot,
@@ -30,7 +30,7 @@ impl Engine {
     ) -> Result<(Snapshot, Preview), ToolError> {
         let engine = self.clone();
         blocking(move || {
-            // The question can be asked without it, and says so.
+            // The question can be asked without the diff, and then reports the error.
             let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
                 |error| format!("the difference cannot be shown: {}", error.message),
                 |preview| preview.diff,
@@ -40,7 +40,7 @@ impl Engine {
         .await
     }
 
-    /// The command of the call, in one line.
+    /// Returns the command of the call on one line.
     pub(super) fn what_ran(&self, call: &Call) -> Option<String> {
         let runs = |part: &&policy::Part| matches!(part.effect, tool::Effect::Run { .. });
         let part = call.effects.iter().find(runs)?;

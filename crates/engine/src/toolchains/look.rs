@@ -1,4 +1,4 @@
-//! Looking for keys: through everything now and then, through the upper levels each time.
+//! Search for keys: a full walk at intervals, and the upper levels each time.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,18 +12,18 @@ use watch::{Keep, Kind, Rules, Watch, WatchError};
 
 use super::rules::KeyFiles;
 
-/// How long a look at everything counts.
+/// Time for which a full walk is valid.
 pub(super) const LASTING: SignedDuration = SignedDuration::from_mins(10);
 
-/// How many folders deep a part is looked into each time.
+/// Depth in folders of the search that runs each time.
 const LEVELS: usize = 3;
 
-/// The first line of the file in which a look is kept.
+/// First line of the file that stores a walk.
 const FORMAT: &str = "toolchains 1";
 
-/// What a look at everything has found.
+/// Result of a full walk.
 pub(super) struct Seen {
-    /// By which folders and rules.
+    /// Folders and rules of the walk, as text.
     about: String,
     at: Timestamp,
     pub(super) hidden: Vec<PathBuf>,
@@ -42,16 +42,16 @@ impl Seen {
         Ok(Self { about, at, hidden: marked.hidden, asked: marked.guarded })
     }
 
-    /// Whether it is about this, and not too long ago.
+    /// Returns true if the walk used these folders and rules, and is still valid.
     pub(super) fn counts(&self, about: &str, now: Timestamp) -> bool {
         let age = now.duration_since(self.at);
         self.about == about && age < LASTING && !age.is_negative()
     }
 
-    /// What another process has kept; none where it cannot be read.
+    /// Reads the walk that another process has stored. Returns `None` if the file cannot be read.
     pub(super) fn read(file: &Path) -> Option<Self> {
         let content = fs::read(file).ok()?;
-        // Of a path every byte but this one can be a part.
+        // A path may contain every byte but this one.
         let mut fields = content.strip_suffix(b"\0")?.split(|byte| *byte == 0);
         let mut text = || String::from_utf8(fields.next()?.to_vec()).ok();
         if text()? != FORMAT {
@@ -72,7 +72,7 @@ impl Seen {
         Some(seen)
     }
 
-    /// Keeps it, whole or not at all.
+    /// Stores the walk, in full or not at all.
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         let folder = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
         let mut content = format!("{FORMAT}\0{}\0{}\0", self.at.as_millisecond(), self.about).into_bytes();
@@ -90,7 +90,8 @@ impl Seen {
     }
 }
 
-/// What lies in the upper levels of these folders: what is hidden, and what is where its content says so.
+/// Searches the upper levels of these folders. Returns the hidden paths, and the files whose
+/// content decides.
 pub(super) fn upper_levels(rules: &KeyFiles, folders: &[PathBuf]) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
     let (mut hidden, mut asked) = (BTreeSet::new(), BTreeSet::new());
     let mut pending: Vec<_> = folders.iter().map(|folder| (folder.clone(), rules.top(folder), 0)).collect();
@@ -98,7 +99,7 @@ pub(super) fn upper_levels(rules: &KeyFiles, folders: &[PathBuf]) -> (BTreeSet<P
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            // What cannot be looked into is hidden as a whole.
+            // A folder that cannot be listed is hidden as a whole.
             Err(_) => {
                 hidden.insert(folder);
                 continue;

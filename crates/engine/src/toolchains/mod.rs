@@ -1,8 +1,9 @@
-//! The toolchains that cells show: which parts of them, and what in these stays hidden.
+//! Toolchains that cells show: the visible parts, and the hidden files in them.
 //!
-//! A part is a folder or file that programs run from. Beside it lie keys, other projects and histories, which no cell shows.
-//! In the parts the deny lists of the policy hold as in the workspace; in addition the names by which toolchains and their users
-//! keep keys are hidden, with their backups, and so are the histories of git and the files of denied programs.
+//! A part is a folder or file from which programs run. Next to the parts lie keys, other projects
+//! and histories, which no cell shows. Within the parts the policy's deny lists apply as in the
+//! workspace. In addition, cells hide the names under which toolchains and their users keep keys,
+//! with their backups. Histories of git and the files of denied programs are hidden too.
 
 mod look;
 mod names;
@@ -21,49 +22,52 @@ use watch::WatchError;
 use look::Seen;
 use rules::KeyFiles;
 
-/// One toolchain of this machine.
+/// Toolchain of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Toolchain {
-    /// Its folder.
+    /// Folder of the toolchain.
     pub folder: PathBuf,
-    /// What programs run from, relative to the folder; an empty path is all of it. What is not there is left out.
+    /// Parts from which programs run, relative to the folder; an empty path stands for the whole
+    /// folder. Missing parts are left out.
     pub parts: Vec<PathBuf>,
-    /// The parts that hold repositories of git which its programs read.
+    /// Parts that hold git repositories which the toolchain's programs read.
     pub repositories: Vec<PathBuf>,
-    /// What lies in the parts and no program reads.
+    /// Paths in the parts that no program reads.
     pub excepted: Vec<PathBuf>,
-    /// The environment names the folder, which in a root makes it a part of that project and no toolchain.
+    /// True if the environment names the folder. A named folder in a root is a part of that project
+    /// and no toolchain.
     pub named: bool,
 }
 
-/// What a cell shows of toolchains.
+/// Files of toolchains that a cell shows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// What is shown.
+    /// Visible parts.
     pub(crate) parts: Vec<PathBuf>,
-    /// What of that, or of toolchains among the system's folders, must be absent.
+    /// Hidden paths in the parts, or in toolchains among the system's folders.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
-/// The toolchains of one runtime.
+/// Toolchains of one runtime.
 pub(crate) struct Toolchains {
     given: Vec<Toolchain>,
     policy: Arc<Policy>,
     clock: Arc<dyn Clock>,
-    /// Where the last look is kept for other processes.
+    /// File that stores the last walk for other processes.
     file: Option<PathBuf>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The last look at everything.
+    /// Last full walk.
     seen: Option<Seen>,
-    /// Files whose content was judged, with what they were then and whether they are harmless.
+    /// Judged files, with their state at that time. The flag is true if the file is harmless.
     judged: HashMap<PathBuf, (Stamp, bool)>,
 }
 
-/// By which a file is told from what it was: device, number, size and time of change.
+/// Identity of a file in one state: device, inode number, size, and the seconds and nanoseconds of
+/// its last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl Toolchains {
@@ -76,14 +80,16 @@ impl Toolchains {
         Self { given, policy, clock, file, state: Mutex::default() }
     }
 
-    /// What a cell shows as of now that shows `roots` besides. Blocks for as long as a walk takes, where one is needed.
+    /// Returns the current view of toolchains for a cell that also shows `roots`. Blocks during a
+    /// full walk, if one is due.
     pub(crate) fn shown(&self, roots: &[PathBuf]) -> Result<Shown, ToolError> {
         let (mut shown, mut looked_at, mut repositories) = (Shown::default(), Vec::new(), Vec::new());
         for toolchain in &self.given {
             let parts = parts(toolchain);
             if roots.iter().any(|root| toolchain.folder.starts_with(root)) {
                 if !toolchain.named && toolchain.folder.is_dir() {
-                    // What a root shows anyway is kept from being written, and its keys are hidden.
+                    // A folder that a root shows anyway is protected from writes, and its keys are
+                    // hidden.
                     repositories.push(toolchain.folder.clone());
                     looked_at.push(toolchain.folder.clone());
                     shown.parts.push(toolchain.folder.clone());
@@ -107,7 +113,7 @@ impl Toolchains {
         let (hidden, asked) = self.keys(&rules, &looked_at).map_err(not_known)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let judged = asked.into_iter().filter(|path| !state.is_harmless(path));
-        // A root that lies in a toolchain has rules of its own.
+        // A root in a toolchain has its own rules.
         let in_root = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
         let in_toolchain = |path: &PathBuf| shown.parts.iter().any(|part| path.starts_with(part));
         let keys: Vec<PathBuf> = hidden.into_iter().chain(judged).collect();
@@ -117,10 +123,11 @@ impl Toolchains {
         Ok(shown)
     }
 
-    /// What is hidden below the folders, and what is where its content says so.
+    /// Returns the hidden paths below the folders, and the files whose content decides.
     ///
-    /// Toolchains have hundreds of thousands of files. So the upper levels, where people and programs put keys, are looked at
-    /// each time, and everything is at most [`look::LASTING`] ago.
+    /// Toolchains have hundreds of thousands of files. The upper levels, where people and programs
+    /// put keys, are therefore searched each time, and the result for all other levels is at most
+    /// [`look::LASTING`] old.
     fn keys(
         &self,
         rules: &KeyFiles,
@@ -137,7 +144,7 @@ impl Toolchains {
                 None => {
                     let seen = Seen::look(rules.clone(), folders, about.clone(), now)?;
                     if let Some(file) = &self.file {
-                        // Without it the next process looks for itself.
+                        // Without the file the next process does its own walk.
                         let _kept = seen.write(file);
                     }
                     Some(seen)
@@ -154,7 +161,7 @@ impl Toolchains {
 }
 
 impl State {
-    /// Judges the content of a file, once for as long as it stays what it is.
+    /// Judges the content of a file once per state of the file. Returns true if the file is harmless.
     fn is_harmless(&mut self, path: &Path) -> bool {
         let Ok(found) = fs::metadata(path) else { return true };
         let stamp = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
@@ -167,7 +174,7 @@ impl State {
     }
 }
 
-/// The parts of a toolchain that are there. A single file is left out where it could hold a key.
+/// Returns the existing parts of a toolchain. A single file is left out if it may hold a key.
 fn parts(toolchain: &Toolchain) -> Vec<PathBuf> {
     let there = |path: &PathBuf| match fs::metadata(path) {
         Ok(found) if found.is_file() => {
@@ -188,14 +195,14 @@ fn parts(toolchain: &Toolchain) -> Vec<PathBuf> {
     toolchain.parts.iter().map(path).filter(there).collect()
 }
 
-/// Hides everything in a folder but the parts. The folder is one that cells show.
+/// Hides everything in a visible folder except the parts.
 fn hide_rest(folder: &Path, parts: &[PathBuf], hidden: &mut Vec<PathBuf>) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         if parts.contains(&folder) {
             continue;
         }
-        // Where nobody may list it, it is hidden as a whole.
+        // A folder that cannot be listed is hidden as a whole.
         let Ok(entries) = fs::read_dir(&folder) else {
             hidden.push(folder);
             continue;
@@ -204,7 +211,7 @@ fn hide_rest(folder: &Path, parts: &[PathBuf], hidden: &mut Vec<PathBuf>) {
             if parts.iter().any(|part| part.starts_with(&path)) {
                 folders.push(path);
             } else if !path.is_symlink() {
-                // What a link leads to is shown, or not, for what it is itself.
+                // The target of a link is shown or hidden by its own path.
                 hidden.push(path);
             }
         }
@@ -309,7 +316,7 @@ mod tests {
         let shown = toolchains.shown(&[real.join("home")]).unwrap();
         assert_eq!(relative(&real, &shown.parts), ["home/chain"]);
         assert_eq!(relative(&real, &shown.hidden), ["home/chain/credentials"]);
-        // And a root in a toolchain is not.
+        // A root in a toolchain, however, is not searched.
         let shown = toolchains.shown(&[real.join("home/chain/bin")]).unwrap();
         assert_eq!(shown.hidden, [] as [PathBuf; 0]);
     }

@@ -1,25 +1,27 @@
-//! Tells the files in which toolchains and their users keep keys, by name and, for some, by content.
+//! Recognition of the files in which toolchains and their users keep keys, by name and in some
+//! cases by content.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What the name of a file says about it.
+/// Judgement of a file by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing: the file is shown.
+    /// The file is shown.
     Plain,
-    /// It holds a key or could: the file is hidden.
+    /// The file holds a key or may hold one, and is hidden.
     Key,
-    /// Its content decides, see [`is_harmless`].
+    /// The content decides; see [`is_harmless`].
     AskContent,
 }
 
-/// Names of files that hold keys, alone or with one of [`DATA`] behind them. Dots and underscores in front do not count.
+/// Names of files that hold keys, alone or followed by one of [`DATA`]. Leading dots and
+/// underscores do not count.
 ///
-/// Sources: the manuals of cargo, npm, yarn, pip, twine, curl, `PostgreSQL`, git, Maven, Gradle, `NuGet`, conda, Docker, `OpenSSH`,
-/// uv, Deno, SDKMAN, Composer and Google Cloud.
+/// Sources: the manuals of cargo, npm, yarn, pip, twine, curl, `PostgreSQL`, git, Maven, Gradle,
+/// `NuGet`, conda, Docker, `OpenSSH`, uv, Deno, SDKMAN, Composer and Google Cloud.
 const KEYS: &[&str] = &[
     "access_token",
     "anaconda_token",
@@ -55,21 +57,21 @@ const KEYS: &[&str] = &[
     "yarnrc",
 ];
 
-/// Endings of files that are data and no program.
+/// Extensions of files that hold data and are no programs.
 const DATA: &[&str] =
     &["cfg", "conf", "config", "db", "ini", "json", "json5", "properties", "toml", "xml", "yaml", "yml"];
 
-/// Endings of files that are keys, certificates with keys, or stores of them.
+/// Extensions of keys, certificates with keys, and stores of keys.
 const KEY_ENDINGS: &[&str] = &["jks", "key", "keystore", "kdbx", "p12", "pem", "pfx", "ppk"];
 
-/// Files that programs need and that hold a key only where somebody wrote one into them.
+/// Files that programs need and that hold a key only if somebody wrote one into them.
 const ASKED: &[&str] =
     &["config", "config.toml", "config.worktree", "fetch_head", "head", "hooks.json", "settings.xml"];
 
-/// Bundles of public certificates, by which programs know whom they talk to.
+/// Bundles of public certificates, with which programs verify their peers.
 const BUNDLES: &[&str] = &["ca-bundle.pem", "cacert.pem", "cert.pem", "roots.pem"];
 
-/// Endings by which editors, package managers and people tell an older version of a file.
+/// Suffixes by which editors, package managers and people mark an older version of a file.
 const BACKUPS: &[&str] = &[
     "~",
     ".backup",
@@ -106,26 +108,26 @@ const BACKUPS: &[&str] = &[
     " copy",
 ];
 
-/// The largest file whose content is judged; a larger one is hidden.
+/// Maximum size in bytes of a file whose content is judged; a larger file is hidden.
 const LARGEST: u64 = 1 << 20;
 
-/// Endings of programs and of what is made for people to read: most of a toolchain, told at a glance.
+/// Extensions of programs and documents, which are most of a toolchain and need no further check.
 const PROGRAMS: &[&[u8]] = &[
     b".a", b".c", b".cjs", b".css", b".go", b".h", b".hpp", b".html", b".js", b".md", b".mjs", b".mts",
     b".o", b".py", b".pyc", b".pyi", b".rb", b".rlib", b".rs", b".rst", b".so", b".ts", b".txt",
 ];
 
-/// Whether the name of a file or folder could say anything. Quick, and asked about everything.
+/// Returns true if the name of a file or folder may be relevant. Fast, because it runs for every entry.
 pub(super) fn may_matter(name: &[u8]) -> bool {
     !PROGRAMS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Whether this is the name of a key or of a program, which its rights tell apart.
+/// Returns true if the name is that of a key or of a program, which the permission bits distinguish.
 pub(super) fn is_ambiguous(name: &str) -> bool {
     !name.contains('.') && judge(name) == Verdict::Key
 }
 
-/// Whether this is the name of a bundle of public certificates.
+/// Returns true if the name is that of a bundle of public certificates.
 pub(super) fn is_bundle(name: &str) -> bool {
     BUNDLES.contains(&&*name.to_lowercase())
 }
@@ -142,10 +144,10 @@ pub(super) fn judge(name: &str) -> Verdict {
         KEYS.contains(&bare)
             || DATA.contains(&ending) && KEYS.contains(&stem)
             || KEY_ENDINGS.contains(&ending)
-            // `.env.local` and the like; `env.py` is a program.
+            // `.env.local` and similar names are keys; `env.py` is a program.
             || name.starts_with(".env.") && ending != "example"
     };
-    // `env` without a dot is the script by which rustup, ghcup and others set variables.
+    // `env` without a dot is the script with which rustup, ghcup and others set variables.
     if lower != "env" && is_key(&lower) || versions_before(&lower).iter().any(|name| is_key(name)) {
         return Verdict::Key;
     }
@@ -153,7 +155,8 @@ pub(super) fn judge(name: &str) -> Verdict {
     if versions_before(&lower).iter().any(was_asked) { Verdict::AskContent } else { Verdict::Plain }
 }
 
-/// The names of which this one is a backup: without its last mark of one, without its last two, and so on.
+/// Returns the names of which this one is a backup: without its last backup suffix, without its
+/// last two, and so on.
 pub(super) fn versions_before(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = Cow::Borrowed(name);
@@ -166,7 +169,7 @@ pub(super) fn versions_before(name: &str) -> Vec<String> {
 
 fn version_before(name: &str) -> Option<String> {
     let lower = name.to_lowercase();
-    // What Emacs saves by itself, and the links by which it locks.
+    // Files that Emacs saves automatically, and the links with which it locks.
     if let Some(inner) = name.strip_prefix('#').and_then(|name| name.strip_suffix('#')) {
         return Some(inner.to_owned());
     }
@@ -176,7 +179,7 @@ fn version_before(name: &str) -> Option<String> {
     for ending in BACKUPS {
         if lower.ends_with(ending) && name.is_char_boundary(name.len() - ending.len()) {
             let inner = &name[..name.len() - ending.len()];
-            // Vim's swap file of `x` is `.x.swp`.
+            // The swap file of `x` in Vim is `.x.swp`.
             let inner =
                 if ending.starts_with(".sw") { inner.strip_prefix('.').unwrap_or(inner) } else { inner };
             return Some(inner.to_owned());
@@ -188,7 +191,8 @@ fn version_before(name: &str) -> Option<String> {
     (cut.len() < name.len() && cut.starts_with(['.', '-', '_']) && cut.len() > 1).then(|| without.to_owned())
 }
 
-/// Whether a file that is to be judged by its content holds no key. A file that cannot be read is not harmless.
+/// Returns true if a file that is judged by its content holds no key. A file that cannot be read is
+/// not harmless.
 pub(super) fn is_harmless(path: &Path) -> bool {
     let mut content = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut content));
@@ -206,14 +210,14 @@ pub(super) fn is_harmless(path: &Path) -> bool {
     !has_credentials_in_address(&text) && !has_word_of_keys(&text)
 }
 
-/// Certificates, and nothing else between marks.
+/// Returns true if the text holds certificates and no other blocks.
 fn is_public_bundle(text: &str) -> bool {
     const PUBLIC: [&str; 3] = ["CERTIFICATE-----", "TRUSTED CERTIFICATE-----", "X509 CRL-----"];
     let mut blocks = text.split("-----BEGIN ").skip(1).peekable();
     blocks.peek().is_some() && blocks.all(|block| PUBLIC.iter().any(|kind| block.starts_with(kind)))
 }
 
-/// Whether an address in the text has a user or a password in it.
+/// Returns true if a URL in the text has a user or a password.
 fn has_credentials_in_address(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
         let host =
@@ -222,7 +226,7 @@ fn has_credentials_in_address(text: &str) -> bool {
     })
 }
 
-/// Whether the text has a word that settings of keys have in their names.
+/// Returns true if the text has a word that occurs in the names of settings for keys.
 fn has_word_of_keys(text: &str) -> bool {
     const WORDS: [&str; 14] = [
         "_auth",
@@ -244,7 +248,8 @@ fn has_word_of_keys(text: &str) -> bool {
     WORDS.iter().any(|word| text.contains(word))
 }
 
-/// Maven comes with settings that explain each element in a comment. Only those samples are taken for no secrets.
+/// Returns true if the text holds no secrets but the samples in the comments of Maven's own
+/// settings file.
 fn has_only_sample_secrets(text: &str) -> bool {
     const ELEMENTS: [&str; 4] = ["password", "passphrase", "privatekey", "value"];
     const SAMPLES: [&str; 5] =

@@ -1,4 +1,4 @@
-//! What is looked for in the shown parts of toolchains.
+//! Rules for the search in the visible parts of toolchains.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ use watch::{Kind, Marks, Rules};
 
 use super::names::{self, Verdict};
 
-/// The deny lists of the policy, and the names of keys.
+/// Deny lists of the policy, and names of keys.
 #[derive(Clone)]
 pub(super) struct KeyFiles {
     policy: Arc<Policy>,
@@ -20,12 +20,12 @@ pub(super) struct KeyFiles {
     repositories: Vec<PathBuf>,
 }
 
-/// What is known about a place.
+/// Judgement of an entry.
 #[derive(Clone)]
 pub(super) struct Known {
     denied: Above,
     hidden: bool,
-    /// Whether its content decides.
+    /// True if the content of the file decides.
     asks: bool,
 }
 
@@ -38,7 +38,7 @@ impl KeyFiles {
         name == ".git" && !self.repositories.iter().any(|folder| path.starts_with(folder))
     }
 
-    /// Whether the deny lists name what this one is a backup of.
+    /// Returns true if the deny lists name the file of which this one is a backup.
     fn is_backup_of_denied(&self, above: &Above, path: &Path, name: &str) -> bool {
         let reads = self.policy.denied_reads();
         names::versions_before(name)
@@ -100,7 +100,7 @@ impl Rules for KeyFiles {
         Marks { hidden: known.hidden, guarded: known.asks, ..Marks::default() }
     }
 
-    /// Who listens at a socket is a process outside.
+    /// Returns true, because the listener of a socket is a process outside of the cell.
     fn hide_sockets(&self) -> bool {
         true
     }

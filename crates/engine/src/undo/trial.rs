@@ -1,4 +1,4 @@
-//! An undo that is only tried.
+//! Trial of an undo.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use tool::{Checkpoints, Code, ToolError, UndoRequest};
 use super::{ForCall, failed};
 use crate::Engine;
 
-/// What an undo would do.
+/// Effects that an undo would have.
 #[derive(Debug, Serialize)]
 pub struct UndoTrial {
-    /// How many paths would change.
+    /// Number of paths that would change.
     pub paths: u64,
-    /// The difference that it would make.
+    /// Diff of the undo.
     pub diff: String,
-    /// What would stay or not come back, one line each.
+    /// Paths that would stay or cannot be restored, with the reason, one line each.
     pub notes: Vec<String>,
-    /// Why it would be refused: what was changed since; none where it would be done.
+    /// Conflict because of which the undo would be refused; `None` if it would succeed.
     pub conflict: Option<String>,
 }
 
 impl Engine {
-    /// Tries what [`Engine::undo`] would do, and changes nothing.
+    /// Returns the effects that [`Engine::undo`] would have, without changing anything.
     ///
     /// # Errors
-    /// `ENOTFOUND` where there is no such checkpoint.
+    /// `ENOTFOUND` if no checkpoint has this id.
     pub fn try_undo(&self, request: &UndoRequest) -> Result<UndoTrial, ToolError> {
         let snapshots = self.snapshots.as_ref().ok_or_else(|| {
             ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
@@ -41,7 +41,7 @@ impl Engine {
             let rows = for_call.undo.check_data(&data)?;
             for_call.undo.lay_out(&draft, &chosen, request).map(|laid| (laid.paths + rows, laid.notes))
         });
-        // What cannot be removed now, the next start removes.
+        // The next start removes folders that cannot be removed now.
         drop(snapshot.discard());
         match laid {
             Ok((paths, notes)) => Ok(UndoTrial { paths, diff, notes, conflict: None }),

@@ -1,4 +1,4 @@
-//! A plan at random, and something that is another by the time its approval is used.
+//! Property tests of random plans in which one dependency changes before their approval is used.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,25 +13,25 @@ use tool::Code;
 
 use crate::world::{Meanwhile, World, asked, block, call, code, grant, nobody};
 
-/// One thing that becomes another.
+/// Change of one dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Drift {
-    /// The file holds something else.
+    /// The file has another content.
     Content(String),
-    /// The same content, in another file of the same name.
+    /// The path holds another file with the same content.
     Replaced(String),
     Gone(String),
     Comes(String),
-    /// A link leads elsewhere.
+    /// A symbolic link leads to another target.
     Leads(String, &'static str),
-    /// A folder becomes a link to another one.
+    /// A folder is replaced by a symbolic link to another one.
     Moved(String, &'static str),
     Environment,
     Argument(&'static str, Value),
 }
 
 impl Drift {
-    /// Makes it so on the disk.
+    /// Makes the change on the disk.
     fn happens(&self, world: &World) {
         let write = |path: &Path, content: &str| {
             fs::write(path, content).unwrap();
@@ -59,14 +59,15 @@ impl Drift {
     }
 }
 
-/// What a call asks for, and everything that it depends on.
+/// Arguments of a call, and all its dependencies.
 #[derive(Debug, Clone)]
 struct Planned {
     arguments: Value,
     drifts: Vec<Drift>,
 }
 
-/// Files that every directory has: a script, one below, one by a link, and one that is not there.
+/// Files that every directory has: a script, one in a subfolder, one behind a link, and one that is
+/// missing.
 const SCRIPTS: [&str; 4] = ["a.sh", "nested/b.sh", "linked.sh", "absent.sh"];
 
 fn furnish(world: &World) {
@@ -87,12 +88,12 @@ fn furnish(world: &World) {
         symlink("a.sh", at("linked.sh")).unwrap();
         symlink("out", at("outlink")).unwrap();
     }
-    // The same content elsewhere is another script all the same.
+    // A copy in another place is a different script.
     fs::write(world.at("workspace/c.sh"), "a.sh").unwrap();
     fs::write(world.at("bin2/other"), "other").unwrap();
 }
 
-/// What a script depends on, in this directory of the workspace.
+/// Returns the dependencies of a script in this directory of the workspace.
 fn of_script(script: &str, folder: &str) -> Vec<Drift> {
     let at = |name: &str| format!("workspace/{folder}{name}");
     match script {
@@ -115,7 +116,7 @@ fn part() -> impl Strategy<Value = (String, Option<&'static str>, Vec<Drift>)> {
         Drift::Replaced(file("bin/tool")),
         Drift::Gone(file("bin/tool")),
     ];
-    // Another program of its name is found before it.
+    // Another program of the same name is found first.
     let other = vec![
         Drift::Content(file("bin2/other")),
         Drift::Replaced(file("bin2/other")),
@@ -144,7 +145,7 @@ fn part() -> impl Strategy<Value = (String, Option<&'static str>, Vec<Drift>)> {
         ("xargs sh ", ""),
         ("find . -exec sh ", " {} +"),
     ]);
-    // What a name that is given to a program stands for.
+    // Changes of the target of a name that is passed to a program.
     let led = select(vec![
         ("python3 -m mod", "mod.py"),
         ("python3 -Im nested.mod", "nested/mod.py"),
@@ -243,7 +244,7 @@ proptest! {
                 other[field] = value.clone();
                 prop_assert_ne!(asked(&engine, other), id);
                 prop_assert_eq!(world.runs(), 0);
-                // The control: what was approved still passes.
+                // The control: the approved call still passes.
                 prop_assert!(call(&engine, arguments, nobody()).ok());
             }
             drift => {
@@ -252,7 +253,7 @@ proptest! {
                 let result = call(meets, arguments.clone(), nobody());
                 prop_assert_eq!(code(&result), Some(Code::Permission), "{:?}", result.error());
                 prop_assert_eq!(world.runs(), 0);
-                // The approval is void, also where everything is as it was.
+                // The approval is void, even if everything is restored.
                 prop_assert_eq!(code(&call(&engine, arguments, nobody())), Some(Code::Approval));
             }
         }
@@ -265,7 +266,7 @@ proptest! {
         let engine = world.engine(&[("A", "1")]);
         let id = asked(&engine, planned.arguments.clone());
         block(engine.grant(&id, &grant(Scope::Once))).unwrap();
-        // What the call does not depend on may change.
+        // Files on which the call does not depend may change.
         fs::write(world.at("workspace/beside"), "something else").unwrap();
         fs::write(world.at("workspace/sub/comes"), "").unwrap();
         let engine = if restarted { world.engine(&[("A", "1")]) } else { engine };

@@ -1,4 +1,4 @@
-//! Approvals through the engine: races, drift, and what one answer covers.
+//! Tests of approvals through the engine: races, drift, and the scope of one answer.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program: what goes wrong in it ends it")]
 
@@ -42,7 +42,7 @@ fn every_argument_that_differs_is_another_question() {
         assert_ne!(asked(&engine, other), id, "{field}");
     }
     assert_eq!(world.runs(), 0);
-    // The control: the same call passes, in another process too, and once.
+    // The control: the same call passes once, in another process too.
     let restarted = world.engine(&[]);
     let result = call(&restarted, arguments(), nobody());
     assert!(result.ok(), "{:?}", result.error());
@@ -93,7 +93,7 @@ fn an_answer_from_elsewhere_takes_the_question_back_and_a_session_is_covered() {
     assert!(result.ok(), "{:?}", result.error());
     assert_eq!(result.meta.approved_by.as_deref(), Some("a test"));
     assert_eq!((asker.asked.load(Ordering::SeqCst), asker.taken_back.load(Ordering::SeqCst)), (1, 1));
-    // Other arguments, the same effects: the session is asked about effects.
+    // Other arguments with the same effects: a session's approval covers effects.
     let mut again = arguments();
     again["note"] = json!("m");
     assert!(call(&serving, again.clone(), asker.clone()).ok());
@@ -115,7 +115,7 @@ fn what_was_allowed_for_a_time_ends_at_that_time() {
         let mut again = arguments();
         again["note"] = json!("m");
         world.clock.advance(before);
-        // The control: as long as it lasts it lets pass, in this process and another.
+        // The control: the approval is valid until its end, in this process and in another one.
         for engine in [&engine, &world.engine(&[])] {
             let result = call(engine, again.clone(), nobody());
             assert!(result.ok(), "{scope:?}: {:?}", result.error());
@@ -123,7 +123,7 @@ fn what_was_allowed_for_a_time_ends_at_that_time() {
         world.clock.advance(instant);
         asked(&engine, again.clone());
         asked(&world.engine(&[]), again);
-        // Neither does the yes to the very call that was asked about.
+        // The approval of the original call itself has expired as well.
         assert_ne!(asked(&engine, arguments()), id, "{scope:?}");
     }
     let runs = world.runs();

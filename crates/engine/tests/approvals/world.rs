@@ -1,4 +1,4 @@
-//! A workspace with programs and a state, a tool that does nothing, and people who answer.
+//! Fixtures: a workspace with programs and a state, a tool that does nothing, and askers.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -23,28 +23,28 @@ use tool::{
     Unreported,
 };
 
-/// Plans a command and a write, and does neither.
+/// Tool that plans a command and a write, and does neither.
 struct Both(Arc<AtomicU32>);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The command.
+    /// Command line.
     command: String,
-    /// Its directory.
+    /// Working directory of the command.
     #[serde(default)]
     directory: String,
-    /// What it writes.
+    /// Path to write.
     #[serde(default)]
     path: String,
-    /// Anything.
+    /// Arbitrary text.
     #[serde(default)]
     note: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Output {
-    /// Whether it was done.
+    /// True if the call ran.
     done: bool,
 }
 
@@ -83,7 +83,7 @@ impl Tool for Both {
     }
 }
 
-/// Says yes, after something has happened.
+/// Asker that approves, after an action.
 pub(crate) struct Meanwhile(pub(crate) Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Asker for Meanwhile {
@@ -95,7 +95,7 @@ impl Asker for Meanwhile {
     }
 }
 
-/// Never answers, and counts how often it is asked and its question taken back.
+/// Asker that never answers, and counts its questions and their withdrawals.
 #[derive(Default)]
 pub(crate) struct Patient {
     pub(crate) asked: AtomicU32,
@@ -121,7 +121,7 @@ impl Asker for Patient {
     }
 }
 
-/// A folder with a workspace, a place for programs and a state.
+/// Folder with a workspace, a folder for programs, and a state.
 pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) clock: MovingClock,
@@ -149,7 +149,7 @@ impl World {
         self.folder.path().canonicalize().unwrap().join(path)
     }
 
-    /// An engine of a process of its own, as far as the state is concerned.
+    /// Creates an engine with the state view of a separate process.
     pub(crate) fn engine(&self, environment: &[(&str, &str)]) -> Arc<Engine> {
         let workspace = self.at("workspace");
         let folders = [self.at("bin"), self.at("bin2")];

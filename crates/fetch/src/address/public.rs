@@ -1,20 +1,21 @@
-//! Which addresses belong to the public internet.
+//! Classification of addresses: public internet or not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is not public of IPv4: the ranges of IANA's registry of special-purpose addresses (RFC 6890 and its updates) that are not
-/// globally reachable, and multicast. Base and length of the prefix.
+/// IPv4 ranges that are not public, as base and prefix length. The table contains the multicast
+/// range, and the ranges of IANA's registry of special-purpose addresses (RFC 6890 and its updates)
+/// that are not globally reachable.
 const NOT_PUBLIC_IPV4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::UNSPECIFIED, 8),            // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
-    (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared by the customers of a provider (CGNAT)
+    (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared among customers of a provider (CGNAT)
     (Ipv4Addr::new(127, 0, 0, 0), 8),      // loopback
-    (Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local, where clouds keep their metadata
-    (Ipv4Addr::new(168, 63, 129, 16), 32), // Azure's metadata, among public addresses
+    (Ipv4Addr::new(169, 254, 0, 0), 16),   // link-local, includes the metadata services of clouds
+    (Ipv4Addr::new(168, 63, 129, 16), 32), // Azure's metadata service, within public addresses
     (Ipv4Addr::new(172, 16, 0, 0), 12),    // private
     (Ipv4Addr::new(192, 0, 0, 0), 24),     // protocol assignments
     (Ipv4Addr::new(192, 0, 2, 0), 24),     // documentation
-    (Ipv4Addr::new(192, 88, 99, 0), 24),   // relays of 6to4
+    (Ipv4Addr::new(192, 88, 99, 0), 24),   // 6to4 relays
     (Ipv4Addr::new(192, 168, 0, 0), 16),   // private
     (Ipv4Addr::new(192, 31, 196, 0), 24),  // AS112
     (Ipv4Addr::new(198, 18, 0, 0), 15),    // benchmarks
@@ -24,22 +25,27 @@ const NOT_PUBLIC_IPV4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// What is not public within `2000::/3`, the only part of IPv6 that is: from the same registry.
+/// Ranges within `2000::/3` that are not public, from the same registry. Outside `2000::/3`, only
+/// addresses that embed a public IPv4 address are public.
 const NOT_PUBLIC_IPV6: [(Ipv6Addr, u32); 5] = [
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, Teredo among them
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, including Teredo
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4, an IPv4 address in disguise
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4, an embedded IPv4 address
     (Ipv6Addr::new(0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0), 48), // AS112
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20), // documentation
 ];
 
-/// The prefix under which networks without IPv4 reach it (NAT64, RFC 6052).
+/// Prefix under which IPv6-only networks reach IPv4 (NAT64, RFC 6052).
 const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
-/// Whether the address belongs to the public internet: not to this machine, this link, a private network, a cloud's metadata, a
-/// group or an example. An IPv4 address that IPv6 carries is judged as what it is, where it is carried as networks do today
-/// (`::ffff:0:0/96`, `64:ff9b::/96`); where only old mechanisms carry it (`::/96`, 6to4, Teredo), the address is not public.
-// BOUNDED: once, with an IPv4 address.
+/// Returns true if the address belongs to the public internet. Addresses of this machine, this
+/// link, private networks, a cloud's metadata service, multicast groups and documentation are not
+/// public.
+///
+/// An IPv4 address embedded in IPv6 is judged as IPv4 for the mechanisms in current use
+/// (`::ffff:0:0/96`, `64:ff9b::/96`). An address of an obsolete mechanism (`::/96`, 6to4, Teredo)
+/// is not public.
+// BOUNDED: at most one nested call, with an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => !NOT_PUBLIC_IPV4.iter().any(|(base, length)| in_ipv4(address, *base, *length)),

@@ -1,3 +1,5 @@
+//! Tests of hosts and URLs.
+
 use super::*;
 
 fn host(text: &str) -> Result<String, AddressError> {

@@ -1,4 +1,4 @@
-//! Connections that are open for the next request to the same origin.
+//! Pool of open connections, for further requests to the same origin.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,15 +13,15 @@ use tokio::time::timeout;
 use crate::address::{Host, Target};
 use crate::dial::Permission;
 
-/// How long a connection stays open that nobody uses. Servers keep theirs for a minute or more.
+/// Time after which an idle connection is closed. Servers keep idle connections for a minute or more.
 const KEPT: Duration = Duration::from_secs(30);
-/// Connections that stay open for one origin, and in all.
+/// Maximum number of open connections for one origin, and in total.
 const MOST_OF_AN_ORIGIN: usize = 4;
 const MOST: usize = 64;
-/// How long a connection may take to be ready for its next request, after an answer was read to its end.
+/// Time within which a pooled connection must be ready for its next request.
 const READY: Duration = Duration::from_millis(100);
 
-/// One end of a connection.
+/// Sending half of a connection.
 pub(super) enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
@@ -35,12 +35,12 @@ struct Idle {
     since: Instant,
 }
 
-/// All of a client.
+/// The pooled connections of one client, by origin.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<HashMap<Origin, Vec<Idle>>>);
 
 impl Pool {
-    /// A connection to the target's origin, at an address that the permission covers.
+    /// Takes a connection to the target's origin, at an address that the permission covers.
     pub(super) async fn take(&self, target: &Target, permission: &Permission) -> Option<(Sender, IpAddr)> {
         loop {
             let Idle { mut sender, peer, .. } = self.newest(target, permission)?;
@@ -48,7 +48,7 @@ impl Pool {
                 Sender::Http1(sender) => timeout(READY, sender.ready()).await,
                 Sender::Http2(sender) => timeout(READY, sender.ready()).await,
             };
-            // What is closed by now is let go.
+            // Drop connections that were closed meanwhile.
             if !matches!(ready, Ok(Ok(()))) {
                 continue;
             }
@@ -91,7 +91,7 @@ fn origin(target: &Target) -> Origin {
     (target.is_tls(), target.host().clone(), target.port())
 }
 
-/// A connection in use, to be given back when its answer was read.
+/// A connection in use, to be returned to the pool at the end of its response.
 pub(super) struct Back {
     pool: Weak<Pool>,
     origin: Origin,

@@ -1,3 +1,5 @@
+//! Tests of tokens from an identity provider.
+
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +10,7 @@ use tool::BoxFuture;
 
 use super::*;
 
-/// The two private keys of RFC 8410's and RFC 8032's examples, as PKCS #8, and their public halves.
+/// Ed25519 test key: the private seed and the public key from the examples of RFC 8032.
 const FIRST: ([u8; 32], &str) = (
     [
         0x9d, 0x61, 0xb1, 0x9d, 0xef, 0xfd, 0x5a, 0x60, 0xba, 0x84, 0x4a, 0xf4, 0x92, 0xec, 0x2c, 0xc4, 0x44,
@@ -27,7 +29,7 @@ fn set(id: &str) -> Value {
     json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": id, "x": FIRST.1}]})
 }
 
-/// Keys, and how often they were read.
+/// A source of keys that counts its reads.
 struct Given(Value, AtomicU32);
 
 impl KeySource for Given {
@@ -82,7 +84,7 @@ async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused()
         let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         format!("{}.{}.", part(&header), part(&claims()))
     };
-    // A header with more in it, and a good signature.
+    // A token with extra header fields and a valid signature.
     let extended = |more: Value| {
         let mut header = json!({"alg": "EdDSA", "typ": "at+jwt", "kid": "a"});
         header.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -91,7 +93,7 @@ async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused()
         let signature = jsonwebtoken::crypto::sign(signed.as_bytes(), &private(FIRST.0), Algorithm::EdDSA);
         format!("{signed}.{}", signature.unwrap())
     };
-    // The control: such a token is good where nothing of that is in it.
+    // Control: a token with harmless extra fields is accepted.
     assert!(provider.subject(&extended(json!({"b64": true, "x": 1})), &warn).await.is_ok());
     let as_secret = Header { kid: Some("a".to_owned()), ..Header::new(Algorithm::HS256) };
     let public = BASE64_URL_SAFE_NO_PAD.decode(FIRST.1).unwrap();
@@ -165,7 +167,7 @@ async fn keys_are_read_once_and_made_up_ones_do_not_have_the_provider_asked_each
     assert_eq!(source.1.load(Ordering::SeqCst), 1);
 }
 
-/// A provider that gives its keys once and is silent then.
+/// A provider that answers once and is silent afterwards.
 struct Silent(AtomicU32);
 
 impl KeySource for Silent {
@@ -202,7 +204,7 @@ async fn a_provider_that_does_not_answer_holds_up_nobody_whose_key_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_was_taken_back_is_good_for_a_quarter_of_an_hour_at_most_whatever_the_provider_does() {
-    /// Gives its key once, and then another, or nothing.
+    /// A source that returns its key once, and then another one or an error.
     struct TakenBack(AtomicU32, bool);
     impl KeySource for TakenBack {
         fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
@@ -225,7 +227,7 @@ async fn a_key_that_was_taken_back_is_good_for_a_quarter_of_an_hour_at_most_what
         let provider = Provider::with("https://id.example", "https://tools.example/mcp", source, scopes);
         let (warn, token) = (unheard(), signed("a", FIRST.0, &claims()));
         assert!(provider.subject(&token, &warn).await.is_ok());
-        // Nobody asks for a night, and then somebody comes with what was taken back meanwhile.
+        // After a night without requests, a client presents a key that was revoked meanwhile.
         tokio::time::advance(STALE).await;
         assert_eq!(provider.subject(&token, &warn).await, Err(refused));
     }

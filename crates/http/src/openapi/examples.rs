@@ -1,16 +1,16 @@
-//! An example of each request and its answer.
+//! Examples of each request and its response.
 
 use serde_json::{Value, json};
 
 use crate::route::Route;
 
-/// A request body, where there is one, and an answer.
+/// Example of a request body, if the route takes one, and of a response.
 pub(super) struct Examples {
     pub(super) asked: Value,
     pub(super) answered: Value,
 }
 
-/// Gives the examples of a route.
+/// Returns the examples of a route.
 pub(super) fn examples(route: &Route, method: &str) -> Examples {
     let answered = |answered: Value| Examples { asked: Value::Null, answered };
     let call = "01a20a2760a36d60bd0865";

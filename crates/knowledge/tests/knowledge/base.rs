@@ -1,4 +1,4 @@
-//! A base in a temporary folder, and a model that needs no weights.
+//! A base in a temporary folder, and an embedding model without weights.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use knowledge::{
 pub(crate) struct Base {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) index: Index,
-    /// What may not be read.
+    /// Files that may not be read.
     pub(crate) denied: RefCell<Vec<PathBuf>>,
 }
 
@@ -25,7 +25,7 @@ impl Base {
         Self::with_model(None)
     }
 
-    /// With a model of this name.
+    /// Creates an empty base with a model of this name.
     pub(crate) fn with_model(name: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let index = index(&folder.path().join("index"), name);
@@ -68,7 +68,7 @@ impl Base {
     }
 }
 
-/// The index in a file, with the counting model of this name.
+/// Opens the index in a file, with the counting model of this name.
 pub(crate) fn index(path: &Path, model: Option<&str>) -> Index {
     let opens = model.map(|name| {
         let name = name.to_owned();
@@ -77,7 +77,7 @@ pub(crate) fn index(path: &Path, model: Option<&str>) -> Index {
     Index::new(path.to_owned(), opens)
 }
 
-/// Brings an index up to date. The time is one at which every file is old.
+/// Synchronizes an index. `now` is late enough that no file counts as recently modified.
 pub(crate) fn sync(
     index: &Index,
     shelf: &dyn Shelf,
@@ -161,8 +161,8 @@ impl Shelf for Folder {
     }
 }
 
-/// A model that knows a few groups of words that mean the same. Its vectors are counts of these groups, and of letters to tell other
-/// texts apart a little. Under another name it counts in another order.
+/// An embedding model that knows a few groups of synonyms. A vector counts these groups, and also
+/// letters, to separate other texts slightly. Under another name, the order of the counts differs.
 pub(crate) struct Counting(Model);
 
 const MEANINGS: [&[&str]; 4] = [

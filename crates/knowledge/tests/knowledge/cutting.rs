@@ -1,3 +1,5 @@
+//! Tests of the splitting into sections and chunks.
+
 use knowledge::{Chunk, chunks};
 
 fn cut(text: &str) -> Vec<Chunk> {
@@ -40,7 +42,7 @@ fn a_chunk_has_the_path_of_its_headings_and_its_lines() {
 fn what_looks_like_a_heading_in_code_or_in_front_matter_is_none() {
     let text = "---\ntitle: \"The notes\"\n# no heading\ntags: [a]\n---\n# One\n\n```sh\n# a comment\n\n## another\n```\n\n    # indented\n";
     assert_eq!(outline(text), [line("", 1, 5), line("The notes > One", 6, 14)]);
-    // Two rules are no front matter where the first is not at the beginning.
+    // Two rules are not front matter if the first is not at the beginning.
     assert_eq!(outline("a\n\n---\n# b\nc\n\n---\n").len(), 2);
 }
 
@@ -66,7 +68,7 @@ fn a_long_section_is_cut_between_paragraphs_and_nothing_is_lost() {
         let note = format!("Note {n}. {sentence}");
         assert!(chunks.iter().any(|chunk| chunk.text.contains(&note)), "{note}");
     }
-    // Neighbours have something in common.
+    // Neighbouring chunks overlap.
     for pair in chunks.windows(2) {
         assert!(pair[1].lines.0 <= pair[0].lines.1 + 1 && pair[1].lines.0 > pair[0].lines.0, "{pair:?}");
     }
@@ -87,7 +89,7 @@ fn one_endless_line_is_cut_behind_sentences_or_words_or_anywhere() {
 
 #[test]
 fn a_text_longer_than_a_window_is_cut_as_a_short_one_is() {
-    // Sections of some 1,000 bytes, a fence in each: windows end within every part of them.
+    // Sections of about 1,000 bytes, each with a fence, so that windows end in every kind of position.
     let section =
         |n: usize| format!("## Part {n}\n\n{}\n\n```\n# code {n}\n```\n\n", "words of this part ".repeat(50));
     let text: String = (0..4_000).map(section).collect();
@@ -98,7 +100,7 @@ fn a_text_longer_than_a_window_is_cut_as_a_short_one_is() {
     assert!(parts[1..].iter().enumerate().all(|(n, part)| *part == format!("All > Part {n}")));
     let last = chunks.last().unwrap();
     assert_eq!(last.lines.1, 2 + 4_000 * 8 - 1);
-    // One block larger than any window.
+    // A single block larger than any window.
     let fence = format!("# Log\n\n```\n{}```\n\n# After\n\nend\n", "a line of a log\n".repeat(200_000));
     let chunks = cut(&fence);
     assert_eq!(chunks.last().unwrap().section, "After");

@@ -1,6 +1,8 @@
-//! How good the search is on a collection in BEIR's layout: `corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`.
+//! Evaluation of the search on a collection in BEIR's layout: `corpus.jsonl`, `queries.jsonl`,
+//! `qrels/test.tsv`.
 //!
-//! Every document is a file of a base, found in the product's own way; it is as good as its best chunk.
+//! Every document is a file of a base, searched like any other base. The rank of a document is that
+//! of its best chunk.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -11,26 +13,26 @@ use std::path::Path;
 use knowledge::{Index, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Wanted};
 use serde_json::Value;
 
-/// A collection.
+/// A test collection.
 pub(crate) struct Collection {
-    /// The id and the text of each document, as markdown.
+    /// Id and text of each document, as markdown.
     documents: Vec<(String, String)>,
-    /// The id and the text of each question.
+    /// Id and text of each query.
     pub(crate) questions: Vec<(String, String)>,
-    /// What is right, by question and document.
+    /// Relevance, by query and document.
     right: HashMap<String, HashMap<String, f64>>,
 }
 
-/// How good it is, on the average over the questions that have an answer.
+/// Measures of quality, averaged over the queries with an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quality {
-    /// The discounted gain of the first ten, of what it could be.
+    /// nDCG of the first ten documents.
     pub(crate) ndcg_10: f64,
-    /// The share of what is right among the first fifty.
+    /// Share of the relevant documents among the first fifty.
     pub(crate) recall_50: f64,
-    /// The share of questions of which the first one is right, and of those where one of the first three is.
+    /// Share of queries with a relevant document first, and among the first three.
     pub(crate) success: [f64; 2],
-    /// Questions.
+    /// Number of queries.
     pub(crate) questions: usize,
 }
 
@@ -70,7 +72,7 @@ impl Collection {
         })
     }
 
-    /// A collection of sections, and questions that one section each answers.
+    /// Builds a collection of sections, and of queries with one relevant section each.
     #[allow(dead_code, reason = "not every program that measures asks for it")]
     pub(crate) fn of(documents: Vec<String>, questions: Vec<(String, usize)>) -> Self {
         let named = |(number, text)| (format!("{number}"), text);
@@ -93,17 +95,17 @@ impl Collection {
         self.documents.len()
     }
 
-    /// Whether a question has an answer in the collection.
+    /// Returns true if a query has an answer in the collection.
     pub(crate) fn has_answer(&self, question: &str) -> bool {
         self.right.contains_key(question)
     }
 
-    /// Brings all documents into an index, and gives them their vectors where it has a model.
+    /// Adds all documents to an index, with vectors if it has a model.
     pub(crate) fn index(&self, index: &Index, progress: &dyn Fn(u64, u64)) -> Result<(), Failure> {
         self.index_upto(index, 1.0, progress)
     }
 
-    /// Does so, and stops where this share of the sections has vectors.
+    /// Adds all documents, and stops embedding at this share of the sections.
     pub(crate) fn index_upto(
         &self,
         index: &Index,
@@ -125,7 +127,7 @@ impl Collection {
         Ok(())
     }
 
-    /// How sure each question's answer is, first of those that have none and then of those that have one.
+    /// Returns the confidence of each query: first of those without an answer, then of those with one.
     #[allow(dead_code, reason = "not every program that measures asks for it")]
     pub(crate) fn confidence(&self, index: &Index) -> Result<[Vec<f64>; 2], Failure> {
         let mut sure = [Vec::new(), Vec::new()];
@@ -140,7 +142,7 @@ impl Collection {
         Ok(sure)
     }
 
-    /// The ids of documents for a question, the best first.
+    /// Returns the ids of documents for a query, the best first.
     pub(crate) fn ranked(&self, index: &Index, question: &str, mode: Mode) -> Result<Vec<&str>, Failure> {
         let sought = Sought {
             query: question,
@@ -162,7 +164,7 @@ impl Collection {
         Ok(ranked)
     }
 
-    /// How good a way is, over the questions whose ids begin so.
+    /// Measures one mode, over the queries whose ids begin with `which`.
     pub(crate) fn quality(&self, index: &Index, mode: Mode, which: &str) -> Result<Quality, Failure> {
         let mut quality = Quality { ndcg_10: 0.0, recall_50: 0.0, success: [0.0; 2], questions: 0 };
         for (id, question) in self.questions.iter().filter(|(id, _)| id.starts_with(which)) {
@@ -184,7 +186,7 @@ impl Collection {
     }
 }
 
-/// Järvelin and Kekäläinen's measure as `trec_eval` has it: the gain of a document is its score.
+/// Computes nDCG (Järvelin and Kekäläinen) like `trec_eval`: the gain of a document is its score.
 fn ndcg(ranked: &[&str], right: &HashMap<String, f64>, most: usize) -> f64 {
     let gain = |scores: &[f64]| -> f64 {
         scores.iter().take(most).enumerate().map(|(rank, score)| score / number(rank + 2).log2()).sum()

@@ -1,3 +1,5 @@
+//! Tests of the search.
+
 use std::path::{Path, PathBuf};
 
 use knowledge::{Mode, Scope, Score, Sought};
@@ -59,7 +61,7 @@ fn meaning_finds_what_no_word_does_and_the_order_is_that_of_the_scores() {
     base.write("b.md", "# Baking\n\nThe dough needs rest.\n");
     base.write("c.md", "# Code\n\nSee E1234 for oil.\n");
     base.sync();
-    // Before there are vectors it is found by its words, and that is said.
+    // Chunks without vectors are found by their words, and the result says so.
     let before = base.found("oil", None);
     assert_eq!((before.mode, before.waiting), (Mode::Hybrid, 3));
     assert!(before.hits.iter().all(|hit| matches!(hit.score, Score::Words(_))));
@@ -70,7 +72,7 @@ fn meaning_finds_what_no_word_does_and_the_order_is_that_of_the_scores() {
     assert!(matches!(found.hits[0].score, Score::Both(score) if score > 0.4), "{:?}", found.hits[0].score);
     assert!(matches!(found.hits[1].score, Score::Both(score) if score < 0.3));
     assert!(found.confidence > 0.9, "{found:?}");
-    // An exact word comes first though its meaning says nothing.
+    // An exact word ranks first even without any similarity in meaning.
     assert_eq!(base.find("E1234")[0].path, Path::new("c.md"));
 }
 
@@ -87,7 +89,7 @@ fn vectors_of_two_models_are_never_mixed_and_unchanged_texts_keep_theirs() {
     base.sync();
     assert_eq!(base.embed().made, 1, "a text that moved keeps its vector");
     assert_eq!(base.find("automobile")[0].path, Path::new("moved.md"));
-    // Another model sees none of these.
+    // Another model uses none of these vectors.
     let path = base.folder.path().join("index");
     let other = Base { index: index(&path, Some("other")), ..base };
     let found = other.found("automobile", None);
@@ -111,7 +113,7 @@ fn nothing_comes_out_that_may_not_be_read_and_it_takes_no_place_of_what_may() {
     for mode in [Mode::Keyword, Mode::Vector, Mode::Hybrid] {
         assert_eq!(paths(&base.found("boat", Some(mode)).hits), ["open.md"], "{mode:?}");
     }
-    // Who may not see them does not take them out for the others.
+    // A caller who may not see these files does not remove them for others.
     base.sync();
     base.denied.borrow_mut().clear();
     assert_eq!(base.find("boat").len(), 10);
@@ -153,8 +155,8 @@ fn in_a_large_base_rare_words_decide_and_frequent_ones_count_where_there_are_no_
     base.sync();
     assert_eq!(base.find("gannet in the harbour log")[0].path, Path::new("one.md"));
     assert_eq!(base.find("day 7042x")[0].path, Path::new("7.md"));
-    // Every section but the odd ones holds all of these.
+    // Every section except the unusual ones contains all of these words.
     assert_eq!(base.find("harbour log day").len(), 10);
-    // No section holds all of these, and very many hold one.
+    // No section contains all of these words, and very many contain one.
     assert_eq!(base.find("harbour lighthouse-keeper log")[0].path, Path::new("two.md"));
 }

@@ -1,4 +1,4 @@
-//! A base of knowledge as its callers use it: real files, a real index, real processes.
+//! Tests of a knowledge base through its public API: real files, a real index, real processes.
 
 #![allow(
     clippy::disallowed_methods,

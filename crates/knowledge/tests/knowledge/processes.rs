@@ -1,4 +1,4 @@
-//! Several processes on one index, and some that are killed.
+//! Tests of several processes on one index, some of which are killed.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -9,13 +9,13 @@ use knowledge::Mode;
 
 use crate::base::{Base, Folder, index, sync};
 
-/// How these tests look: a model finds what is near to anything.
+/// Mode of the searches: a model would find any chunk similar to any query.
 const WORDS: Option<Mode> = Some(Mode::Keyword);
 
-/// What tells a process of this test program that it is one of those that index.
+/// Environment variable that makes a process of this test program an indexing worker.
 const WORK: &str = "KNOWLEDGE_TEST_FOLDER";
 
-/// The work of a process: it indexes and embeds what is there, and says when it begins and when it is done.
+/// The worker process: indexes and embeds the base, and reports its beginning and end.
 #[test]
 fn a_process_that_indexes() {
     let Some(folder) = std::env::var_os(WORK) else { return };
@@ -46,7 +46,7 @@ fn wait_for(said: &mut impl BufRead, word: &str) {
     assert!(found, "it ended without saying {word}");
 }
 
-/// Every file has all of its sections or none, and each of them is found.
+/// Checks that every file has all of its sections or none, and that each section is found.
 fn check(base: &Base, files: usize, sections: usize) {
     base.sync();
     base.embed();
@@ -72,13 +72,13 @@ fn a_process_that_is_killed_leaves_every_file_whole_or_as_it_was() {
     for round in 0..6 {
         write(&base, 400, 5, round);
         let (mut child, _said) = start(&base);
-        // Later in each round: after as many files as the index has of this round by then.
+        // Kill the worker later in each round, measured by the files of this round in the index.
         let wanted = round * 60;
         let query = format!("round{round}y");
         while base.found(&query, WORDS).hits.len() * 40 < wanted && child.try_wait().unwrap().is_none() {}
         child.kill().unwrap();
         child.wait().unwrap();
-        // What is there is of this round or of the one before, and never of both in one file.
+        // Each file is of this round or of the previous one, never a mixture.
         for file in 0..400 {
             let hits = base.found(&format!("word{file}x"), WORDS).hits;
             let now = hits.iter().filter(|hit| hit.content.contains(&query)).count();
@@ -104,15 +104,15 @@ fn two_processes_that_index_at_once_lose_nothing() {
     }
 }
 
-/// What tells a process of this test program that it is one that says how much memory it took, and that it is to hold as
-/// much as a large file has besides.
+/// Environment variables of a worker that reports its peak memory, and that additionally allocates
+/// the size of a large file.
 const MEASURED: &str = "KNOWLEDGE_TEST_MEASURED";
 const HOLDS: &str = "KNOWLEDGE_TEST_HOLDS";
 
-/// Bytes of a large file.
+/// Size of a large file in bytes.
 const SIZE: usize = 100_000_000;
 
-/// The work of a process: it indexes what is there, and says the most memory that it ever had, in KiB.
+/// The measuring process: indexes the base and reports its peak memory in KiB.
 #[test]
 fn a_process_that_says_its_memory() {
     let Some(folder) = std::env::var_os(MEASURED) else { return };
@@ -127,7 +127,7 @@ fn a_process_that_says_its_memory() {
     drop(held);
 }
 
-/// The most memory, in MiB, of a process that indexes this text.
+/// Returns the peak memory of a process that indexes this text, in MiB.
 fn memory(text: &str, holds: bool) -> u64 {
     let base = Base::new();
     base.write("a.md", text);

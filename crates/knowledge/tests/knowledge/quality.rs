@@ -1,4 +1,4 @@
-//! What the collection of this repository measures.
+//! Quality of the search on the collections of this repository.
 
 use std::path::Path;
 
@@ -6,14 +6,15 @@ use knowledge::{Index, Mode, OpenModel, Sought};
 
 use crate::evaluation::{Collection, Quality};
 
-/// The pinned model, as `cargo xtask test` has fetched it. Its folder is only read, or what it keeps there lies there already.
+/// Opens the pinned model that `cargo xtask test` has fetched. Its folder is only read, or its
+/// derived files are already there.
 fn model() -> OpenModel {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/model/all-MiniLM-L6-v2");
     assert!(folder.is_dir(), "the model is missing: `cargo xtask test` fetches it");
     std::sync::Arc::new(move || embed_bert::open_pinned(&folder, 2).map_err(|error| error.to_string()))
 }
 
-/// The collection in an index with the model, every section with its vector.
+/// Indexes the collection with the model, with a vector for every section.
 fn indexed(folder: &Path) -> (Collection, Index) {
     let collection = collection();
     let index = Index::new(folder.join("index"), Some(model()));
@@ -29,7 +30,7 @@ fn read(name: &str) -> Collection {
     Collection::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
 }
 
-/// Sections that are alike but for the code that each holds, and questions that name one of these.
+/// Builds sections that differ only in the code that each contains, and queries that name one of the codes.
 fn coded() -> Collection {
     let code = |number: usize| match number % 6 {
         0 => format!("E{}", 1_000 + number * 7),
@@ -61,17 +62,18 @@ fn coded() -> Collection {
     Collection::of((0..300).map(document).collect(), (0..300).step_by(5).map(question).collect())
 }
 
-/// Numbers by which two ways are compared.
+/// Returns the figures by which two modes are compared.
 fn figures(quality: Quality) -> [f64; 3] {
     [quality.ndcg_10, quality.success[0], quality.success[1]]
 }
 
-/// The beginning of the ids of one kind of questions, and how much less nDCG@10 and success may be.
+/// Prefix of the ids of one kind of query, with the permitted loss of nDCG@10 and success.
 type Kind = (&'static str, [f64; 3]);
 
 #[test]
 fn both_ways_together_are_as_good_as_the_better_one_and_half_made_vectors_no_worse_than_words() {
-    // A collection, the beginning of its questions' ids, and how much less nDCG@10 and success may be: of 14 questions one is 0.07.
+    // Collection, prefix of its query ids, permitted loss of nDCG@10 and success. One of 14 queries
+    // is 0.07.
     let collections: [(Collection, &[Kind]); 3] = [
         (read("sealed"), &[("p", [0.01, 0.0, 0.0])]),
         (coded(), &[("", [0.0, 0.0, 0.0])]),
@@ -116,14 +118,15 @@ fn results_come_in_the_order_of_their_scores_and_an_answer_says_how_sure_it_is()
         if !has_model {
             continue;
         }
-        // Measured: at most 0.18 without an answer; with one at least 0.19 for nine of ten, and 0.40 in the middle.
+        // Measured: at most 0.18 without an answer; with one at least 0.19 for nine of ten, with a
+        // median of 0.40.
         let [without, with] = collection.confidence(&index).unwrap();
         assert!(without.iter().all(|sure| *sure < 0.3), "{without:?}");
         assert!(with[with.len() / 2] > 0.3, "{with:?}");
     }
 }
 
-/// The highest cosine of a question and any section.
+/// Returns the highest cosine of a query and any section.
 fn nearest(index: &Index, query: &str) -> f32 {
     let (may_read, stop) = (&|_: &Path| true, &|| false);
     let sought = Sought { query, scope: None, mode: Some(Mode::Vector), most: 1, may_read, stop };
@@ -155,7 +158,8 @@ fn meaning_finds_what_is_put_in_other_words_and_both_together_lose_no_exact_name
     let folder = tempfile::tempdir().unwrap();
     let (collection, index) = indexed(folder.path());
     let quality = |mode, which| collection.quality(&index, mode, which).unwrap();
-    // Measured: 0.51 and 0.90, 0.50 and 0.88, and of exact names 0.84 and 1.0, beside 0.36 and 0.67 by words.
+    // Measured (nDCG@10 and recall): 0.51 and 0.90, 0.50 and 0.88; for exact names 0.84 and 1.0,
+    // against 0.36 and 0.67 by words.
     for (mode, which, ndcg_10, recall_50) in [
         (Mode::Vector, "", 0.48, 0.86),
         (Mode::Hybrid, "", 0.47, 0.84),
@@ -182,7 +186,8 @@ fn a_question_without_an_answer_is_near_to_nothing() {
         questions.sort_by(|one, other| one.0.total_cmp(&other.0));
     }
     let [without, with] = best;
-    // Measured: 0.10 to 0.20 without an answer; with one 0.15 to 0.79, and all but two above 0.24. `docs/KNOWLEDGE.md` says 0.2.
+    // Measured: 0.10 to 0.20 without an answer; with one 0.15 to 0.79, and all but two above 0.24.
+    // `docs/KNOWLEDGE.md` says 0.2.
     assert!(without.iter().all(|(cosine, _)| *cosine < 0.22), "{without:?}");
     let below = with.iter().filter(|(cosine, _)| *cosine < 0.22).count();
     assert!(below * 20 <= with.len(), "{below} of {} questions with an answer: {with:?}", with.len());

@@ -1,3 +1,5 @@
+//! Tests of the synchronization with the files.
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -18,7 +20,7 @@ fn only_what_changed_is_made_anew() {
     base.write("b.md", "# C\n\nthree\n");
     assert_eq!(counts(&base.sync()), (2, 3, 0));
     assert_eq!(counts(&base.sync()), (0, 0, 0));
-    // One section changes: the other is what it was, further down.
+    // The first section changes: the other one keeps its text, further down.
     base.write("a.md", "# A\n\none\nmore\n\n# B\n\ntwo\n");
     assert_eq!(counts(&base.sync()), (1, 1, 0));
     assert_eq!(base.find("two")[0].lines, (6, 8));
@@ -26,7 +28,7 @@ fn only_what_changed_is_made_anew() {
     std::fs::remove_file(base.root().join("b.md")).unwrap();
     assert_eq!(counts(&base.sync()), (0, 0, 1));
     assert_eq!(base.find("three"), []);
-    // All of them are read again, and nothing is new.
+    // All files are read again, and no chunk is new.
     assert_eq!(counts(&base.sync_as(true, None).unwrap()), (1, 0, 0));
 }
 
@@ -37,7 +39,7 @@ fn the_same_bytes_at_another_time_are_the_same_file_and_young_files_are_looked_a
     base.sync();
     base.write("a.md", "# A\n\none\n");
     assert_eq!(counts(&base.sync()), (0, 0, 0));
-    // Written within the same tick of the clock with the same length: the stamp alone would not show it.
+    // Two writes of the same length within one tick of the clock: the stamp alone would not differ.
     let shelf = crate::base::Folder { root: base.root(), denied: Vec::new() };
     let at_once = |text: &str| {
         base.write("b.md", text);
@@ -108,7 +110,7 @@ fn files_of_every_kind_are_read_or_left_out_with_the_reason() {
     assert_eq!(base.find("fine").len(), 1);
 }
 
-/// A FIFO, by the program that everybody has.
+/// Creates a FIFO with the `mkfifo` program.
 fn rustix_free_fifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
@@ -119,7 +121,7 @@ fn an_index_of_another_format_or_a_damaged_one_is_made_anew() {
     base.write("a.md", "# A\n\none\n");
     base.sync();
     let path = base.folder.path().join("index");
-    // What is open holds the pages that the file has lost.
+    // Open connections still cache pages that the file has lost.
     base.index = index(&base.folder.path().join("another"), None);
     let raw = rusqlite_free::open(&path);
     raw(
@@ -155,7 +157,7 @@ fn what_is_stopped_keeps_what_is_done() {
     assert!(matches!(base.index.sync(&shelf, &wanted), Err(IndexError::Stopped)));
     let rest = base.sync().files_indexed;
     assert!((290..=310).contains(&rest), "{rest}");
-    // Six hundred times the same text is one vector.
+    // 600 equal texts share one vector.
     assert_eq!(base.embed().left, 0);
     assert_eq!(base.find("vessel").len(), 10);
 }
@@ -172,7 +174,7 @@ fn a_large_file_goes_in_whole() {
     assert_eq!(base.find("part 11999")[0].section, "Part 11999");
 }
 
-/// The index's file as another program sees it.
+/// The index file, opened by another program.
 mod rusqlite_free {
     use std::path::Path;
     use std::process::Command;

@@ -1,4 +1,4 @@
-//! Tools and a prompt that end with a question, and are repeated with its answer, as the revision of 2026-07-28 has it.
+//! Tools and a prompt that end with a question and are repeated with its answer, as in revision 2026-07-28.
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, GetPromptRequestParams,
@@ -12,7 +12,7 @@ use crate::turn::Turn;
 
 const BEGIN: &str = "test_input_required_result_";
 
-/// The prompt that asks first.
+/// Name of the prompt that asks first.
 pub(super) const PROMPT: &str = "test_input_required_result_prompt";
 
 pub(super) fn list() -> Vec<Tool> {
@@ -53,7 +53,7 @@ fn roots() -> Value {
     json!({"method": "roots/list", "params": {}})
 }
 
-/// The questions by their keys.
+/// Builds the questions by key.
 pub(super) fn questions<const N: usize>(questions: [(&str, Value); N]) -> Result<InputRequests, ErrorData> {
     let read = |(key, question): (&str, Value)| {
         let question: InputRequest = serde_json::from_value(question)
@@ -74,12 +74,12 @@ fn said(text: impl Into<String>) -> CallToolResponse {
     CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
-/// The answer to a question; none where it is no answer.
+/// Returns the answer to a question; `None` if there is no valid answer.
 pub(super) fn answer<'a>(responses: Option<&'a InputResponses>, key: &str) -> Option<&'a Value> {
     responses.and_then(|responses| responses.get(key)).filter(|answer| answer.is_object())
 }
 
-/// The answer of a tool that asks; none where this is another tool.
+/// Runs a tool that asks; `None` for any other tool.
 pub(super) fn call(
     request: &CallToolRequestParams,
     turn: &Turn,
@@ -164,7 +164,7 @@ pub(super) fn call(
     })
 }
 
-/// The answer of the prompt that asks; none where this is another prompt.
+/// Runs the prompt that asks; `None` for any other prompt.
 pub(super) fn prompt(request: &GetPromptRequestParams) -> Option<GetPromptResponse> {
     if request.name != PROMPT {
         return None;

@@ -1,18 +1,18 @@
-//! What the fixtures hold.
+//! Content of the fixtures.
 
 use rmcp::model::{
     ContentBlock, ErrorData, GetPromptRequestParams, GetPromptResult, ImageContent, PromptMessage,
     ResourceContents, Role,
 };
 
-/// A red pixel, PNG in Base64.
+/// One red pixel, as a PNG image in Base64.
 pub(super) const IMAGE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
-/// No sound, WAV in Base64.
+/// Silence, as a WAV file in Base64.
 pub(super) const AUDIO: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
-/// A resource of text.
+/// Builds a text resource.
 pub(super) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
     ResourceContents::TextResourceContents {
         uri: uri.to_owned(),
@@ -22,10 +22,10 @@ pub(super) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
     }
 }
 
-/// A prompt that asks nothing.
+/// Runs a prompt that does not ask.
 ///
 /// # Errors
-/// `-32602` where there is none of this name.
+/// `-32602` if there is no prompt of this name.
 pub(super) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     let argument = |name: &str| {
         let arguments = request.arguments.as_ref();

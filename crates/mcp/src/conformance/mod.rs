@@ -1,8 +1,8 @@
-//! What the protocol's official test suite expects of the server that it tests: tools, resources and prompts that return what the
-//! suite's own description says, and nothing else.
+//! Fixtures for the official test suite of the protocol: the tools, resources and prompts that the
+//! suite's description requires.
 //!
-//! It is offered in place of the engine's tools (`handfast up --conformance`), through the same handler, transports, sessions and
-//! streams. Nothing in here reaches the engine, a file or a command.
+//! `handfast up --conformance` offers them in place of the engine's tools, through the same
+//! handler, transports, sessions and streams. No code here reaches the engine, a file or a command.
 
 mod asking;
 mod content;
@@ -25,7 +25,7 @@ use crate::served::{Answered, Served};
 use crate::task::Tasks;
 use crate::turn::Turn;
 
-/// What the suite may watch.
+/// Resource that the suite may subscribe to.
 const WATCHED: &str = "test://watched-resource";
 
 /// The fixtures of one connection.
@@ -36,8 +36,10 @@ pub(crate) struct Conformance {
 }
 
 impl Conformance {
+    /// Creates the fixtures.
+    ///
     /// # Errors
-    /// [`McpError::Random`] where the operating system gives no random bytes.
+    /// [`McpError::Random`] if the operating system returns no random bytes.
     pub(crate) fn new(notices: Arc<Notices>) -> Result<Self, McpError> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key).map_err(McpError::Random)?;

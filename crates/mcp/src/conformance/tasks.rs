@@ -1,4 +1,4 @@
-//! Tools that become tasks, as the extension of the revision of 2026-07-28 has it.
+//! Tools that become tasks, as in the extension of revision 2026-07-28.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::asking::{answer, form, questions};
 use super::tools::object;
 use crate::turn::Turn;
 
-/// Those that cannot be had without a task, and those that can.
+/// Tools that require a task, and tools for which a task is optional.
 const ONLY_TASKS: [&str; 4] = ["failing_job", "confirm_delete", "multi_input", "test_tool_with_task"];
 const OTHERS: [&str; 3] = ["greet", "slow_compute", "protocol_error_job"];
 
@@ -30,7 +30,7 @@ fn said(text: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
-/// Asks the client's user about one field while the task runs; what it says.
+/// Asks the client's user for one field while the task runs. Returns the field.
 async fn asked(context: &TaskContext, key: &str, field: &str, kind: &str) -> Result<Value, TaskExit> {
     let question: InputRequest = serde_json::from_value(form("Please answer", field, kind))
         .map_err(|error| TaskExit::Error(ErrorData::internal_error(error.to_string(), None)))?;
@@ -38,7 +38,7 @@ async fn asked(context: &TaskContext, key: &str, field: &str, kind: &str) -> Res
     Ok(said["content"][field].clone())
 }
 
-/// What a tool does, in a task or without one.
+/// Runs a tool, with or without a task.
 async fn work(
     name: &str,
     arguments: Value,
@@ -76,7 +76,7 @@ async fn work(
     }
 }
 
-/// The answer of a tool of these; none where this is another tool.
+/// Runs one of these tools; `None` for any other tool.
 pub(super) async fn call(
     request: &CallToolRequestParams,
     turn: &Turn,

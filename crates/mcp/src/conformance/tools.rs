@@ -1,4 +1,4 @@
-//! Tools that answer by themselves, or ask the client while they run, as the revisions up to 2025-11-25 have it.
+//! Tools that return directly, or ask the client while they run, as in the revisions up to 2025-11-25.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::notices::{Notice, Notices};
 use crate::outbox::Message;
 use crate::turn::Turn;
 
-/// Between two messages on the way to an answer.
+/// Pause between two messages of a call.
 const STEP: Duration = Duration::from_millis(50);
 
 pub(super) fn list() -> Vec<Tool> {
@@ -77,8 +77,10 @@ fn said(text: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
+/// Runs a tool.
+///
 /// # Errors
-/// `-32602` where there is no such tool, `-32021` where it needs what the client cannot do.
+/// `-32602` if there is no such tool; `-32021` if the client lacks a required capability.
 pub(super) async fn call(
     request: &CallToolRequestParams,
     turn: &Turn,
@@ -186,7 +188,7 @@ pub(super) async fn call(
     Ok(result.into())
 }
 
-/// Every kind of field with the value that stands there at first (SEP-1034).
+/// Returns every kind of field, each with a default value (SEP-1034).
 fn defaults() -> Value {
     json!({
         "name": {"type": "string", "description": "User name", "default": "John Doe"},
@@ -200,7 +202,7 @@ fn defaults() -> Value {
     })
 }
 
-/// Every kind of choice (SEP-1330).
+/// Returns every kind of choice (SEP-1330).
 fn enums() -> Value {
     let titled = json!([
         {"const": "value1", "title": "First Option"},
@@ -226,7 +228,7 @@ fn enums() -> Value {
     })
 }
 
-/// Asks the client's user, and says what came back.
+/// Asks the client's user and returns the answer as text.
 async fn elicit(turn: &Turn, message: &str, properties: &Value, required: &Value) -> CallToolResult {
     let schema = json!({"type": "object", "properties": properties, "required": required});
     let params = json!({"mode": "form", "message": message, "requestedSchema": schema});

@@ -1,8 +1,9 @@
-//! What the client of a task is asked while its call runs.
+//! Questions to the client of a task while its call runs.
 //!
-//! Nobody knows on which of its streams a client listens for a task, so the task says that it needs something, and its question goes
-//! to the client on the way to the answer of a `tasks/result`, which is what a client sends then. Whoever has the user's token, or
-//! sits at the machine, is asked meanwhile as ever, and the first answer counts.
+//! The server cannot know on which of its streams the client listens for a task. So the task has
+//! status `input_required`, and its question is sent before the response to a `tasks/result`, which
+//! the client then requests. Holders of the user's token, and users at the machine, can answer
+//! meanwhile as usual. The first answer counts.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,29 +17,29 @@ use tokio::sync::oneshot;
 use super::{RELATED, State, Task, WORKING};
 use crate::turn::{Heard, Line, Unsaid};
 
-/// What a client is told that does not wait for the result yet.
+/// Status message for a client that does not wait for the result yet.
 pub(super) const WAIT_TO_BE_ASKED: &str =
     "the user is to be asked: send tasks/result, on which the question comes";
 
 type Said = Result<Heard, Unsaid>;
 
-/// What the client is to be asked.
+/// A question for the client.
 pub(super) struct Question {
     form: ElicitRequestParams,
-    /// Where its answer goes, until there is one.
+    /// Sender for the answer, until it is answered.
     said: Mutex<Option<oneshot::Sender<Said>>>,
 }
 
 impl Question {
     fn answer(&self, said: Said) {
         if let Some(asker) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // Whoever asked may have given up.
+            // The task that asked may have given up.
             let _ = asker.send(said);
         }
     }
 }
 
-/// The question that a task waits for. It goes on without, or ends, when this is dropped.
+/// The open question of a task. Drop clears it, so that the task continues or ends without it.
 struct Open<'a>(&'a Task);
 
 impl Drop for Open<'_> {
@@ -48,10 +49,10 @@ impl Drop for Open<'_> {
 }
 
 impl Task {
-    /// Asks whoever waits for the result of this task, or comes to wait for it in time.
+    /// Asks the client through a request that waits for the result of this task, now or within `patience`.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub(crate) async fn ask(&self, mut form: ElicitRequestParams, patience: Duration) -> Said {
         if let ElicitRequestParams::FormElicitationParams { meta, .. } = &mut form {
             let related = (RELATED.to_owned(), json!({ "taskId": self.name }));
@@ -78,15 +79,15 @@ impl Task {
         });
     }
 
-    /// Puts what is asked to the client on this line, for as long as it waits there. Of several that wait one is asked, and the next
-    /// when that waits no more.
+    /// Puts the task's questions to the client on this line, for as long as the client waits there.
+    /// Of several waiting requests, one is used at a time; the next one follows when it ends.
     pub(super) async fn show(&self, line: &Line) -> Infallible {
         let _listener = self.listener.lock().await;
         let mut state = self.state.subscribe();
         loop {
             let asked = state.wait_for(|state| state.question.is_some()).await;
             let Some(question) = asked.ok().and_then(|state| state.question.clone()) else {
-                // The sender is in the task.
+                // The task owns the sender, so the channel stays open.
                 return std::future::pending().await;
             };
             let is_over =
@@ -94,16 +95,16 @@ impl Task {
             let request = ServerRequest::ElicitRequest(ElicitRequest::new(question.form.clone()));
             let said = tokio::select! {
                 said = line.ask(request) => Some(said),
-                // Somebody else has answered, or nobody has in time.
+                // The question was answered elsewhere, or timed out.
                 () = async { drop(state.wait_for(is_over).await) } => None,
             };
             match said {
-                // This request is given up at once, and the next one that waits is asked.
+                // This request is about to be cancelled, and the next waiting one takes over.
                 Some(Err(Unsaid::Gone)) => return std::future::pending().await,
                 Some(said) => question.answer(said),
                 None => {}
             }
-            // The sender is in the task.
+            // The task owns the sender, so the channel stays open.
             drop(state.wait_for(is_over).await);
         }
     }

@@ -1,4 +1,4 @@
-//! Messages that come each by itself, as over HTTP.
+//! Tests of independent messages, as over HTTP.
 
 #![expect(clippy::needless_pass_by_value, reason = "values are made where they are handed in")]
 
@@ -63,14 +63,14 @@ pub(super) fn said(saying: &Saying) -> Value {
     serde_json::from_slice(&saying.text).unwrap()
 }
 
-/// The answer, which must be the first thing that is said.
+/// Returns the response, which must be the first message.
 pub(super) async fn only(mut answers: Answers) -> Value {
     let saying = answers.next().await.unwrap();
     assert!(saying.is_answer, "{}", said(&saying));
     said(&saying)
 }
 
-/// Opens a session of this revision; its name.
+/// Opens a session of this revision and returns its id.
 pub(super) async fn open(endpoint: &Sessions<Fake>, capabilities: Value) -> String {
     let hello = request(
         1,

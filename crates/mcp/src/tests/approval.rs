@@ -1,4 +1,4 @@
-//! Questions to the client's user, in the way of either era.
+//! Tests of questions to the client's user, in both forms of the protocol.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::Elicitation;
 use crate::fake::{Client, Fake, modern_meta, settle};
 use crate::question::READING_TIME;
 
-/// A client of the handshake era that shows forms.
+/// Connects a client of a revision with a handshake that shows forms.
 async fn with_forms(change: impl FnOnce(&mut crate::Options)) -> Client {
     let mut client = Client::with(&Fake::new(), change);
     client.shake_hands("2025-11-25", json!({"elicitation": {}})).await;
@@ -51,7 +51,7 @@ async fn a_form_is_shown_and_the_choice_counts() {
 async fn everything_but_a_choice_is_no_yes() {
     for (result, code) in [
         (json!({"action": "accept", "content": {"decision": "deny"}}), "EPERMISSION"),
-        // Nobody has read the form yet: the clock stands still here.
+        // The clock is paused, so no user can have read the form yet.
         (json!({"action": "decline"}), "EAPPROVAL"),
         (json!({"action": "cancel"}), "EAPPROVAL"),
         (json!({"action": "accept"}), "EAPPROVAL"),
@@ -86,7 +86,7 @@ async fn a_decline_counts_once_a_person_can_have_read_the_form_and_before_leaves
         let open = &answer["result"]["_meta"]["handfast/error"]["approval_id"];
         assert_eq!(*open == "a1", code == "EAPPROVAL", "{after:?}: {answer}");
 
-        // The same where the call is repeated with the answer.
+        // Repeat the call with the answer: the same rule applies.
         let mut client = Client::of(&Fake::new());
         let asked = modern(&mut client, json!({"path": "a"}), json!({})).await;
         tokio::time::advance(after).await;
@@ -155,7 +155,7 @@ async fn an_open_question_does_not_hold_up_the_end() {
     assert!(before.elapsed().as_secs() < 2, "of the test's own clock");
 }
 
-/// A call of the revision of 2026-07-28, with what else belongs into its parameters.
+/// Makes a call of revision 2026-07-28, with further parameters.
 async fn modern(client: &mut Client, arguments: Value, more: Value) -> Value {
     let mut params =
         json!({"name": "ask", "arguments": arguments, "_meta": modern_meta(&json!({"elicitation": {}}))});

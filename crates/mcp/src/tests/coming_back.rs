@@ -1,4 +1,4 @@
-//! Streams that a client comes back to.
+//! Tests of streams that a client resumes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::fake::{Fake, modern_meta, settle};
 use crate::follow::{Event, Follower};
 use crate::headers::Once;
 
-/// A call whose answer is a stream.
+/// Makes a call whose response is a stream.
 async fn begin(endpoint: &Sessions<Fake>, session: &str, tool: &str) -> Follower {
     let params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": "p"}});
     let body = request(7, "tools/call", params);
@@ -33,7 +33,7 @@ async fn who_comes_back_hears_on_from_there_and_the_call_has_gone_on() {
     let endpoint = endpoint(&fake);
     let session = open(&endpoint, json!({})).await;
     let mut follower = begin(&endpoint, &session, "gate").await;
-    // Something is said while the call runs.
+    // Progress is reported while the call runs.
     let first = follower.next().await.unwrap();
     assert_eq!(said(&first)["method"], "notifications/progress");
     let second = follower.next().await.unwrap();
@@ -51,7 +51,7 @@ async fn who_comes_back_hears_on_from_there_and_the_call_has_gone_on() {
     assert_eq!(said(&last)["result"]["structuredContent"], json!({"passed": true}));
     assert!(again.next().await.is_none());
     drop(again);
-    // The answer may have been lost as well.
+    // The response may have been lost as well.
     let before: u64 = last.id.split_once('-').unwrap().1.parse().unwrap();
     let id = format!("{}-{}", last.id.split_once('-').unwrap().0, before - 1);
     let mut once_more = endpoint.resume(Once::Is(&session), &id).unwrap();
@@ -73,7 +73,7 @@ async fn who_stays_away_for_a_minute_has_given_the_call_up() {
     drop(follower);
     tokio::time::sleep(Duration::from_secs(59)).await;
     let follower = endpoint.resume(Once::Is(&session), &id).unwrap();
-    // While somebody listens it runs.
+    // The call continues while a client follows it.
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(stopped(&fake), 0);
     drop(follower);
@@ -119,7 +119,7 @@ async fn a_stream_is_that_of_its_session_and_of_who_came_last() {
             break;
         }
     }
-    // A message of the revision without sessions cannot be come back to.
+    // A message of the revision without sessions cannot be resumed.
     let meta = modern_meta(&json!({}));
     let body = request(1, "server/discover", json!({"_meta": meta}));
     let headers =
@@ -152,7 +152,7 @@ async fn who_takes_messages_too_slowly_gets_those_that_are_there_under_their_own
     let endpoint = endpoint(&fake);
     let session = open(&endpoint, json!({})).await;
     let mut follower = begin(&endpoint, &session, "gate").await;
-    // Something is said every five seconds, and of it 240 messages are kept.
+    // Progress is reported every five seconds, and 240 messages are stored.
     tokio::time::sleep(Duration::from_mins(25)).await;
     let (first, second) = (follower.next().await.unwrap(), follower.next().await.unwrap());
     assert!(
@@ -182,7 +182,7 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
     let here = within(&session);
     let watch = request(2, "resources/subscribe", json!({"uri": "handfast://checkpoints"}));
     assert!(answers(&endpoint, &here, &watch).await.next().await.unwrap().is_answer);
-    // Each change is told under an id of its own.
+    // Each change is reported under its own id.
     let change = async || {
         let body = request(3, "tools/call", json!({"name": "change", "arguments": {}}));
         assert!(answers(&endpoint, &here, &body).await.next().await.unwrap().is_answer);
@@ -195,7 +195,7 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
     let first = heard.next().await.unwrap();
     assert_eq!(said(&first)["method"], "notifications/resources/updated", "{}", said(&first));
     drop(heard);
-    // What is told while nobody hears it is there for who comes back, however late.
+    // Notices sent during an absence are available after it, however long it lasts.
     change().await;
     change().await;
     tokio::time::sleep(Duration::from_mins(90)).await;
@@ -204,12 +204,12 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
     let mut ids = vec![begin.clone(), first.id.clone(), second.id, third.id];
     ids.dedup();
     assert_eq!(ids.len(), 4, "{ids:?}");
-    // Who hears it lasts: a session is ended by who opens another one, after a day.
+    // A followed session stays open. Idle sessions are ended after a day, when another one is opened.
     tokio::time::sleep(Duration::from_hours(30)).await;
     open(&endpoint, json!({})).await;
     change().await;
     let fourth = again.next().await.unwrap();
-    // Of more than is kept the newest are there.
+    // Beyond the limit, the newest notices are available.
     drop(again);
     for _ in 0..300 {
         change().await;
@@ -220,7 +220,7 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
         kept += 1;
     }
     assert_eq!(kept, 240);
-    // The one that begins anew takes the place of the other, which can be come back to no more.
+    // A new standing stream replaces the old one, which can no longer be resumed.
     let anew = endpoint.hear(Once::Is(&session)).unwrap();
     assert!(late.next().await.is_none());
     assert_eq!(endpoint.resume(Once::Is(&session), &fourth.id).map(drop).unwrap_err().status, 400);

@@ -1,4 +1,4 @@
-//! Transcripts of both eras.
+//! Transcripts of both forms of the protocol.
 
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
-//! What no client should send.
+//! Tests of messages that no client should send.
 
 use serde_json::{Value, json};
 
 use crate::fake::{Client, Fake, modern_meta};
 
-/// The connection still works.
+/// Checks that the connection still works.
 async fn still_answers(client: &mut Client) {
     assert_eq!(client.ask(json!("still"), "ping", json!({})).await["result"], json!({}));
 }
@@ -64,7 +64,7 @@ async fn a_request_with_a_text_that_is_none_is_answered_under_its_own_id() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32700)), "{answer}");
         still_answers(&mut client).await;
     }
-    // A response has the id of a request of ours, which is nobody's to answer.
+    // The id of a response is that of a server request, so it is not used in an error.
     client.raw(br#"{"jsonrpc":"2.0","id":5,"result":{"x":"\ud800"}}"#).await;
     assert_eq!(client.next().await["id"], Value::Null);
 }
@@ -87,7 +87,7 @@ async fn a_call_beyond_the_limit_is_an_error_that_names_it_and_one_at_the_limit_
     let fake = Fake::new();
     let limit = 10_000;
     let call = |size: usize| {
-        // As the official clients write it, with the id at the end.
+        // The form of the official clients, with the id at the end.
         let line = |content: &str| {
             format!(
                 r#"{{"method":"tools/call","params":{{"name":"record","arguments":{{"content":"{content}"}}}},"jsonrpc":"2.0","id":5}}"#

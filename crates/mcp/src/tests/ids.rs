@@ -1,4 +1,4 @@
-//! The names that clients give to requests and to progress, which come back as they were written.
+//! Tests of request ids and progress tokens, which are returned with their original spelling.
 
 use std::sync::atomic::Ordering;
 
@@ -34,7 +34,7 @@ const IDS: [&str; 22] = [
     r#""{\"id\":1}""#,
 ];
 
-/// A message with this id, which stands at the end as the official clients have it.
+/// Builds a message with this id at the end, like the official clients.
 fn message(method: &str, params: &str, id: &str) -> String {
     format!(r#"{{"method":"{method}","params":{params},"jsonrpc":"2.0","id":{id}}}"#)
 }
@@ -43,7 +43,7 @@ fn has(text: &str, field: &str, id: &str) -> bool {
     [",", "}"].iter().any(|end| text.contains(&format!(r#""{field}":{id}{end}"#)))
 }
 
-/// Requests that are answered in every way that there is, as (method, parameters, part of the answer).
+/// Returns requests for every kind of response, as (method, parameters, part of the response).
 fn asked() -> [(&'static str, String, &'static str); 5] {
     let surrogate = r#"{"name":"record","arguments":{"x":"\ud800"}}"#.to_owned();
     let many = format!(r#"{{"name":"record","arguments":{{"x":[{}1]}}}}"#, "1,".repeat(1_000_001));
@@ -80,7 +80,7 @@ async fn every_id_comes_back_over_http() {
             let answer = String::from_utf8(saying.text).unwrap();
             assert!(has(&answer, "id", id) && answer.contains(part), "{id} {method}: {answer:.300}");
         }
-        // Without a session the message is not taken at all.
+        // A message without a session is refused before it is processed.
         let Posted::Refused(refused) = endpoint.post(&NONE, message("ping", "{}", id).as_bytes()).await
         else {
             panic!("{id} was taken without a session");
@@ -131,7 +131,7 @@ async fn an_id_that_is_neither_a_string_nor_a_number_is_refused() {
         let answer = client.line().await.unwrap();
         assert!(has(&answer, "id", "null") && answer.contains("-32600"), "{id}: {answer}");
     }
-    // None of these is JSON.
+    // Texts that are not JSON.
     for id in ["01", "1.", "+1", ".5", "0x10", "NaN", "1e", r#""\ud800""#] {
         client.raw(message("ping", "{}", id)).await;
         let answer = client.line().await.unwrap();
@@ -180,7 +180,7 @@ async fn a_subscription_is_named_by_the_id_of_its_request() {
     }
 }
 
-/// A client that is asked something may write the number of the question in another way.
+/// Tests that a client may respond to a question with another spelling of its number.
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_question_has_the_number_of_the_question_in_any_spelling() {
     let fake = Fake::new();

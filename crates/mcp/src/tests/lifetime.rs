@@ -1,4 +1,4 @@
-//! Concurrency, progress, cancellation, memory and the end of a connection.
+//! Tests of concurrency, progress, cancellation, memory and the end of a connection.
 
 use std::sync::atomic::Ordering;
 
@@ -105,7 +105,7 @@ async fn what_an_answer_occupies_is_given_back_only_when_it_is_written() {
     for written in 1..=8 {
         client.next().await;
         settle().await;
-        // The pipe between the two has room for a small part of the next answer.
+        // The pipe has room for a small part of the next response.
         assert_eq!(fake.outstanding(), 8 - written);
     }
 }

@@ -1,4 +1,4 @@
-//! Long calls as tasks, as the revision of 2025-11-25 has them.
+//! Tests of long calls as tasks, as in revision 2025-11-25.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ async fn client(fake: &Arc<Fake>) -> Client {
     able(fake, json!({})).await
 }
 
-/// A client that can do this.
+/// Connects a client with these capabilities.
 async fn able(fake: &Arc<Fake>, capabilities: Value) -> Client {
     let mut client = Client::of(fake);
     client.shake_hands("2025-11-25", capabilities).await;
@@ -26,7 +26,7 @@ async fn ask(client: &mut Client, method: &str, params: Value) -> Value {
     client.ask(json!(method), method, params).await
 }
 
-/// Begins a call as a task: its name.
+/// Begins a call as a task and returns its id.
 async fn begin(client: &mut Client, tool: &str) -> String {
     let answer = ask(client, "tools/call", json!({"name": tool, "arguments": {}, "task": {"ttl": 5}})).await;
     let task = &answer["result"]["task"];
@@ -84,7 +84,7 @@ async fn a_task_is_waited_for_and_its_result_is_that_of_the_call() {
     client
         .send(json!({"jsonrpc": "2.0", "id": 7, "method": "tasks/result", "params": {"taskId": task}}))
         .await;
-    // Meanwhile everything else is answered.
+    // All other requests are answered meanwhile.
     assert_eq!(status(&mut client, &task).await, "working");
     fake.gate.notify_one();
     let answer = client.next().await;
@@ -150,7 +150,7 @@ async fn who_waits_for_a_result_can_stop_waiting_and_the_task_goes_on() {
     fake.gate.notify_one();
     settle().await;
     assert_eq!(status(&mut client, &task).await, "completed");
-    // Nobody waits for the answer to 7, so the connection ends at once.
+    // Request 7 was cancelled, so the connection ends at once.
     assert_eq!(client.close().await.0, Vec::<String>::new());
 }
 
@@ -188,7 +188,7 @@ async fn tasks_are_listed_by_pages_to_their_own_client_alone_and_bounded_in_numb
             assert!(!answer.to_string().contains(&begun[0]), "{answer}");
         }
     }
-    // What was kept for long enough is forgotten, and there is room again.
+    // Expired tasks are dropped, so there is room again.
     tokio::time::advance(std::time::Duration::from_hours(3)).await;
     let gone = ask(&mut client, "tasks/get", json!({"taskId": begun[0]})).await;
     assert_eq!(gone["error"]["code"], -32602, "{gone}");
@@ -210,7 +210,7 @@ async fn a_call_that_cannot_be_a_task_is_refused_as_one() {
     assert_eq!(fake.waiting.load(Ordering::SeqCst), 0);
 }
 
-/// Waits for the result of a task, as request 7, and is asked meanwhile: the question.
+/// Waits for the result of a task, as request 7, and returns the question that arrives meanwhile.
 async fn asked(client: &mut Client, task: &str) -> Value {
     client
         .send(json!({"jsonrpc": "2.0", "id": 7, "method": "tasks/result", "params": {"taskId": task}}))
@@ -235,7 +235,7 @@ async fn a_question_is_put_to_who_waits_for_the_result() {
     let mut client = able(&fake, json!({"elicitation": {}})).await;
     let task = begin(&mut client, "ask").await;
     settle().await;
-    // Nothing is asked where nobody would know what of.
+    // No question is sent before the client waits for the task's result.
     let shown = ask(&mut client, "tasks/get", json!({"taskId": task})).await;
     assert_eq!(shown["result"]["status"], "input_required", "{shown}");
     assert!(shown["result"]["statusMessage"].as_str().unwrap().contains("tasks/result"), "{shown}");
@@ -262,7 +262,7 @@ async fn a_question_that_nobody_hears_any_more_is_put_to_the_next_and_only_once_
     let mut client = able(&fake, json!({"elicitation": {}})).await;
     let task = begin(&mut client, "ask").await;
     let first = asked(&mut client, &task).await;
-    // Another one waits as well, and is asked nothing while the first is.
+    // A second request waits as well, and gets no question while the first one waits.
     client
         .send(json!({"jsonrpc": "2.0", "id": 8, "method": "tasks/result", "params": {"taskId": task}}))
         .await;
@@ -274,7 +274,7 @@ async fn a_question_that_nobody_hears_any_more_is_put_to_the_next_and_only_once_
     let (taken_back, second) = if one["params"]["requestId"].is_null() { (other, one) } else { (one, other) };
     assert_eq!(taken_back["params"]["requestId"], first["id"], "{taken_back}");
     assert_eq!(second["params"]["_meta"][RELATED], json!({"taskId": task}), "{second}");
-    // An answer to what was taken back is none.
+    // An answer to a withdrawn question has no effect.
     client.send(allow(&first)).await;
     assert_eq!(status(&mut client, &task).await, "input_required");
     client.send(allow(&second)).await;
@@ -333,7 +333,7 @@ async fn over_http_a_question_comes_on_the_stream_of_who_waits() {
     let begun = apart::only(apart::answers(&endpoint, &here, &call).await).await;
     let task = begun["result"]["task"]["taskId"].as_str().unwrap().to_owned();
     let wait = apart::request(3, "tasks/result", json!({"taskId": task}));
-    // Who goes away for good is asked no more.
+    // A client that disconnects for good is not asked again.
     let mut gone = apart::answers(&endpoint, &here, &wait).await;
     assert_eq!(apart::said(&gone.next().await.unwrap())["method"], "elicitation/create");
     drop(gone);

@@ -1,4 +1,4 @@
-//! Long calls as tasks.
+//! Tests of long calls as tasks.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn ask(client: &mut Client, method: &str, mut params: Value) -> Value {
     client.ask(json!(method), method, params).await
 }
 
-/// Calls a tool that does not end; the name of its task.
+/// Calls a tool that does not end, and returns the id of its task.
 async fn begin(client: &mut Client, tool: &str) -> String {
     let answer = ask(client, "tools/call", json!({"name": tool})).await;
     assert_eq!(

@@ -1,38 +1,40 @@
-//! Reads git's configuration files, strictly, to tell what their settings run.
+//! Strict reader of git's configuration files, which reports the programs that their settings run.
 //!
-//! The syntax is that of git-config(1), section "Configuration file". What is not understood counts as a reason to ask.
+//! The syntax is that of git-config(1), section "Configuration file". Unreadable text counts as a
+//! reason to ask.
 
 /// One setting of git's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GitSetting {
-    /// In lower case.
+    /// Name of the section, in lower case.
     pub section: String,
-    /// As it is written.
+    /// Name of the subsection, as written.
     pub subsection: Option<String>,
-    /// In lower case.
+    /// Name of the key, in lower case.
     pub key: String,
-    /// `true` where the key stands alone.
+    /// Value, or `true` if the key stands alone.
     pub value: String,
 }
 
 impl GitSetting {
-    /// Gives the name as git does: section, subsection and key.
+    /// Returns the name as git spells it: section, subsection and key.
     pub fn name(&self) -> String {
         let subsection = self.subsection.as_ref().map(|name| format!(".{name}")).unwrap_or_default();
         format!("{}{subsection}.{}", self.section, self.key)
     }
 
-    /// Tells whether the setting is one of those known to run no program and to lead git nowhere else, such as `user.name` and
-    /// `remote.origin.url`.
+    /// Returns true if the setting is known to run no program and to lead git nowhere else.
+    /// Examples are `user.name` and `remote.origin.url`.
     pub fn runs_nothing(&self) -> bool {
-        // `ext::COMMAND` is a transport that runs a command, and other helpers are programs too; a leading dash may be an option.
+        // `ext::COMMAND` is a transport that runs a command, and other helpers are programs too. A
+        // leading dash may start an option.
         if self.value.contains("::") || self.value.starts_with('-') {
             return false;
         }
         let listed = |table: &[(&str, &[&str])]| {
             table.iter().any(|(name, keys)| *name == self.section && keys.contains(&self.key.as_str()))
         };
-        // `!COMMAND` is the one value of this key that runs something.
+        // `!COMMAND` is the only value of this key that runs a program.
         if (self.section.as_str(), self.key.as_str()) == ("submodule", "update") {
             return ["none", "checkout", "rebase", "merge"].contains(&self.value.as_str());
         }
@@ -40,7 +42,7 @@ impl GitSetting {
         is_shown || if self.subsection.is_some() { listed(NAMED) } else { listed(PLAIN) }
     }
 
-    /// The file of further settings that this one includes, always or on a condition.
+    /// Returns the file of further settings that this setting includes, always or on a condition.
     pub fn included(&self) -> Option<&str> {
         let includes = self.key == "path" && ["include", "includeif"].contains(&self.section.as_str());
         includes.then_some(self.value.as_str())
@@ -178,10 +180,10 @@ const NAMED: &[(&str, &[&str])] = &[
     ("submodule", &["url", "active", "path", "branch", "ignore", "shallow", "fetchrecursesubmodules"]),
 ];
 
-/// Sections in which every key only changes what is shown.
+/// Sections in which every key only changes the display.
 const SHOWN: &[&str] = &["color", "advice", "column"];
 
-/// Reads all settings in their order; gives nothing where the text is not plainly git's configuration.
+/// Reads all settings in their order. Returns `None` if the text is not plainly git's configuration.
 pub fn git_settings(text: &[u8]) -> Option<Vec<GitSetting>> {
     let text = std::str::from_utf8(text).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
@@ -206,7 +208,7 @@ pub fn git_settings(text: &[u8]) -> Option<Vec<GitSetting>> {
     }
 }
 
-/// What is left of a text.
+/// The unread rest of a text.
 struct Cursor<'a>(&'a str);
 
 impl Cursor<'_> {
@@ -232,7 +234,7 @@ impl Cursor<'_> {
         name.to_ascii_lowercase()
     }
 
-    /// `[section]`, `[section.subsection]` or `[section "subsection"]`.
+    /// Reads `[section]`, `[section.subsection]` or `[section "subsection"]`.
     fn header(&mut self) -> Option<(String, Option<String>)> {
         self.next();
         let name = self.name(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '.');
@@ -262,7 +264,7 @@ impl Cursor<'_> {
         (self.next() == Some(']')).then_some((name, subsection))
     }
 
-    /// `key`, or `key = value` up to the end of the line.
+    /// Reads `key`, or `key = value` up to the end of the line.
     fn entry(&mut self) -> Option<(String, String)> {
         if !self.peek()?.is_ascii_alphabetic() {
             return None;
@@ -283,7 +285,7 @@ impl Cursor<'_> {
 
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
-        // Up to here blanks at the end belong to the value, because they were quoted or escaped.
+        // Blanks up to this length belong to the value, because they were quoted or escaped.
         let mut kept = 0;
         let mut quoted = false;
         loop {

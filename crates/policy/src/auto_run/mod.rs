@@ -1,5 +1,5 @@
-//! Files through which a later program would run code: git hooks and configuration, editors' and agents' own folders, shell
-//! start-up files. A change to one is asked about by itself, whatever the mode says.
+//! Files through which a later program would run code: git hooks and configuration, folders of editors and
+//! agents, shell start-up files. Every change to one is asked about, whatever the mode says.
 
 mod git_config;
 mod table;
@@ -11,32 +11,34 @@ use crate::path::fold;
 
 pub use git_config::{GitSetting, git_settings};
 
-/// What it takes to change a file through which a later program would run code.
+/// Requirement for a change to a file through which a later program would run code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoRun {
-    /// An approval of its own, whatever its content. The text says who would run it.
+    /// A separate approval, whatever the content. The text names the program that would run the file.
     Any(&'static str),
-    /// One of git's own files: an approval of its own where what git would make of it asks for one. The text says what that may be.
+    /// A separate approval if git's use of the file requires it, for one of git's own files. The
+    /// text names that use.
     Git(&'static str),
 }
 
-/// How much of a path is known.
+/// Known kind of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// A file.
     File,
     /// A link, which may lead to a folder.
     Link,
-    /// A folder by itself; what is in it is asked about apart.
+    /// A folder alone; its content is decided separately.
     Folder,
-    /// Perhaps a folder with all that is in it.
+    /// Possibly a folder with everything in it.
     Tree,
 }
 
-/// What it takes to change the entry at `path`, which is relative to a root.
+/// Returns the requirement for a change to the entry at `path`, which is relative to a root.
 ///
-/// Names are compared without regard to case: some file systems do not tell them apart.
-/// `is_repository` says whether a folder holds a bare repository, whatever it is called (`HEAD` and `objects` lie in it).
+/// Names are compared without regard to case, because some file systems do not distinguish it.
+/// `is_repository` reports whether a folder contains a bare repository, whatever its name (`HEAD`
+/// and `objects` are in it).
 pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool) -> Option<AutoRun> {
     let names: Vec<String> =
         path.components().map(|name| fold(name.as_os_str()).to_string_lossy().into_owned()).collect();
@@ -45,7 +47,7 @@ pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool
         return Some(AutoRun::Any(why));
     }
     for (index, name) in names.iter().enumerate() {
-        // A folder's own entry says nothing yet about what is in it.
+        // A folder's own entry does not yet reveal its content.
         if name == ".git" && (index < last || entry != Entry::Folder) {
             return in_repository(&names[index + 1..], entry);
         }
@@ -59,21 +61,21 @@ pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool
     path.ancestors()
         .skip(1)
         .zip(1..)
-        // Deeper than this no file of a repository matters here: `hooks/NAME` and `config`.
+        // In a repository, only `hooks/NAME` and `config` matter here, so no deeper file does.
         .take(2)
         .filter(|(folder, _)| could_matter(&names[names.len().saturating_sub(2)..]) && is_repository(folder))
         .find_map(|(_, depth)| in_repository(&names[names.len() - depth..], entry))
 }
 
-/// Whether an entry of this name, or one in a folder of this name, could be one that [`auto_run`] finds. If not, it is none
-/// unless the folders above say so.
+/// Returns true if an entry of this name, or one in a folder of this name, could be one that
+/// [`auto_run`] finds. Otherwise it is one only if the folders above make it one.
 pub fn may_auto_run(name: &OsStr) -> bool {
     let folded = fold(name);
     let Some(name) = folded.to_str() else { return false };
     IN_REPOSITORIES.contains(&name) || table::may_match(name)
 }
 
-/// The names in a repository, and its own, by which [`in_repository`] decides.
+/// Names in a repository, and its own, by which [`in_repository`] decides.
 const IN_REPOSITORIES: &[&str] = &[
     ".git",
     ".gitmodules",
@@ -96,7 +98,8 @@ fn could_matter(names: &[String]) -> bool {
     names.iter().any(|name| ["hooks", "config", "config.worktree", "commondir"].contains(&name.as_str()))
 }
 
-/// An entry of a repository's folder, by its names below it; none stands for the folder's own entry.
+/// Decides an entry of a repository's folder, by its names below the folder. No names mean the
+/// folder's own entry.
 fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
     if entry == Entry::Folder {
         return None;
@@ -106,13 +109,13 @@ fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if entry == Entry::Tree && matches!(names.first(), None | Some(&"modules" | &"worktrees")) {
-        // A folder that is moved here brings everything along.
+        // A folder that is moved here brings all its content.
         return Some(HOOK);
     }
     match *names.as_slice() {
-        // `.git` as a file tells where the repository is.
+        // `.git` as a file names the place of the repository.
         [] => Some(AutoRun::Git("it leads git to a repository")),
-        // A submodule's repository, whose name may itself hold slashes.
+        // The name of a submodule's repository may contain slashes.
         ["modules", ..] => {
             let mut inner = (1..names.len()).map(|from| &names[from..]);
             inner.find_map(part_of_repository)
@@ -123,7 +126,7 @@ fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
 
 const HOOK: AutoRun = AutoRun::Any("git runs it as a hook");
 
-/// A file of a repository, by its names below the repository's folder.
+/// Decides a file of a repository, by its names below the repository's folder.
 fn part_of_repository(names: &[&str]) -> Option<AutoRun> {
     match *names {
         ["config" | "config.worktree"] => Some(AutoRun::Git("git runs what it names")),
@@ -132,7 +135,7 @@ fn part_of_repository(names: &[&str]) -> Option<AutoRun> {
             Some(AutoRun::Git("git runs what it lists"))
         }
         ["remotes" | "branches", _] => Some(AutoRun::Any("git speaks to what it names")),
-        // Examples that git does not run.
+        // Git does not run these examples.
         ["hooks", name] if name.ends_with(".sample") => None,
         ["hooks", ..] => Some(HOOK),
         _ => None,

@@ -1,20 +1,20 @@
-//! The list of files that programs run by themselves, read from `table.txt`.
+//! List of files that programs run automatically, read from `table.txt`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// One row of the list.
 struct Row {
-    /// The names that a path must have one after the other, in lower case; the first one is the key.
+    /// Names that a path must have one after the other, in lower case; the first one is the key.
     names: Vec<String>,
-    /// Whether all that lies below counts as well.
+    /// True if everything below counts as well.
     is_folder: bool,
     why: &'static str,
 }
 
 struct Table {
     rows: HashMap<String, Vec<Row>>,
-    /// Every name that stands in a row.
+    /// All names that stand in a row.
     names: HashSet<String>,
     /// Endings of names, in lower case, with their dot.
     endings: Vec<(String, &'static str)>,
@@ -37,7 +37,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// The rows: what it is called, who reads it, and where that is documented.
+/// Returns the rows: the name, the program that reads the file, and the source of that fact.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let lines = include_str!("table.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.filter_map(|line| {
@@ -46,15 +46,15 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     })
 }
 
-/// Finds who runs what has these names, in lower case and from the top. `is_folder` says that it is a folder, of which only its
-/// own entry is meant.
+/// Returns the program that runs a file with these names, in lower case and from the top.
+/// `is_folder` means that the entry is a folder, without its content.
 pub(super) fn find(names: &[String], is_folder: bool) -> Option<&'static str> {
     let table = &*TABLE;
     for (index, name) in names.iter().enumerate() {
         let rest = names.get(index..).unwrap_or_default();
         let matches = |row: &&Row| {
             let is_all = rest.len() == row.names.len();
-            // A folder's own entry says nothing yet about what is in it.
+            // A folder's own entry does not yet reveal its content.
             rest.starts_with(&row.names) && if is_all { !is_folder } else { row.is_folder }
         };
         if let Some(row) = table.rows.get(name).and_then(|rows| rows.iter().find(matches)) {
@@ -65,7 +65,8 @@ pub(super) fn find(names: &[String], is_folder: bool) -> Option<&'static str> {
     table.endings.iter().find(|(ending, _)| last.ends_with(ending)).map(|(_, why)| *why)
 }
 
-/// Tells whether an entry of this name, in lower case, or one in a folder of this name, could be on the list.
+/// Returns true if an entry of this name, in lower case, or one in a folder of this name, could be
+/// on the list.
 pub(super) fn may_match(name: &str) -> bool {
     let table = &*TABLE;
     table.names.contains(name) || table.endings.iter().any(|(ending, _)| name.ends_with(ending))

@@ -1,5 +1,5 @@
-//! What cannot be said by a kind alone: whether a small program text, or the words of a program with rules of its own, only
-//! reads. Each function answers no where it does not know.
+//! Checks that a kind alone cannot express: whether a small program text, or the words of a program
+//! with its own rules, only reads. Each function returns false or an error if it is unsure.
 
 use shell_syntax::{Word, is_of_the_script};
 
@@ -47,7 +47,7 @@ const OF_WORDS: [(&str, OfWord); 43] = [
     ("report", |word| word.split(':').all(values::is_name)),
     ("gitname", |word| word.contains('.')),
     ("strategy", values::is_merge_strategy),
-    // `interactive` runs an editor, and every beginning of it does.
+    // `interactive` runs an editor, and so does every prefix of it.
     ("rebased", |word| ["true", "false", "merges"].contains(&word)),
     ("rights", values::is_harmless_right),
     ("jobs", |word| word == "-k" || values::is_numbered(word, "-j")),
@@ -62,13 +62,13 @@ const OF_WORDS: [(&str, OfWord); 43] = [
     ("phase", values::is_maven_phase),
     ("noplugin", |word| word.starts_with("no:")),
     ("shown", |word| !word.starts_with('@') && !word.contains("%output")),
-    // `NAME@FILE`; behind `=` it is text.
+    // `NAME@FILE` reads a file; after `=` the value is text.
     ("encoded", |word| word.find('@').is_none_or(|at| word.get(..at).is_some_and(|name| name.contains('=')))),
 ];
 
 type OfAll = fn(&[Word], &mut Use) -> Result<(), &'static str>;
 
-/// Functions of all the words behind the program.
+/// Functions of all the words after the program.
 const OF_ALL: [(&str, OfAll); 7] = [
     ("find", super::find::only_finds),
     ("test", only_tests),
@@ -79,22 +79,22 @@ const OF_ALL: [(&str, OfAll); 7] = [
     ("format", prints_formatted),
 ];
 
-/// Whether a table may name this function.
+/// Returns true if a table may name this function.
 pub(super) fn exists(name: &str) -> bool {
     OF_WORDS.iter().any(|(known, _)| *known == name) || looks_at_all(name)
 }
 
-/// Whether the function looks at all words.
+/// Returns true if the function checks all words.
 pub(super) fn looks_at_all(name: &str) -> bool {
     OF_ALL.iter().any(|(known, _)| *known == name)
 }
 
-/// Asks a function of one word.
+/// Applies a function of one word.
 pub(super) fn is_harmless(name: &str, word: &str) -> bool {
     OF_WORDS.iter().any(|(known, check)| *known == name && check(word))
 }
 
-/// Asks a function of all words, which adds what they open.
+/// Applies a function of all words, which adds the paths that they open.
 pub(super) fn check_all(name: &str, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let check = OF_ALL.iter().find(|(known, _)| *known == name).map(|(_, check)| check);
     check.map_or(Err("its words are not known"), |check| check(words, found))
@@ -107,13 +107,14 @@ fn is_awk_assignment(word: &str) -> bool {
     })
 }
 
-/// A variable of the script itself, by a name that holds nothing to evaluate.
+/// Returns true for a variable of the script, with a name that contains nothing to evaluate.
 fn is_own_variable(word: &str) -> bool {
     let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
     word.chars().all(plain) && is_of_the_script(word)
 }
 
-/// `export NAME=VALUE` where every program may see it, `export NAME` of a variable of the script.
+/// Returns true for `export NAME=VALUE` if every program may see it, and for `export NAME` of a
+/// variable of the script.
 fn is_harmless_export(word: &str) -> bool {
     match word.split_once('=') {
         Some((name, value)) => is_harmless_assignment(name, value),
@@ -125,7 +126,7 @@ fn is_harmless_shell_option(word: &str) -> bool {
     ["pipefail", "errexit", "nounset", "noglob"].contains(&word)
 }
 
-/// Settings of `git -c` through which nothing runs.
+/// Returns true for settings of `git -c` that run no program.
 fn is_harmless_git_setting(word: &str) -> bool {
     let Some((key, value)) = word.split_once('=') else { return false };
     let key = key.to_ascii_lowercase();
@@ -159,7 +160,7 @@ fn is_harmless_git_setting(word: &str) -> bool {
 fn is_plain_url(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let rest = lower.strip_prefix("https://").or_else(|| lower.strip_prefix("http://"));
-    // Without a scheme it is one of these two as long as it names none: `file:/etc/passwd` does.
+    // Without a scheme the URL has one of these two, unless it names another: `file:/etc/passwd` does.
     let authority = lower.split(['/', '?', '#']).next().unwrap_or_default();
     let names_another = authority.contains(':') && (!has_port(authority) || authority.starts_with("file:"));
     let rest = rest.unwrap_or(if names_another { "" } else { &lower });
@@ -173,7 +174,7 @@ fn has_port(authority: &str) -> bool {
     authority.split_once(':').is_some_and(|(_, port)| port.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// `test` and `[` with files, texts and numbers.
+/// Checks `test` and `[` with files, texts and numbers.
 fn only_tests(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let unknown = words.iter().any(|word| word.varies);
     if unknown && !is_plain_test(words) {
@@ -182,7 +183,7 @@ fn only_tests(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let mut before = None;
     for word in words {
         let text = word.text.as_str();
-        // `-v a[$(id)]` is evaluated; what is not literal could be such an operator.
+        // `-v a[$(id)]` is evaluated, and a word that is not literal could be `-v`.
         let evaluated = (word.glob && text != "*")
             || ["-v", "-R", "-o"].contains(&text)
             || text.contains(['`', '('])
@@ -204,12 +205,12 @@ const OF_FILES: [&str; 18] = [
     "-O",
 ];
 
-/// Operators between two words that `test` compares as they are.
+/// Operators between two words that `test` compares literally.
 const COMPARE: [&str; 13] =
     ["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot"];
 
-/// Whether the number of words says what is an operator, so that a word that is not known can be none: POSIX fixes that for up to
-/// four words.
+/// Returns true if the number of words determines the operators, so that an unknown word cannot be
+/// one. POSIX fixes this for up to four words.
 fn is_plain_test(words: &[Word]) -> bool {
     let words = match words.split_last() {
         Some((last, words)) if last.is_literal() && last.text == "]" => words,
@@ -227,14 +228,15 @@ fn is_plain_test(words: &[Word]) -> bool {
     words.iter().all(|word| !word.splits) && (plain(words) || negated.is_some_and(plain))
 }
 
-/// `[[ ]]`: its words are neither split nor replaced, but what `-v` names and what is compared as a number is evaluated.
+/// Checks `[[ ]]`. Its words are neither split nor replaced, but the operand of `-v` and numeric
+/// operands are evaluated.
 fn only_compares(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     const EVALUATED: &str = "`[[` could evaluate one of its words";
     let is_number = |word: Option<&Word>| {
         word.is_some_and(|word| {
             let digits = word.text.strip_prefix('-').unwrap_or(&word.text);
             let literal = word.is_literal() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            // A number that is not known stands as a pattern.
+            // An unknown number is spelled as a pattern.
             !digits.is_empty() && (literal || (word.text == "*" && !word.varies))
         })
     };
@@ -255,7 +257,7 @@ fn only_compares(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `mv`, which takes away what it moves.
+/// Checks `mv`, which removes the files that it moves.
 fn moves_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     copies_over_no_program(words, found)?;
     for operand in found.operands.iter_mut().filter(|operand| operand.kind == Kind::Content) {
@@ -264,8 +266,8 @@ fn moves_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static
     Ok(())
 }
 
-/// `cp`: everything but the last word is read, and no program's name is taken. The last may be a folder, in which each gets its
-/// own name.
+/// Checks `cp`: all words but the last are read, and no program's name is taken. The last may be a
+/// folder, in which each file keeps its own name.
 fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let names: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
     let Some((target, sources)) = names.split_last() else { return Err("it names no target") };
@@ -285,7 +287,7 @@ fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'stati
     Ok(())
 }
 
-/// `chmod`: no set-user-id, nothing for everybody to write.
+/// Checks `chmod`: no set-user-id, and no write permission for everybody.
 fn changes_a_harmless_mode(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let mut names = words.iter().filter(|word| !word.text.starts_with('-') || word.text == "-x");
     let Some(mode) = names.next() else { return Err("it names no mode") };
@@ -301,7 +303,7 @@ fn changes_a_harmless_mode(words: &[Word], found: &mut Use) -> Result<(), &'stat
     Ok(())
 }
 
-/// `printf`: `-v` would evaluate a subscript.
+/// Checks `printf`: `-v` would evaluate a subscript.
 fn prints_formatted(words: &[Word], _: &mut Use) -> Result<(), &'static str> {
     let format = match words {
         [dashes, format, ..] if dashes.text == "--" => format,
@@ -316,7 +318,8 @@ fn prints_formatted(words: &[Word], _: &mut Use) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a format holds `%n`, with which `printf` of bash sets the variable that an argument names.
+/// Returns true if a format contains `%n`, with which `printf` of bash sets the variable that an
+/// argument names.
 fn stores_a_count(format: &str) -> bool {
     let mut rest = format;
     while let Some((_, conversion)) = rest.split_once('%') {

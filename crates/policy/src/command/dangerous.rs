@@ -1,3 +1,5 @@
+//! Dangerous patterns in command lines.
+
 use std::path::{Path, PathBuf};
 
 use shell_syntax::Word;
@@ -9,18 +11,18 @@ use super::programs::{DOWNLOADERS, FED_WRAPPERS, WRAPPERS, base_name, is_cluster
 use super::reach::{Reached, Script};
 use super::table::Class;
 
-/// What the dangerous patterns are judged against.
+/// Context in which the dangerous patterns are judged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
-    /// The directory that the command starts in.
+    /// Directory in which the command starts.
     pub(crate) directory: &'a Path,
-    /// The home folder, where it is known.
+    /// Home folder, if known.
     pub(crate) home: Option<&'a Path>,
-    /// Whether recursive removal of any absolute path counts (the CSP/1 dialect).
+    /// True if recursive removal of any absolute path counts (the CSP/1 dialect).
     pub(crate) any_absolute: bool,
 }
 
-/// The first dangerous pattern that the line holds, in words.
+/// Describes the first dangerous pattern in the line.
 pub(crate) fn dangerous(reached: &Reached, around: Surroundings<'_>) -> Option<String> {
     reached.scripts.iter().find_map(|script| {
         removal_or_format(script, around)
@@ -36,7 +38,8 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
         let mut judged = Vec::new();
         let names_a_device = segment.words.iter().any(|word| word.contains("/dev/"));
         for start in script.starts(segment).filter(|start| !start.inert) {
-            // The words behind the first `rm` of a stretch hold those behind the next one: once is enough, and all is linear.
+            // The words after the first `rm` of a segment contain those after the next one. One
+            // check is enough, and keeps the work linear.
             let program = start.words.first().map_or("", |word| base_name(word));
             if judged.contains(&program) {
                 continue;
@@ -101,11 +104,12 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
     }
 }
 
-/// Programs that look at a block device, beside those that are known to only read.
+/// Programs that look at a block device, in addition to those that are known to only read.
 const LOOK_AT_DEVICES: [&str; 8] =
     ["blkid", "df", "findmnt", "lsblk", "mount", "smartctl", "udevadm", "umount"];
 
-/// The block device that a program is given which is not known to only read it: `cp image /dev/sda`, `shred /dev/sda`.
+/// Returns the block device among the words of a program that is not known to only read it:
+/// `cp image /dev/sda`, `shred /dev/sda`.
 fn written_device<'a>(name: &str, words: &'a [String]) -> Option<&'a str> {
     if !words.iter().skip(1).any(|word| word.contains("/dev/")) {
         return None;
@@ -120,7 +124,8 @@ fn written_device<'a>(name: &str, words: &'a [String]) -> Option<&'a str> {
     words.iter().skip(1).flat_map(ends).find(|target| is_block_device(target))
 }
 
-/// More arguments than this are not looked through where that would be done for each place where a command may begin.
+/// Maximum number of arguments that are checked, if the check is repeated for each possible start
+/// of a command.
 const MOST_TESTS: usize = 256;
 
 fn is_recursive(arguments: &[String]) -> bool {
@@ -138,7 +143,7 @@ fn opens_to_all(mode: &str) -> bool {
     digits == "777" || digits == "1777" || (everyone && mode.contains(['=', '+']) && mode.contains('w'))
 }
 
-/// Whether `find` removes what it finds, without a condition on names.
+/// Returns true if `find` removes the files that it finds, without a condition on names.
 fn removes_all_found(arguments: &[String]) -> bool {
     let runs = |pair: &[String]| match pair {
         [option, program] => option.starts_with("-exec") && ["rm", "shred"].contains(&base_name(program)),
@@ -155,13 +160,14 @@ fn removes_all_found(arguments: &[String]) -> bool {
         && !arguments.windows(2).any(chooses)
 }
 
-/// Top-level folders of a system (Filesystem Hierarchy Standard 3.0, section 3), but `/tmp`.
+/// Top-level folders of a system (Filesystem Hierarchy Standard 3.0, section 3), except `/tmp`.
 const SYSTEM_FOLDERS: [&str; 19] = [
     "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt", "proc",
     "root", "run", "sbin", "srv", "usr", "var",
 ];
 
-/// Whether the target is `/`, a top-level system folder, the home folder or one above it, or all that is in one of them.
+/// Returns true if the target is `/` or a top-level system folder, or the home folder or one above
+/// it. The whole content of one of them counts too.
 fn is_vital(target: &str, around: Surroundings<'_>) -> bool {
     let bare_home = target.trim_end_matches(['/', '*', '.']);
     if bare_home == "~" || bare_home == "$HOME" || (bare_home.starts_with('~') && !bare_home.contains('/')) {
@@ -175,7 +181,7 @@ fn is_vital(target: &str, around: Surroundings<'_>) -> bool {
             _ => None,
         })
         .collect();
-    // `/usr/*` and `/usr/.[!.]*` are all that is in `/usr`.
+    // `/usr/*` and `/usr/.[!.]*` mean the whole content of `/usr`.
     while components.last().is_some_and(|name| {
         name.contains(['*', '?']) && name.chars().all(|character| "*?.[]!^".contains(character))
     }) {
@@ -198,7 +204,7 @@ fn is_vital(target: &str, around: Surroundings<'_>) -> bool {
     }
 }
 
-/// The path that a word of a shell line leads to, by its spelling.
+/// Resolves the path in a word of a shell line, by its spelling.
 fn expanded(word: &str, directory: &Path, home: Option<&Path>) -> std::path::PathBuf {
     let below_home = ["~", "$HOME"]
         .iter()
@@ -216,7 +222,7 @@ fn redirected(words: &[String]) -> impl Iterator<Item = &String> {
     })
 }
 
-/// Beginnings of names of block devices below `/dev` (Linux's `Documentation/admin-guide/devices.txt`).
+/// Prefixes of names of block devices below `/dev` (Linux's `Documentation/admin-guide/devices.txt`).
 const BLOCK_DEVICES: [&str; 17] = [
     "block/", "disk/", "dm-", "hd", "loop", "mapper/", "md", "mmcblk", "nbd", "nvme", "pmem", "ram", "sd",
     "sr", "vd", "xvd", "zram",
@@ -256,10 +262,10 @@ fn fetched_code(script: &Script) -> Option<String> {
     None
 }
 
-/// Longer function bodies are not looked through, in bytes without spaces.
+/// Maximum length of a checked function body, in bytes without spaces.
 const LONGEST_BOMB: usize = 512;
 
-/// A function that calls itself at least twice, in the background or in a pipe.
+/// Detects a function that calls itself at least twice, in the background or in a pipe.
 fn fork_bomb(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
     let text = text.replace("function", "");
@@ -280,13 +286,14 @@ fn fork_bomb(text: &str) -> Option<String> {
     None
 }
 
-/// Programs that a bare `truncate NAME` is a statement for.
+/// Programs for which a bare `truncate NAME` is a statement.
 const DATABASE_CLIENTS: [&str; 10] =
     ["clickhouse", "cockroach", "cqlsh", "duckdb", "mariadb", "mysql", "pgcli", "psql", "snowsql", "sqlcmd"];
 
-/// `DROP DATABASE` and `TRUNCATE`, in any case; not coreutils' `truncate`.
+/// Detects `DROP DATABASE` and `TRUNCATE`, in any case, but not coreutils' `truncate`.
 ///
-/// In a line that is understood, what is only printed, searched for or told to people is no statement, unless it is piped on.
+/// In a parsed line, a text that is only printed, searched for or shown to people is not a
+/// statement unless it is piped on.
 fn statement(script: &Script) -> Option<String> {
     if !script.understood {
         return stated(&script.text);
@@ -311,22 +318,23 @@ fn statement(script: &Script) -> Option<String> {
     found
 }
 
-/// Why statements are dangerous that a database client reads from a file: `DROP DATABASE` and `TRUNCATE`, in any case.
+/// Returns the reason why statements that a database client reads from a file are dangerous:
+/// `DROP DATABASE` or `TRUNCATE`, in any case.
 pub fn dangerous_statements(text: &str) -> Option<String> {
-    // As they stand in a file there is no program before them.
+    // Statements in a file have no program before them.
     stated(&format!("psql {text}"))
 }
 
-/// A file that a database client of a line may read its statements from.
+/// A file from which a database client of a line may read its statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementFile {
-    /// The path, as its name leads from where the line starts.
+    /// Path of the file, resolved from the directory in which the line starts.
     pub path: PathBuf,
-    /// Whether the client certainly reads it. Otherwise the name may be that of no file.
+    /// True if the client certainly reads the file. Otherwise the name may not be that of a file.
     pub certain: bool,
 }
 
-/// The files that the database clients of a line may read their statements from.
+/// Returns the files from which the database clients of a line may read their statements.
 pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<StatementFile> {
     let reached = Reached::by(command);
     let mut files: Vec<StatementFile> = Vec::new();
@@ -334,7 +342,8 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
         ..MOST_STATEMENT_FILES => {
             files.push(StatementFile { path: crate::spell::resolve(directory, name).path, certain });
         }
-        // Of more than these nobody looks, and a folder has no statements that could be looked at.
+        // Files beyond this number are not read, so the folder stands for them, because it has no
+        // readable statements.
         MOST_STATEMENT_FILES => files.push(StatementFile { path: directory.to_owned(), certain: true }),
         _ => {}
     };
@@ -346,7 +355,8 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
             }
             if let Some(client) = script.starts(segment).find(|start| is_client(start.words)) {
                 read_by_client(client.words, &mut |name| add(name, true));
-                // What another command of the pipe prints may be what its words name.
+                // The output of another command of the pipe may be the content of files that its
+                // words name.
                 for word in printed.drain(..) {
                     add(word, false);
                 }
@@ -357,14 +367,14 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
     files
 }
 
-/// More files of statements of one line are not looked at.
+/// Maximum number of files of statements of one line.
 const MOST_STATEMENT_FILES: usize = 16;
 
 fn is_client(words: &[String]) -> bool {
     words.first().is_some_and(|word| CLIENTS_WITH_FILES.iter().any(|client| base_name(word) == *client))
 }
 
-/// The files that the words of a client name for their statements.
+/// Reports the files that the words of a client name for their statements.
 fn read_by_client(words: &[String], add: &mut dyn FnMut(&str)) {
     for pair in words.windows(2) {
         if let [option, file] = pair
@@ -380,7 +390,7 @@ fn read_by_client(words: &[String], add: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Database clients, by their names, that take files of statements.
+/// Names of database clients that read files of statements.
 const CLIENTS_WITH_FILES: [&str; 14] = [
     "clickhouse-client",
     "cockroach",
@@ -398,7 +408,7 @@ const CLIENTS_WITH_FILES: [&str; 14] = [
     "usql",
 ];
 
-/// The files that `\i FILE`, `source FILE` and `.read FILE` in a statement name.
+/// Returns the files that `\i FILE`, `source FILE` and `.read FILE` in a statement name.
 fn included(statements: &str) -> impl Iterator<Item = &str> {
     let mut words = statements.split_whitespace().peekable();
     std::iter::from_fn(move || {
@@ -434,12 +444,12 @@ fn stated(text: &str) -> Option<String> {
     })
 }
 
-/// SQL allows a comment wherever it allows a space.
+/// Removes comments, which SQL allows wherever it allows a space.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, comment)) = rest.split_once("/*") {
-        // A path such as `src/*` begins no comment that ends.
+        // A path such as `src/*` does not begin a comment that ends.
         let Some((_, after)) = comment.split_once("*/") else { break };
         plain.push_str(before);
         plain.push(' ');

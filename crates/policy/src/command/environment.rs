@@ -1,8 +1,10 @@
 //! Variables that a command may be given without a question.
 
-/// Whether setting the variable to this value changes nothing but how a program looks or how loud it is.
+/// Returns true if setting the variable to this value only changes how a program looks or how
+/// verbose it is.
 ///
-/// Everything else could make a program run or load something: `PATH`, `LD_PRELOAD`, `GIT_SSH_COMMAND`, `NODE_OPTIONS`, ...
+/// Any other variable could make a program run or load something: `PATH`, `LD_PRELOAD`,
+/// `GIT_SSH_COMMAND`, `NODE_OPTIONS`, ...
 pub(crate) fn is_harmless_assignment(name: &str, value: &str) -> bool {
     let plain =
         value.chars().all(|character| character.is_ascii_alphanumeric() || "_-.,:=@% ".contains(character));
@@ -15,7 +17,7 @@ pub(crate) fn is_harmless_assignment(name: &str, value: &str) -> bool {
     listed && plain
 }
 
-/// Names whose value is a number, a level, a locale or a yes or no.
+/// Names of variables whose value is a number, a level, a locale or a yes or no.
 const NAMES: [&str; 44] = [
     "CI",
     "CLICOLOR",

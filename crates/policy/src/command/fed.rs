@@ -1,4 +1,5 @@
-//! `xargs`, which gives a program words that it reads: what that program is given, where the step before says it.
+//! `xargs`, which passes words that it reads to a program: the possible words, if the step before
+//! shows them.
 
 use shell_syntax::{Joint, Node, Step, Word};
 
@@ -8,7 +9,8 @@ use super::programs::is_cluster;
 use super::table::Class;
 use super::wrappers::unwrap;
 
-/// The command that the `xargs` of this step runs, where it only reads whatever the steps before it in the pipeline print.
+/// Returns the command that the `xargs` of this step runs, if it only reads whatever the steps
+/// before in the pipeline print.
 pub(crate) fn fed_command(steps: &[Step], at: usize) -> Option<Vec<Word>> {
     let words = unwrapped(steps.get(at)?)?;
     let (program, arguments) = words.split_first()?;
@@ -28,12 +30,12 @@ fn unwrapped(step: &Step) -> Option<&[Word]> {
     }
 }
 
-/// Any number of any words.
+/// Returns a word that stands for any number of any words.
 fn unknown() -> Word {
     Word { text: "$()".to_owned(), varies: true, splits: true, ..Word::default() }
 }
 
-/// The program and its own arguments, and the text in them that is replaced.
+/// Returns the program with its own arguments, and the placeholder in them.
 fn inner(mut arguments: &[Word]) -> Option<(&[Word], Option<&str>)> {
     const FLAGS: [&str; 6] = ["-0", "-r", "-0r", "-r0", "--null", "--no-run-if-empty"];
     const NUMBERS: [&str; 5] = ["-n", "-L", "-P", "--max-args", "--max-procs"];
@@ -65,15 +67,15 @@ fn inner(mut arguments: &[Word]) -> Option<(&[Word], Option<&str>)> {
     Some((arguments, placed))
 }
 
-/// The program's words with what it is given.
+/// Returns the program's words with the words that it is passed.
 fn given(inner: &[Word], placed: Option<&str>, fed: &[Word]) -> Option<Vec<Word>> {
-    // What runs programs itself is looked at nowhere else.
+    // Programs that run other programs are not judged here.
     let program = inner.first().filter(|program| program.is_literal())?;
     if ["xargs", "find", "env", "command", "git"].contains(&program.text.as_str()) {
         return None;
     }
     let Some(placed) = placed else {
-        // It may be given any number of them.
+        // The program may be passed any number of words.
         return Some(inner.iter().chain(fed).chain(fed).chain(fed).cloned().collect());
     };
     if program.text.contains(placed) {
@@ -92,7 +94,8 @@ fn given(inner: &[Word], placed: Option<&str>, fed: &[Word]) -> Option<Vec<Word>
     Some(words)
 }
 
-/// What the pipeline up to this step prints: names that `find` found, of which lines may have been left out.
+/// Returns the output of the pipeline up to this step: names that `find` found, of which lines may
+/// have been dropped.
 fn what_is_printed(steps: &[Step], at: usize) -> Option<Vec<Word>> {
     let mut at = at;
     loop {
@@ -110,7 +113,7 @@ fn what_is_printed(steps: &[Step], at: usize) -> Option<Vec<Word>> {
                     .filter(|_| form.runs.is_empty() && !arguments.iter().any(prints));
             }
             "sort" | "head" | "tail" | "uniq" => {}
-            // Other options print other things than whole lines.
+            // Other options print something else than whole lines.
             "grep" | "egrep" | "fgrep" => {
                 let selects = |word: &Word| {
                     !word.text.starts_with('-')

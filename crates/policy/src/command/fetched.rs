@@ -1,4 +1,5 @@
-//! Which hosts a line asks for, as far as it names them: for what is said to who has no network.
+//! Hosts that a line requests, as far as it names them. The list is for messages to callers without
+//! a network.
 
 use tool::CommandLine;
 
@@ -6,12 +7,13 @@ use super::programs::{DOWNLOADERS, base_name};
 use super::reach::Reached;
 use crate::host::normal_host;
 
-/// Short options of programs that fetch, behind which a value stands and no host.
+/// Short options of programs that fetch, after which a value stands and not a host.
 const WITH_A_VALUE: &str = "AbcCdDeEFHKmoPQrtTuUwxXyYz";
 
-/// Lists the hosts that the programs which fetch from other machines are given in a line, in order, each once.
+/// Lists the hosts in a line that are passed to programs which fetch from other machines, in order,
+/// each once.
 ///
-/// That a host is listed here says nothing about whether it is ever reached: nobody may be let through because of it.
+/// A host in this list may never be reached, so no caller may be let through because of it.
 pub fn hosts_fetched(command: &CommandLine) -> Vec<String> {
     if !may_fetch(command) {
         return Vec::new();
@@ -37,7 +39,7 @@ pub fn hosts_fetched(command: &CommandLine) -> Vec<String> {
     hosts
 }
 
-/// Looks for such a program in the text, which takes no time.
+/// Searches the text for the name of a program that fetches, which takes no time.
 fn may_fetch(command: &CommandLine) -> bool {
     let names_one = |text: &String| DOWNLOADERS.iter().any(|program| text.contains(program));
     match command {
@@ -47,7 +49,8 @@ fn may_fetch(command: &CommandLine) -> bool {
     }
 }
 
-/// Gives the host of a word that is a URL, or holds one as an option does: `--url=https://example.com`.
+/// Returns the host of a word that is a URL, or that contains one as an option does:
+/// `--url=https://example.com`.
 fn host_of_url(word: &str) -> Option<String> {
     let (scheme, rest) = word.split_once("://")?;
     if scheme.ends_with("file") {
@@ -66,7 +69,7 @@ fn host_of_authority(text: &str) -> Option<String> {
     normal_host(host)
 }
 
-/// Gives the first operand that looks like a host, as `curl example.com/a` has it.
+/// Returns the first operand that looks like a host, as in `curl example.com/a`.
 fn bare_host(operands: &[String]) -> Option<String> {
     let mut before: Option<&String> = None;
     for word in operands {

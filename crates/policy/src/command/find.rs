@@ -1,4 +1,4 @@
-//! `find`, whose words are an expression of their own.
+//! `find`, whose words are an expression.
 
 use shell_syntax::Word;
 
@@ -75,9 +75,10 @@ const WITH_VALUE: [&str; 32] = [
 /// Tests whose value is a path that is looked at.
 const WITH_PATH: [&str; 5] = ["-newer", "-anewer", "-cnewer", "-samefile", "-newermm"];
 
-/// An expression of known tests; no action but printing, and running what only reads.
+/// Accepts an expression of known tests whose only actions are printing and running programs that
+/// only read.
 pub(super) fn only_finds(words: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
-    // A file may be named `-delete`, and the shell would put its name where the glob stands.
+    // A file may be named `-delete`, and the shell would replace the glob with its name.
     if words.iter().any(|word| !word.is_literal() && !stands_for_no_action(word)) {
         return Err("`find` with a pattern of file names could be given any option");
     }
@@ -110,14 +111,15 @@ pub(super) fn only_finds(words: &[Word], found_use: &mut Use) -> Result<(), &'st
     Ok(())
 }
 
-/// Whether a pattern of file names ends as `*.txt` does: no name that fits it is that of an action, which have no dots.
+/// Returns true if a pattern of file names ends as `*.txt` does. No name that matches it is that of
+/// an action, because actions have no dots.
 fn stands_for_no_action(word: &Word) -> bool {
     let ending = word.text.rsplit(['*', '?', '[', ']']).next().unwrap_or_default();
     let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
     word.glob && !word.varies && ending.contains('.') && ending.chars().all(plain)
 }
 
-/// Where `find` starts, and its expression.
+/// Returns the paths at which `find` starts, and its expression.
 fn starts(words: &[Word]) -> (&[Word], &[Word]) {
     let is_global =
         |word: &Word| ["-H", "-L", "-P"].contains(&word.text.as_str()) || word.text.starts_with("-O");
@@ -127,9 +129,9 @@ fn starts(words: &[Word]) -> (&[Word], &[Word]) {
     words.split_at(words.iter().position(begins).unwrap_or(words.len()))
 }
 
-/// A program that is run with each path that was found, or with all of them.
+/// Checks a program that is run with each path that was found, or with all of them.
 ///
-/// Such a path begins as its start does, so that it is never an option, and is one word.
+/// A found path begins as its start does, so it is never an option, and it is one word.
 fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
     const OTHER: &str = "`find` runs something that is not known to only read";
     let program = inner.first().ok_or(OTHER)?;
@@ -141,7 +143,7 @@ fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut Use) -> Result<(
     let mut words = Vec::new();
     for word in inner {
         if word.text == "{}" {
-            // Three stand for any number.
+            // Three copies stand for any number.
             let paths = paths.iter().map(|path| Word { splits: false, ..path.clone() });
             words.extend(paths.clone().chain(paths.clone()).chain(paths));
         } else if word.text.contains("{}") {
@@ -156,7 +158,7 @@ fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut Use) -> Result<(
     Ok(())
 }
 
-/// The paths that `find` may find, as patterns of file names below its starts.
+/// Returns the paths that `find` may find, as patterns of file names below its starts.
 pub(super) fn found(words: &[Word]) -> Vec<Word> {
     let (starts, expression) = starts(words);
     let names = names(expression).unwrap_or_else(|| vec!["*", ".*"]);
@@ -178,7 +180,7 @@ pub(super) fn found(words: &[Word]) -> Vec<Word> {
     paths
 }
 
-/// What a pattern also stands for where its wildcard does not leave out names with a dot, as the shell's does.
+/// Returns the additional pattern for a wildcard that also matches names with a dot, unlike the shell's.
 pub(super) fn hidden(name: &str) -> Option<String> {
     match (name.strip_prefix('*'), name.strip_prefix('?')) {
         (Some(rest), _) if rest.contains('.') => Some(rest.to_owned()),
@@ -188,11 +190,12 @@ pub(super) fn hidden(name: &str) -> Option<String> {
     }
 }
 
-/// What the last part of each path matches; none where nothing says so.
+/// Returns the patterns that the last part of each path matches, or `None` if the expression does
+/// not restrict it.
 fn names(expression: &[Word]) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let (mut named, mut pruned) = (false, false);
-    // What is pruned is not printed where something else says what is.
+    // A pruned path is not printed if another action determines the output.
     let says = expression.iter().any(|word| ["-print", "-print0", "-exec"].contains(&word.text.as_str()));
     let mut at = 0;
     while let Some(word) = expression.get(at) {
@@ -204,7 +207,7 @@ fn names(expression: &[Word]) -> Option<Vec<&str>> {
             }
             (named, pruned) = (false, false);
         } else if is(&["-exec", "-print", "-print0"]) && !named {
-            // Names that stand behind an action come too late for it.
+            // Names after an action do not restrict it.
             return None;
         } else if is(&["-exec"]) {
             let rest = expression.get(at..).unwrap_or_default();
@@ -227,7 +230,7 @@ fn names(expression: &[Word]) -> Option<Vec<&str>> {
     if !(named || (pruned && says)) {
         return None;
     }
-    // A group that is negated turns the meaning of its names around.
+    // A negated group inverts the meaning of its names.
     let negated = |pair: &[Word]| matches!(pair, [not, open] if ["!", "-not"].contains(&not.text.as_str()) && open.text == "(");
     let groups = expression.windows(2).any(negated);
     (!groups).then_some(names)

@@ -1,6 +1,6 @@
-//! Programs that the beginning of a command says too little about: they have options, a language or a purpose through which
-//! they run something else, write a file of any name, or speak to other machines. A listed beginning covers such a command only
-//! in a form that the tables know, or word by word.
+//! Programs whose first words reveal too little: they have options, a language or a purpose through
+//! which they run another program, write a file of any name, or connect to other machines. A listed
+//! prefix covers their commands only in a form that the tables know, or word by word.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use super::programs::{WRAPPERS, base_name, is_interpreter};
 use super::table::has_table;
 
-/// Programs without a table of which that is known (<https://gtfobins.github.io> and the manuals).
+/// Programs of this kind without a table (<https://gtfobins.github.io> and the manuals).
 const PROGRAMS: &str = "
     7z aa-exec ab alpine ansible ansible-playbook ansible-test aoss apache2ctl apt apt-get ar aria2c arj arp as ascii-xfr ascii85
     ash aspell asterisk at atobm autoconf autoheader autoreconf aws axel base58 basenc basez batcat bat bc bconsole bpftrace bridge
@@ -90,13 +90,13 @@ const PROGRAMS: &str = "
 static NAMES: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| PROGRAMS.split_whitespace().chain(WRAPPERS.iter().copied()).collect());
 
-/// Whether a listed beginning is not enough for the program.
+/// Returns true if a listed prefix is not enough for the program.
 pub(crate) fn is_guarded(program: &str) -> bool {
     let name = base_name(program);
     is_known(name) || is_interpreter(name) || super::runs::is_never_leased(name).is_some()
 }
 
-/// Whether the name is that of a program that is known here or in the tables.
+/// Returns true if the name is that of a program that is known here or in the tables.
 pub(super) fn is_known(name: &str) -> bool {
     NAMES.contains(name) || has_table(name) || name.starts_with("mkfs.") || name.starts_with("git-")
 }

@@ -1,26 +1,28 @@
-/// One stretch of a script between two operators, read without understanding it.
+//! Loose reading of scripts that no parser understands.
+
+/// One segment of a script between two operators, read without understanding it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// The words, without quotes and backslashes; redirections are words of their own.
+    /// Words, without quotes and backslashes; redirections are separate words.
     pub(super) words: Vec<String>,
-    /// Whether it stands behind a single `|`.
+    /// True if the segment follows a single `|`.
     pub(super) piped: bool,
-    /// Whether it stands in `$(`, a backtick or `<(`.
+    /// True if the segment is inside `$(`, a backtick or `<(`.
     pub(super) substituted: bool,
-    /// Whether it is known to only read.
+    /// True if the segment is known to only read.
     pub(super) reads: bool,
-    /// Whether its words could be statements for a database.
+    /// True if the words could be statements for a database.
     pub(super) states: bool,
-    /// What it is given as here-documents.
+    /// Here-documents that the segment is passed.
     pub(super) texts: Vec<String>,
 }
 
-/// Splits any text at everything that could separate commands.
+/// Splits any text at every character that could separate commands.
 ///
-/// This is a tripwire for lines that no parser vouches for: it finds more commands than there are, in quoted text too, and must
-/// never be used to let something pass.
+/// This is a tripwire for lines that no parser understands. It finds more commands than there are,
+/// in quoted text too, and must never be used to let a call pass.
 pub(super) fn segments(script: &str) -> Vec<Segment> {
-    // What stands for a space or for the home folder would otherwise be torn apart.
+    // Spellings of a space or of the home folder would otherwise be split.
     let script = script
         .replace("\\\n", "")
         .replace("${IFS}", " ")
@@ -79,7 +81,7 @@ impl Reader {
         self.word.get_or_insert_default().push(character);
     }
 
-    /// The text of `$'...'`, behind its first quote: characters by their numbers are what they stand for.
+    /// Adds the text of `$'...'`, after its first quote. Characters by their numbers are decoded.
     fn push_decoded(&mut self, rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
         self.touch();
         while let Some(character) = rest.next() {
@@ -124,7 +126,7 @@ impl Reader {
         self.end_word();
         let segment = std::mem::replace(&mut self.segment, next);
         if segment.words.iter().all(String::is_empty) {
-            // `curl x) | sh` and `$( (curl x) )`: what is said about an empty stretch holds for the next one.
+            // `curl x) | sh` and `$( (curl x) )`: the flags of an empty segment apply to the next one.
             self.segment.piped |= segment.piped;
             self.segment.substituted |= segment.substituted;
         } else {

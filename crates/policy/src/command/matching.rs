@@ -1,4 +1,4 @@
-//! Whether a command has a known form, and what it opens then.
+//! Matching of commands against known forms, with the paths that they open.
 
 use shell_syntax::Word;
 
@@ -6,27 +6,27 @@ use super::checks;
 use super::programs::is_cluster;
 use super::table::{Class, Kind, Options, Row, Value, rows};
 
-/// What a command of a known form does.
+/// Effect of a command of a known form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// Whether it only reads, but for what its operands say.
+    /// Class of the form: whether it only reads, apart from its operands.
     pub(crate) class: Class,
-    /// The paths that it names.
+    /// Paths that the command names.
     pub(crate) operands: Vec<Operand>,
-    /// The programs that it runs in turn, by their bare names.
+    /// Programs that the command runs in turn, by their bare names.
     pub(crate) runs: Vec<String>,
 }
 
 /// A word of a command that the program may open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Operand {
-    /// The path as written.
+    /// Path as written.
     pub(crate) text: String,
-    /// Whether the shell replaces it with names of files.
+    /// True if the shell replaces the path with file names.
     pub(crate) glob: bool,
-    /// What is done to it.
+    /// Use of the path by the program.
     pub(crate) kind: Kind,
-    /// Whether it may be no path at all: a revision, a part of an option.
+    /// True if the word may not be a path at all: a revision, or part of an option.
     pub(crate) uncertain: bool,
 }
 
@@ -45,11 +45,11 @@ impl Operand {
     }
 }
 
-/// The known form of a command, given by its words without wrappers. The program is looked up by the name that is given: whether
-/// that name leads to the program is for the caller to say.
+/// Returns the known form of a command, given by its words without wrappers. The program is looked
+/// up by the given name: the caller checks whether that name leads to the program.
 ///
 /// # Errors
-/// Why no form is known.
+/// Returns the reason if no form is known.
 pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static str> {
     let Some((program, arguments)) = words.split_first() else { return Err("it names no program") };
     let (rows, globals) = rows(&program.text);
@@ -87,7 +87,8 @@ pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static s
     Err(why)
 }
 
-/// What a module of Python opens that is run as a program: it has rows of its own, under `-m`.
+/// Returns the paths that a Python module opens which is run as a program. Modules have their own
+/// rows, under `-m`.
 fn of_module(arguments: &[Word], class: Class) -> Result<Vec<Operand>, &'static str> {
     let is_module = |word: &Word| is_cluster(&word.text) && word.text.contains('m');
     let first = arguments.iter().position(|word| !word.text.starts_with('-') || is_module(word));
@@ -102,7 +103,7 @@ fn of_module(arguments: &[Word], class: Class) -> Result<Vec<Operand>, &'static 
     known_form(&as_program, class).map(|form| form.operands)
 }
 
-/// Options between a program and its subcommand.
+/// Reads the options between a program and its subcommand.
 fn before_subcommand<'a>(
     mut arguments: &'a [Word],
     globals: &Options,
@@ -131,11 +132,12 @@ fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static 
     let mut literal = false;
     while let Some((word, after)) = rest.split_first() {
         rest = after;
-        // Without leading operands all is text; with options, all that follows the one that says what runs.
+        // After a `text` mark, the rest is text once all leading operands are given. A row with
+        // options also needs at least one operand before.
         let begun = state.given > 0 || row.options.is_empty();
         let in_text = row.operands.text && begun && state.given >= row.operands.leading.len();
         if in_text {
-            // The rest is the program's own, and none of it is looked at.
+            // The rest belongs to the program, and is not checked.
             break;
         }
         if !literal && word.text == "--" && word.is_literal() {
@@ -174,12 +176,12 @@ fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static 
 }
 
 struct State {
-    /// How many operands there were, with those that an option stood for.
+    /// Number of operands so far, including those that an option replaced.
     given: usize,
     demanded: bool,
 }
 
-/// The options of a row whose operands a function looks at.
+/// Reads the options of a row whose operands a function checks.
 fn options_only(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     for (at, word) in words.iter().enumerate().filter(|(_, word)| is_option(word) && word.text != "-x") {
         if option(&row.options, word, words.get(at + 1..).unwrap_or_default(), found)?.words > 0 {
@@ -215,17 +217,19 @@ fn is_option(word: &Word) -> bool {
     word.text.len() > 1 && word.text.starts_with('-')
 }
 
-/// Whether the shell could put an option here: the name of a file that begins with a dash, or an output.
+/// Returns true if the shell could put an option here: the name of a file that begins with a dash,
+/// or an output.
 fn could_be_an_option(word: &Word, harmless_options: bool) -> bool {
     let by_name = word.glob && word.text.starts_with(['*', '?', '[']) && !harmless_options;
-    // What is not known begins with a dollar in the text, and any of the words that it splits into may begin with a dash.
+    // An unknown word begins with a dollar in the text, and each of the words that it splits into
+    // may begin with a dash.
     let by_output = word.varies && (word.splits || word.text.starts_with(['-', '$']));
-    // A path that is split at its spaces.
+    // A path may be split at its spaces.
     let by_part = word.splits && !harmless_options;
     by_name || by_output || by_part
 }
 
-/// What an option took with it.
+/// Words and marks that an option took.
 struct Taken {
     words: usize,
     replaces_operand: bool,
@@ -235,13 +239,13 @@ struct Taken {
 fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Result<Taken, &'static str> {
     const UNKNOWN: &str = "one of its options is not known to be harmless";
     let text = word.text.as_str();
-    // `--include=*.rs` stands for itself, or for files of the same beginning.
+    // `--include=*.rs` stands for itself, or for files with that prefix.
     let named =
         text.split_once('=').filter(|(name, _)| name.starts_with("--") && !name.contains(['*', '?', '[']));
     if word.glob && named.is_none() {
         return Err("an option of it is a pattern of file names");
     }
-    // Where in the word the unknown part stands is not known either: `--for$(x)mat=` would look like `--format=`.
+    // The position of the unknown part is unknown too: `--for$(x)mat=` would look like `--format=`.
     if word.varies {
         return Err("an option of it is not known before it runs");
     }
@@ -281,7 +285,7 @@ fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Re
     cluster(options, word, text, next, found).ok_or(UNKNOWN)?
 }
 
-/// Letters behind one dash, of which the last may take a value.
+/// Reads letters after one dash, of which the last may take a value.
 fn cluster(
     options: &Options,
     word: &Word,
@@ -311,7 +315,7 @@ fn cluster(
     Some(Ok(taken))
 }
 
-/// One value or operand: what it is must be certain where that matters.
+/// Checks one value or operand. Its meaning must be certain if it matters.
 fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'static str> {
     if word.splits && word.varies {
         return Err("a word of it could become several, or none");
@@ -350,7 +354,7 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'s
         | Kind::Program
         | Kind::ProgramFile => {}
     }
-    // What the rules say to both is the same.
+    // The rules treat both kinds alike.
     let kind = if kind == Kind::ProgramFile { Kind::Program } else { kind };
     let of_git = matches!(kind, Kind::Revision | Kind::Revised);
     if word.varies {
@@ -373,7 +377,8 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'s
     Ok(())
 }
 
-/// What a word of git may name: `HEAD:.env`, `:0:.env`, `:(top).env` and `1,5:.env` show a file, as `.env` does.
+/// Adds the paths that a word of git may name: `HEAD:.env`, `:0:.env`, `:(top).env` and `1,5:.env`
+/// show a file, as `.env` does.
 fn add_of_git(kind: Kind, word: &Word, text: &str, found: &mut Use) {
     let magic = text.strip_prefix(':').map(|rest| rest.split(')').next().unwrap_or_default());
     if magic.is_some_and(|magic| magic.starts_with(['!', '^']) || magic.contains("exclude")) {
@@ -382,7 +387,7 @@ fn add_of_git(kind: Kind, word: &Word, text: &str, found: &mut Use) {
     let parts = text.match_indices([':', ')']).filter_map(|(at, _)| text.get(at + 1..));
     let parts = parts.map(|part| part.trim_start_matches('/')).filter(|part| !part.is_empty());
     for part in parts.chain(std::iter::once(text)) {
-        // Git has patterns of its own, whose wildcards leave nothing out.
+        // Git has its own patterns, whose wildcards also match hidden names.
         let glob = word.glob || part.contains(['*', '?', '[']);
         found.operands.push(Operand::new(part, glob, kind));
         let (folder, name) = part.rsplit_once('/').map_or(("", part), |(folder, name)| (folder, name));
@@ -395,8 +400,8 @@ fn add_of_git(kind: Kind, word: &Word, text: &str, found: &mut Use) {
     }
 }
 
-/// Every word that could be the path of a file, for a command of no known form: the words themselves, and every end of an option
-/// that could be its value.
+/// Returns every word that could be the path of a file, for a command of no known form. These are
+/// the words themselves, and every end of an option that could be its value.
 pub(crate) fn possible_paths(words: &[Word]) -> impl Iterator<Item = &str> {
     words.iter().skip(1).flat_map(|word| {
         let text = word.text.as_str();

@@ -1,9 +1,10 @@
-//! Commands: from a line to words, and what rules say to them.
+//! Commands: conversion of a line to words, and the verdict of rules on them.
 //!
-//! `shell-syntax` says what a line runs, or that it is opaque, which never passes by a rule. The tables say which forms of which
-//! programs only read; deny rules and the dangerous patterns look at everything that a line could reach, also where nobody
-//! vouches for how it was read.
-//! None of this is a boundary: the sandbox is. A mistake here costs a question too few, never the sandbox.
+//! `shell-syntax` reports what a line runs, or that it is opaque, which never passes by a rule. The
+//! tables list the forms of programs that only read. Deny rules and dangerous patterns check
+//! everything that a line could reach, even in lines that no parser understands.
+//!
+//! None of this is a boundary: the sandbox is. A mistake here costs a missing question, never the sandbox.
 
 mod checks;
 mod dangerous;

@@ -1,3 +1,5 @@
+//! Rules about command prefixes.
+
 use std::collections::HashMap;
 
 use shell_syntax::Word;
@@ -6,32 +8,33 @@ use super::programs::{base_name, is_cluster};
 use super::reach::Reached;
 use crate::Rule;
 
-/// Beginnings of commands that are allowed or denied, compared word by word.
+/// Prefixes of commands that are allowed or denied, compared word by word.
 ///
-/// `*` in a word stands for any characters; a word `*` for any word, and at the end for none too.
+/// `*` in a word stands for any characters; a word `*` for any word, and at the end also for no word.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandRules {
     allowed: HashMap<String, Vec<Prefix>>,
     denied: HashMap<String, Denials>,
-    /// Denied beginnings whose program is a pattern.
+    /// Denied prefixes whose program is a pattern.
     denied_patterns: Vec<Prefix>,
 }
 
-/// Denied beginnings of one program.
+/// Denied prefixes of one program.
 #[derive(Debug, Clone, Default)]
 struct Denials {
-    /// Those whose first operand is a plain word, by that word.
+    /// Prefixes whose first operand is a plain word, by that word.
     by_operand: HashMap<String, Vec<Prefix>>,
     others: Vec<Prefix>,
 }
 
-/// The entry that lists a command.
+/// An entry that lists a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Listed<'a> {
     pub(crate) rule: &'a Rule,
-    /// Whether the entry is the whole command, word by word, and more than a program.
+    /// True if the entry is the whole command, word by word, and more than a program.
     pub(crate) in_full: bool,
-    /// Whether the entry names more than the program: a subcommand, or the script that an interpreter runs.
+    /// True if the entry names more than the program: a subcommand, or the script that an
+    /// interpreter runs.
     pub(crate) names_a_script: bool,
 }
 
@@ -41,14 +44,14 @@ struct Prefix {
     rule: Rule,
 }
 
-/// Arguments behind this many are not looked at for a denied beginning.
+/// Maximum number of arguments that are searched for a denied prefix.
 const MOST_ARGUMENTS: usize = 256;
 
 impl CommandRules {
     /// Adds an entry of `allowed_exec_command`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a description of the problem if the entry is malformed.
     pub(crate) fn allow(&mut self, rule: Rule) -> Result<(), String> {
         let words = words_of(&rule.entry)?;
         let program = words.first().cloned().unwrap_or_default();
@@ -59,7 +62,7 @@ impl CommandRules {
         Ok(())
     }
 
-    /// Whether an entry lists commands of this program.
+    /// Returns true if an entry lists commands of this program.
     pub(crate) fn lists_commands_of(&self, program: &str) -> bool {
         self.allowed.contains_key(program)
     }
@@ -67,7 +70,7 @@ impl CommandRules {
     /// Adds an entry of `deny_exec_command`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a description of the problem if the entry is malformed.
     pub(crate) fn deny(&mut self, rule: Rule) -> Result<(), String> {
         let words = words_of(&rule.entry)?;
         let program = words.first().map(|word| base_name(word).to_owned()).unwrap_or_default();
@@ -85,7 +88,8 @@ impl CommandRules {
         Ok(())
     }
 
-    /// The rule that lists the command. The program must be named exactly as the rule names it, so `./pytest` is not `pytest`.
+    /// Returns the rule that lists the command. The program must be named exactly as in the rule,
+    /// so `./pytest` is not `pytest`.
     pub(crate) fn allowed_by(&self, words: &[Word]) -> Option<Listed<'_>> {
         let prefixes = self.allowed.get(&words.first()?.text)?;
         let matches = |prefix: &&Prefix| {
@@ -106,14 +110,14 @@ impl CommandRules {
         Some(Listed { rule: &prefix.rule, in_full, names_a_script })
     }
 
-    /// Whether an entry of `allowed_exec_command` names a program in this folder by this path.
+    /// Returns true if an entry of `allowed_exec_command` names a program in this folder by this path.
     pub(crate) fn lists_program(&self, path: &std::path::Path, directory: &std::path::Path) -> bool {
         let mut named = self.allowed.keys().filter(|program| program.contains('/'));
         named.any(|program| crate::spell::resolve(directory, program).path == path)
     }
 
-    /// The rule that denies every command that an entry of `allowed_exec_command` lists: what begins as the entry does begins as
-    /// that rule does.
+    /// Returns the rule that denies every command that an entry of `allowed_exec_command` lists:
+    /// the rule is a prefix of the entry.
     pub(crate) fn denies_all_of(&self, entry: &str) -> Option<&Rule> {
         let words: Vec<String> = entry.split_whitespace().map(str::to_owned).collect();
         let program = base_name(words.first()?);
@@ -121,20 +125,21 @@ impl CommandRules {
         all.into_iter().find(|prefix| denies(prefix, &words)).map(|prefix| &prefix.rule)
     }
 
-    /// The rule that denies a program whatever its arguments are.
+    /// Returns the rule that denies a program whatever its arguments are.
     pub(crate) fn denies_program(&self, name: &str) -> Option<&Rule> {
         let named = self.denied.get(name).into_iter().flat_map(|denials| &denials.others);
         let by_pattern = || self.denied_patterns.iter().filter(|prefix| denies(prefix, &[name.to_owned()]));
         named.filter(|prefix| prefix.is_program()).chain(by_pattern()).map(|prefix| &prefix.rule).next()
     }
 
-    /// Every entry of `deny_exec_command`, with whether it denies a program whatever its arguments are.
+    /// Returns every entry of `deny_exec_command`, with true if it denies a program whatever its
+    /// arguments are.
     pub(crate) fn denials(&self) -> impl Iterator<Item = (&Rule, bool)> {
         let all = self.denied.values().flat_map(Denials::all).chain(&self.denied_patterns);
         all.map(|prefix| (&prefix.rule, prefix.is_program()))
     }
 
-    /// The rule that denies something the line could run, and what that is.
+    /// Returns the rule that denies a command that the line could run, with the words of the command.
     pub(crate) fn denied_by(&self, reached: &Reached) -> Option<(&Rule, String)> {
         if self.denied.is_empty() && self.denied_patterns.is_empty() {
             return None;
@@ -151,7 +156,7 @@ impl CommandRules {
 }
 
 impl Prefix {
-    /// Whether it names a program and nothing else: a `*` at the end stands for no word too.
+    /// Returns true if the prefix names only a program: a `*` at the end also stands for no word.
     fn is_program(&self) -> bool {
         let mut arguments = self.words.iter().skip(1);
         arguments.next().is_none_or(|word| word == "*") && arguments.next().is_none()
@@ -176,7 +181,8 @@ fn is_option(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-')
 }
 
-/// The words that may be the first operand: options are passed over, and one word behind each, which may be its value.
+/// Returns the words that may be the first operand. Options are skipped, and so is one word after
+/// each, which may be its value.
 fn first_operands(arguments: &[String]) -> impl Iterator<Item = &String> {
     let mut after_option = false;
     let certain = arguments.iter().take(MOST_ARGUMENTS).position(|word| {
@@ -198,8 +204,8 @@ fn words_of(entry: &str) -> Result<Vec<String>, String> {
     if words.is_empty() { Err("no command is named".into()) } else { Ok(words) }
 }
 
-/// Whether the command begins as the rule says, read so that no other spelling escapes it: the program by its base name,
-/// options in any order and cluster, options (with a value) between the rule's words.
+/// Returns true if the command begins as the rule says, in any spelling: the program by its base
+/// name, options in any order and cluster, options (with a value) between the rule's words.
 fn denies(prefix: &Prefix, words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     let Some((program_pattern, patterns)) = prefix.words.split_first() else { return false };
@@ -213,7 +219,7 @@ fn denies(prefix: &Prefix, words: &[String]) -> bool {
 }
 
 fn has_option(arguments: &[String], option: &str) -> bool {
-    // `-rf`; a longer one, such as `-delete`, is a word of its own.
+    // `-rf` is a cluster; a longer word, such as `-delete`, is one option.
     if is_cluster(option) && option.len() <= 4 {
         return option.chars().skip(1).all(|letter| {
             arguments.iter().any(|word| {
@@ -246,7 +252,7 @@ fn has_operands(arguments: &[String], patterns: &[&String]) -> bool {
             } else if word_matches(pattern, word) {
                 return true;
             } else if after_option {
-                // It may be the option's value: `git -C folder rm x`.
+                // The word may be the option's value: `git -C folder rm x`.
                 after_option = false;
             } else {
                 return false;
@@ -256,7 +262,7 @@ fn has_operands(arguments: &[String], patterns: &[&String]) -> bool {
     })
 }
 
-/// Whether the pattern, in which `*` stands for any characters, is the word.
+/// Returns true if the pattern, in which `*` stands for any characters, matches the word.
 pub(crate) fn word_matches(pattern: &str, word: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == word };
     let Some(mut word) = word.strip_prefix(first) else { return false };

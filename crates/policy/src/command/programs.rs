@@ -1,6 +1,6 @@
-//! What is known about programs by their names alone.
+//! Facts about programs that follow from their names alone.
 
-/// Programs that run what their arguments name. Any later word may be the program.
+/// Programs that run the program which their arguments name. Any later word may be the program.
 pub(super) const WRAPPERS: &[&str] = &[
     "bun",
     "bunx",
@@ -71,14 +71,14 @@ pub(super) const WRAPPERS: &[&str] = &[
     "yarn",
 ];
 
-/// Wrappers whose arguments come from elsewhere too, so that what runs cannot be read from the line.
+/// Wrappers that also read arguments from elsewhere, so that the line does not show what runs.
 pub(super) const FED_WRAPPERS: &[&str] = &["xargs", "parallel"];
 
 /// Shells: `-c` takes a line.
 pub(super) const SHELLS: &[&str] =
     &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "yash", "zsh"];
 
-/// Programs that only show their words, or look for them.
+/// Programs that only show their words, or search for them.
 pub(super) const INERT: &[&str] = &[
     "ag", "apropos", "echo", "egrep", "fgrep", "grep", "info", "man", "printf", "rg", "type", "whatis",
     "whereis", "which",
@@ -88,7 +88,7 @@ pub(super) const INERT: &[&str] = &[
 pub(super) const DOWNLOADERS: &[&str] =
     &["aria2c", "axel", "curl", "fetch", "ftp", "http", "httpie", "https", "lynx", "wget", "wget2", "xh"];
 
-/// Interpreters other than shells, by the beginning of their name, with the options that take code.
+/// Interpreters other than shells, by the prefix of their name, with the options that take code.
 const INTERPRETERS: &[(&str, &[&str])] = &[
     ("python", &["-c"]),
     ("pypy", &["-c"]),
@@ -109,22 +109,22 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
 /// Programs whose first operand is a program text that can run others.
 const SCRIPTED: &[&str] = &["awk", "gawk", "mawk", "nawk", "original-awk"];
 
-/// The name without the folder it lies in.
+/// Returns the name without its folder.
 pub(crate) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Whether the program's first operand is a program text.
+/// Returns true if the program's first operand is a program text.
 pub(super) fn is_scripted(program: &str) -> bool {
     SCRIPTED.contains(&base_name(program))
 }
 
-/// Whether the program is a shell.
+/// Returns true if the program is a shell.
 pub(super) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&base_name(program))
 }
 
-/// The options that take code, where the program is an interpreter other than a shell.
+/// Returns the options that take code, if the program is an interpreter other than a shell.
 fn code_options(program: &str) -> Option<&'static [&'static str]> {
     let name = base_name(program);
     INTERPRETERS.iter().find_map(|(prefix, options)| {
@@ -136,15 +136,15 @@ fn code_options(program: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Whether the program is a shell or another interpreter.
+/// Returns true if the program is a shell or another interpreter.
 pub(crate) fn is_interpreter(program: &str) -> bool {
     is_shell(program) || code_options(program).is_some()
 }
 
-/// More words than this before the first operand are not looked through.
+/// Maximum number of words that are searched for the first operand.
 const MOST_OPTIONS: usize = 256;
 
-/// The arguments before the first operand: options, and words behind one, which may be its value.
+/// Returns the arguments up to the first operand: options, and words after one, which may be its value.
 fn options(arguments: &[String]) -> &[String] {
     let mut after_option = false;
     let operand = arguments.iter().take(MOST_OPTIONS).position(|word| {
@@ -158,7 +158,8 @@ fn options(arguments: &[String]) -> &[String] {
     arguments.get(..end).unwrap_or(arguments)
 }
 
-/// Whether the interpreter's arguments hold code, or are too many to tell. For a shell see [`shell_script`].
+/// Returns true if the interpreter's arguments contain code, or are too many to be checked. For a
+/// shell see [`shell_script`].
 pub(super) fn has_inline_code(words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     if SCRIPTED.contains(&base_name(program)) {
@@ -183,7 +184,7 @@ pub(super) fn has_inline_code(words: &[String]) -> bool {
     options.iter().take_while(|word| !(python && *word == "-m")).any(holds_code)
 }
 
-/// The line that a shell's `-c` takes.
+/// Returns the line that a shell's `-c` takes.
 pub(super) fn shell_script(words: &[String]) -> Option<&str> {
     let (program, arguments) = words.split_first()?;
     if !is_shell(program) {
@@ -191,11 +192,11 @@ pub(super) fn shell_script(words: &[String]) -> Option<&str> {
     }
     let position = options(arguments).iter().position(|word| is_cluster(word) && word.contains('c'))?;
     let mut rest = arguments.get(position + 1..)?.iter().take(MOST_OPTIONS);
-    // `bash -c -- LINE` and `bash -c -x LINE`: the line is the first word that is no option.
+    // `bash -c -- LINE` and `bash -c -x LINE`: the line is the first word that is not an option.
     rest.find(|word| !word.starts_with(['-', '+'])).map(String::as_str)
 }
 
-/// Whether an interpreter, so called, runs what it reads from standard input.
+/// Returns true if an interpreter with these words runs its standard input.
 pub(super) fn runs_standard_input(words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     if !is_interpreter(program) || has_inline_code(words) || shell_script(words).is_some() {
@@ -218,7 +219,7 @@ pub(super) fn runs_standard_input(words: &[String]) -> bool {
     true
 }
 
-/// One dash and letters.
+/// Returns true for one dash and letters.
 pub(super) fn is_cluster(word: &str) -> bool {
     word.len() > 1 && word.starts_with('-') && !word.starts_with("--")
 }

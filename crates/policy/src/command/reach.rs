@@ -1,3 +1,5 @@
+//! Everything that a command line could run.
+
 use std::collections::HashSet;
 
 use shell_syntax::{
@@ -17,45 +19,48 @@ use super::scripts_run::takes_scripts;
 use super::table::Class;
 use super::wrappers::{Bare, unwrap};
 
-/// Everything that a line could run, as far as it can be seen: its commands, what they wrap, and the scripts they are given.
+/// Everything that a line could run, as far as it is visible: its commands, the commands that they
+/// wrap, and the scripts that they are passed.
 ///
-/// More is listed than would run, because a rule that denies looks at all of it.
+/// More is listed than would run, because deny rules check all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
-    /// The line itself, where it was understood.
+    /// The line itself, if it was understood.
     pub(crate) line: Option<Parsed>,
     /// The line itself and every script in it.
     pub(super) scripts: Vec<Script>,
-    /// Why more than what is listed could run; none where nothing is hidden.
+    /// Reason why more than the listed commands could run, or `None` if nothing is hidden.
     pub(crate) hidden: Option<String>,
-    /// Why what runs cannot be named before it does; none where every program and script is named in the line.
+    /// Reason why the code that runs is not named in the line, or `None` if every program and
+    /// script is.
     pub(crate) unnamed: Option<String>,
-    /// Whether a word of a known form that acts is not known before it runs.
+    /// True if a word of a known form that acts is unknown before it runs.
     pub(crate) varies_in_text: bool,
     seen: HashSet<String>,
 }
 
-/// A script, in the stretches between its operators.
+/// A script, split into segments between its operators.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) text: String,
     pub(super) segments: Vec<Segment>,
-    /// Whether it was understood; otherwise any word may be a program.
+    /// True if the script was understood; otherwise any word may be a program.
     pub(super) understood: bool,
-    /// Whether some part of it runs what it reads, so that words that are only printed may run as well.
+    /// True if a part of the script runs its input, so that words that are only printed may run as
+    /// well.
     feeds_an_interpreter: bool,
 }
 
-/// One place where a command may begin.
+/// A place where a command may begin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start<'a> {
-    /// The program and what follows it.
+    /// The program and the words after it.
     pub(super) words: &'a [String],
-    /// Whether it is most likely a word of a program that only prints or searches.
+    /// True if the word most likely belongs to a program that only prints or searches.
     pub(super) inert: bool,
 }
 
-/// Deeper scripts in scripts, and more of them, are not read.
+/// Maximum depth of scripts in scripts, and maximum number of scripts.
 const DEEPEST_SCRIPT: usize = 4;
 const MOST_SCRIPTS: usize = 64;
 
@@ -71,8 +76,9 @@ impl Reached {
                 }
                 Err(opaque) => reached.read_loosely(line, opaque.reason),
             },
-            // Judged as if to a shell, which it may be, but never as understood: the line may be the rest of one that was
-            // typed before, or mean something else to this program.
+            // The text is judged as if for a shell, which the program may be, but never as
+            // understood. The text may be the rest of an earlier one, or mean something else to
+            // this program.
             CommandLine::Typed { text, .. } => {
                 match shell_syntax::read(text) {
                     Ok(parsed) => reached.read_commands(&parsed, text, 0),
@@ -97,19 +103,19 @@ impl Reached {
         reached
     }
 
-    /// Every place where a command may begin.
+    /// Returns every place where a command may begin.
     pub(super) fn starts(&self) -> impl Iterator<Item = Start<'_>> {
         self.scripts
             .iter()
             .flat_map(|script| script.segments.iter().flat_map(|segment| script.starts(segment)))
     }
 
-    /// The words of each of these places: the program and what follows it.
+    /// Returns the words of each of these places: the program and the words after it.
     pub(crate) fn starts_in_words(&self) -> impl Iterator<Item = &[String]> {
         self.starts().map(|start| start.words)
     }
 
-    /// The program at each of these places, as it is named.
+    /// Returns the program at each of these places, as spelled.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         self.starts_in_words().filter_map(|words| words.first()).map(String::as_str)
     }
@@ -170,7 +176,7 @@ impl Reached {
                 let texts = segment.words.iter().filter(|word| word.contains([' ', '\t', '\n', ';']));
                 inner.extend(texts.cloned());
             }
-            // What a first `eval` takes holds what a second one does.
+            // The words of a first `eval` contain those of a second one.
             if let Some(start) = script
                 .starts(segment)
                 .find(|start| start.words.first().is_some_and(|word| word == "eval" || word == "trap"))
@@ -199,7 +205,7 @@ impl Reached {
                         self.not_named(format!("`{program}` runs what is piped into it"));
                     }
                     inner.extend(segment.texts.iter().cloned());
-                    // What the earlier commands print may be known: their own words.
+                    // The output of the earlier commands may be known: their own words.
                     let earlier =
                         script.segments.get(..at).unwrap_or_default().iter().filter(|_| segment.piped);
                     for earlier in earlier {
@@ -272,7 +278,8 @@ impl Flat {
         }
         self.varies_in_text |= fed;
         if command.words.iter().any(|word| word.varies) && !reads {
-            // In a known form such a word is text, which changes nothing but whether a rule that denies names it.
+            // In a known form an unknown word is text, which only matters to deny rules that could
+            // name it.
             let known = known_form(bare.words, Class::Acts).is_ok();
             *(if known { &mut self.varies_in_text } else { &mut self.varies }) = true;
         }
@@ -289,7 +296,7 @@ impl Flat {
         }
     }
 
-    /// Redirections of a group count as a command without a program.
+    /// Adds redirections of a group, which count as a command without a program.
     fn redirects(&mut self, redirects: &[Redirect], piped: bool) {
         let mut words = Vec::new();
         add_redirects(redirects, &mut words);
@@ -300,7 +307,7 @@ impl Flat {
     }
 }
 
-/// Why the command does not say what code it runs.
+/// Returns the reason why the command does not name the code that it runs.
 fn names_no_code(command: &Command, bare: &Bare<'_>) -> Option<String> {
     let mut assignments = command.assignments.iter().chain(&bare.assignments);
     let sets = assignments.find(|Assignment { name, value }| {
@@ -323,13 +330,13 @@ fn names_no_code(command: &Command, bare: &Bare<'_>) -> Option<String> {
     Some(format!("`{}` is not known before it runs", word.text))
 }
 
-/// Builtins that say what later names, variables and options mean, where they do more than read.
+/// Builtins that change what later names, variables and options mean, in forms that do more than read.
 const SETTING: [&str; 14] = [
     "alias", "bind", "builtin", "complete", "coproc", "declare", "enable", "export", "hash", "local",
     "readonly", "set", "shopt", "typeset",
 ];
 
-/// Programs whose words are text for people, whatever they say.
+/// Programs whose words are text for people.
 const WORDS_ARE_TEXT: [&str; 4] = ["git", "gh", "bd", "jj"];
 
 fn add_redirects(redirects: &[Redirect], words: &mut Vec<String>) {
@@ -350,7 +357,7 @@ fn here_documents(redirects: &[Redirect]) -> Vec<String> {
 }
 
 impl Script {
-    /// Every place in the segment where a command may begin.
+    /// Returns every place in the segment where a command may begin.
     pub(super) fn starts<'a>(&self, segment: &'a Segment) -> impl Iterator<Item = Start<'a>> + use<'a> {
         let words = segment.words.as_slice();
         let program = words.first().map_or("", |word| base_name(word));
@@ -364,11 +371,12 @@ impl Script {
             .filter_map(move |at| Some(Start { words: words.get(at..)?, inert }))
     }
 
-    /// Whether an interpreter that would run what it is given stands in the segment, with nothing else to run.
+    /// Returns true if the segment has an interpreter that would run its input, and no other code
+    /// to run.
     pub(super) fn awaits_code(&self, segment: &Segment) -> bool {
         self.starts(segment).any(|start| {
             let Some((program, arguments)) = start.words.split_first() else { return false };
-            // `$()` is the output of what stands in the next segment.
+            // `$()` is the output of the next segment.
             let no_operand =
                 |word: &String| word.starts_with(['-', '+', '<']) || ["", "$()"].contains(&word.as_str());
             match base_name(program) {

@@ -1,10 +1,10 @@
-//! Which programs no lease is ever for.
+//! Programs that are never leased.
 
 use super::guarded::is_known;
 use super::programs::{WRAPPERS, is_interpreter, is_scripted};
 use super::table::has_table;
 
-/// Programs that fetch and run what others have published, or keep what later programs run.
+/// Programs that fetch and run code of other publishers, or store code that later programs run.
 const FETCHERS: &str = "
     apk apt apt-get aptitude brew bun bundle bundler cabal cargo composer conan conda cpan cpanm deno dnf dpkg easy_install
     emerge flatpak gem go gradle guix helm hex luarocks mamba maven micromamba mix mvn nimble nix nix-env nix-shell npm npx
@@ -12,13 +12,13 @@ const FETCHERS: &str = "
     stack swift uv uvx vcpkg yarn yay yum zypper
 ";
 
-/// Programs that keep versions of files, and run hooks, filters and aliases that lie among those.
+/// Programs that store versions of files, and run hooks, filters and aliases among them.
 const VERSION_CONTROL: &str = "bzr cvs darcs fossil gh git git-lfs glab hg hub jj lazygit p4 svn tig";
 
-/// Why no beginning with this program is ever leased, as the end of a sentence.
+/// Returns the reason why no prefix with this program is ever leased, as the end of a sentence.
 pub(crate) fn is_never_leased(program: &str) -> Option<&'static str> {
     let in_list = |list: &str| list.split_whitespace().any(|name| name == program);
-    // `python3.12` and `pip3.11` are what they are without the number.
+    // `python3.12` and `pip3.11` are the same programs without the number.
     let bare = program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     if is_interpreter(program) || is_scripted(program) || is_interpreter(bare) {
         Some("is an interpreter")

@@ -1,6 +1,6 @@
-//! Small program texts that stand in a line: whether they only print. Each answers no where it does not know.
+//! Checks whether small program texts in a line only print. Each returns false if it is unsure.
 
-/// A `sed` script of commands that neither write a file nor read one nor run anything.
+/// Accepts a `sed` script whose commands neither write nor read a file nor run anything.
 pub(super) fn sed_only_prints(script: &str) -> bool {
     let mut rest = script.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -23,7 +23,7 @@ pub(super) fn sed_only_prints(script: &str) -> bool {
     true
 }
 
-/// Behind a command stands an end, never a letter that would be another flag.
+/// Checks that a command ends here, and returns the rest. A letter would be another flag.
 fn command_end(rest: &str) -> Option<&str> {
     let trimmed = rest.trim_start_matches([' ', '\t']);
     (trimmed.is_empty() || trimmed.starts_with([';', '}', '\n'])).then_some(trimmed)
@@ -31,7 +31,7 @@ fn command_end(rest: &str) -> Option<&str> {
 
 fn substitution(rest: &str) -> Option<&str> {
     let rest = two_parts(rest, expression)?;
-    // `e` runs, `w` writes, `m` changes what a line is.
+    // `e` runs, `w` writes, `m` changes the meaning of a line.
     let flags =
         rest.trim_start_matches(|flag: char| matches!(flag, 'g' | 'p' | 'I' | 'i') || flag.is_ascii_digit());
     command_end(flags)
@@ -46,7 +46,7 @@ fn two_parts(rest: &str, first: fn(&str, char) -> Option<&str>) -> Option<&str> 
     delimited(rest, delimiter)
 }
 
-/// What follows the delimiter.
+/// Returns the text after the delimiter.
 fn delimited(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, character) in text.char_indices() {
@@ -63,13 +63,13 @@ fn delimited(text: &str, delimiter: char) -> Option<&str> {
     None
 }
 
-/// What follows the delimiter behind a regular expression.
+/// Returns the text after the delimiter of a regular expression.
 ///
-/// Some versions of `sed` look for the end of a bracket first, and to others a delimiter in a bracket is one too. Where they would
-/// part, nothing is known.
+/// Some versions of `sed` look for the end of a bracket first, and others accept a delimiter in a
+/// bracket. If they would differ, the result is `None`.
 fn expression(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
-    // How many characters there were in the bracket that is open.
+    // Number of characters so far in the open bracket.
     let mut bracket: Option<usize> = None;
     let mut before = '\0';
     for (at, character) in text.char_indices() {
@@ -82,7 +82,8 @@ fn expression(text: &str, delimiter: char) -> Option<&str> {
         bracket = match bracket {
             None if character == '[' && !escaped => Some(0),
             None => None,
-            // A bracket that begins with its end, and classes with a delimiter, are read in too many ways.
+            // A bracket that begins with its end, and classes with a delimiter, are read in too
+            // many ways.
             Some(0) if character == ']' => return None,
             Some(0) if character == '^' => Some(0),
             Some(_) if character == ']' && before == ':' => Some(1),
@@ -99,15 +100,15 @@ fn expression(text: &str, delimiter: char) -> Option<&str> {
     None
 }
 
-/// Whether the text goes on as `alpha:]` does.
+/// Returns true if the text continues as `alpha:]` does.
 fn names_a_class(rest: &str) -> bool {
     rest.trim_start_matches(|letter: char| letter.is_ascii_lowercase()).starts_with(":]")
 }
 
-/// An `awk` program that prints to standard output alone.
+/// Accepts an `awk` program that prints only to standard output.
 ///
-/// A redirection or a pipe to a command stands behind `print` or `printf`, and everything else that reaches outside has a
-/// name. Both are looked for in the bare text, where no quote can hide them.
+/// A redirection or a pipe to a command follows `print` or `printf`, and everything else that
+/// reaches outside has a name. Both are searched in the bare text, where no quote can hide them.
 pub(super) fn awk_only_prints(program: &str) -> bool {
     let named = ["system", "getline", "@", "ARGV", "ARGC", "close", "fflush", "extension", "PROCINFO"];
     if named.iter().any(|name| program.contains(name)) {
@@ -117,7 +118,7 @@ pub(super) fn awk_only_prints(program: &str) -> bool {
     !after_print.replace("||", "").contains('|') && !after_print.contains('>')
 }
 
-/// A `jq` filter that looks at its input alone.
+/// Accepts a `jq` filter that reads only its input.
 pub(super) fn jq_only_filters(filter: &str) -> bool {
     let named = [
         "env",
@@ -136,7 +137,7 @@ pub(super) fn jq_only_filters(filter: &str) -> bool {
         filter.match_indices(name).all(|(at, _)| {
             let before = filter.get(..at).and_then(|before| before.chars().last());
             let after = filter.get(at + name.len()..).and_then(|after| after.chars().next());
-            // `.environment`, `.env`, and names that only hold the word.
+            // `.environment`, `.env`, and names that only contain the word are harmless.
             after.is_some_and(is_part) || before.is_some_and(|before| is_part(before) || before == '.')
         })
     })

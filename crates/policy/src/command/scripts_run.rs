@@ -1,6 +1,8 @@
-//! What code a command would run, by the words of its line: programs, scripts, modules, and the folders that names lead into.
+//! Code that a command would run, by the words of its line: programs, scripts, modules, and the
+//! folders that names lead into.
 //!
-//! It looks nothing up. A name that leads to nothing now is listed too, because a file may come there before the command runs.
+//! This module looks up nothing. A name that leads to no file now is listed too, because a file may
+//! appear there before the command runs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +15,19 @@ use super::table::{Class, Kind};
 use crate::programs::{Programs, project_folders};
 use crate::spell::resolve;
 
-/// What a command would run, as far as its line says.
+/// Code that a command would run, as far as its line shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Runs {
-    /// Files whose content may run, by where they would lie. More are listed than run, and some may not exist.
+    /// Paths of files whose content may run. More are listed than run, and some may not exist.
     pub files: Vec<PathBuf>,
-    /// Folders that the command may look for code in.
+    /// Folders in which the command may look for code.
     pub folders: Vec<PathBuf>,
-    /// Why more may run than is listed, as the middle of a sentence; none where nothing else does.
+    /// Reason why more code may run than is listed, as the middle of a sentence, or `None` if no
+    /// other code runs.
     pub unnamed: Option<String>,
 }
 
-/// The files that these programs read when none is named, in the folder where they start.
+/// Files that these programs read by default, in the folder where they start.
 const DRIVEN_BY: [(&str, &[&str]); 9] = [
     ("make", &["GNUmakefile", "makefile", "Makefile"]),
     ("gmake", &["GNUmakefile", "makefile", "Makefile"]),
@@ -37,13 +40,13 @@ const DRIVEN_BY: [(&str, &[&str]); 9] = [
     ("task", &["Taskfile.yml", "Taskfile.yaml"]),
 ];
 
-/// Programs beside interpreters that run a file which an option or a word names.
+/// Programs other than interpreters that run a file which an option or a word names.
 const TAKE_SCRIPTS: [&str; 22] = [
     ".", "bc", "dc", "ed", "emacs", "ex", "expect", "gdb", "gnuplot", "java", "julia", "lldb", "m4", "nvim",
     "octave", "R", "sed", "source", "sqlite3", "ts-node", "vi", "vim",
 ];
 
-/// How Node finds what a name that it is given stands for.
+/// Files that Node tries for a name that it is given.
 const OF_NODE: [&str; 8] = [
     "package.json",
     "index.js",
@@ -56,17 +59,19 @@ const OF_NODE: [&str; 8] = [
 ];
 const ENDINGS_OF_NODE: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".node", ".ts", ".tsx"];
 
-/// More directories, files and folders are not listed; then not all is named.
+/// Maximum number of directories, and of files and folders, that are listed. Beyond them not
+/// everything is named.
 const MOST_DIRECTORIES: usize = 8;
 const MOST_LISTED: usize = 2048;
 
-/// More words are not looked at: behind a wrapper each may be a program, and all behind it its arguments.
+/// Maximum number of words that are checked: after a wrapper each may be a program, with all later
+/// words as its arguments.
 const MOST_WORDS: usize = 32_768;
 
-/// A longer word is no path.
+/// Maximum length of a path; a longer word is not one.
 const LONGEST_PATH: usize = 4096;
 
-/// Whether the program runs files that its words name.
+/// Returns true if the program runs files that its words name.
 pub(super) fn takes_scripts(program: &str) -> bool {
     is_interpreter(program)
         || is_scripted(program)
@@ -75,7 +80,7 @@ pub(super) fn takes_scripts(program: &str) -> bool {
         || program.contains('/')
 }
 
-/// Lists what a command would run.
+/// Lists the code that a command would run.
 pub(crate) fn runs(reached: Reached, directory: &Path, workspace: &Path, programs: &Programs) -> Runs {
     let mut listing = Listing {
         directories: vec![directory.to_owned()],
@@ -88,7 +93,7 @@ pub(crate) fn runs(reached: Reached, directory: &Path, workspace: &Path, program
     for words in &starts {
         listing.enter(words);
     }
-    // What an interpreter is given by other commands is named by the words of those.
+    // The words of other commands may name code that an interpreter receives from them.
     let reads_code = reached.unnamed.is_some() || starts.iter().any(|words| runs_standard_input(words));
     for words in &starts {
         listing.start(words, reads_code);
@@ -99,13 +104,13 @@ pub(crate) fn runs(reached: Reached, directory: &Path, workspace: &Path, program
 }
 
 struct Listing<'a> {
-    /// Where commands of the line may start.
+    /// Directories in which commands of the line may start.
     directories: Vec<PathBuf>,
-    /// Where programs of the project are found, behind the search path.
+    /// Folders with programs of the project, which come after the search path.
     of_project: Vec<PathBuf>,
     runs: Runs,
     programs: &'a Programs,
-    /// How many words were looked at.
+    /// Number of words that were checked.
     words: usize,
 }
 
@@ -128,7 +133,7 @@ impl Listing<'_> {
         self.directories.push(entered);
     }
 
-    /// One place where a command may begin.
+    /// Lists the code of one place where a command may begin.
     fn start(&mut self, words: &[String], reads_code: bool) {
         let Some((program, arguments)) = words.split_first() else { return };
         self.words += words.len();
@@ -142,7 +147,7 @@ impl Listing<'_> {
         } else if let Programs::Found(find) = self.programs {
             match find(program, &[]) {
                 Some(found) => self.file(found.path),
-                // One that comes to a nearer folder takes the place of what is there.
+                // A program that appears in a nearer folder replaces the one in a farther folder.
                 None => {
                     for folder in self.of_project.clone() {
                         self.file(folder.join(program));
@@ -179,7 +184,8 @@ impl Listing<'_> {
         self.modules(name, arguments);
     }
 
-    /// The files that a program is driven by, where it starts and in each folder that a word may name.
+    /// Lists the files that configure a program, in its directory and in each folder that a word
+    /// may name.
     fn driven(&mut self, name: &str, paths: &[&str]) {
         let Some((_, files)) = DRIVEN_BY.iter().find(|(driver, _)| *driver == name) else { return };
         for file in *files {
@@ -190,7 +196,7 @@ impl Listing<'_> {
         }
     }
 
-    /// What an interpreter makes of a word that is a folder, or a name without its ending.
+    /// Lists the files that an interpreter tries for a word that is a folder, or a name without its ending.
     fn package(&mut self, name: &str, path: &str) {
         if name.starts_with("py") {
             self.word(&format!("{path}/__main__.py"), Self::file);
@@ -210,7 +216,7 @@ impl Listing<'_> {
         }
     }
 
-    /// The files of the modules that options name.
+    /// Lists the files of the modules that options name.
     fn modules(&mut self, name: &str, arguments: &[String]) {
         for (at, word) in arguments.iter().enumerate() {
             let value = |attached: &str| match attached {
@@ -242,7 +248,8 @@ impl Listing<'_> {
         }
     }
 
-    /// The files that `python -m NAME` may take its module from, and those of the packages around it.
+    /// Lists the files from which `python -m NAME` may load its module, and those of the packages
+    /// around it.
     fn module_of_python(&mut self, module: &str) {
         let mut folder = String::new();
         for part in module.split('.').filter(|part| !part.is_empty()) {
@@ -255,7 +262,8 @@ impl Listing<'_> {
         }
     }
 
-    /// Lists a word as it would lead from each directory. Behind `..` the kernel goes by links, and names do not.
+    /// Lists a word as resolved from each directory. After `..` the kernel follows links, and the
+    /// spelling does not.
     fn word(&mut self, word: &str, list: fn(&mut Self, PathBuf)) {
         for directory in self.directories.clone() {
             let resolved = resolve(&directory, word);

@@ -1,43 +1,48 @@
-//! The typed option tables: which forms of a program are known, as data in `tables/*.txt`.
+//! The typed option tables: the known forms of programs, as data in `tables/*.txt`.
 //!
-//! A row is `NAMES | OPTIONS | OPERANDS`, under a heading `== reads` (all it does is read), `== versions` (the same, of
-//! programs that are otherwise not known) or `== acts` (it may pass where a profile lists it). A name may have subcommands, `git:stash:list`. `~` before a name: none of the program's options writes or runs anything, so a
-//! file whose name looks like an option is harmless.
+//! A row is `NAMES | OPTIONS | OPERANDS`. It stands under one of three headings. Under `== reads`
+//! the form only reads. Under `== versions` it only reads too, and the program is otherwise
+//! unknown. Under `== acts` it may pass if a profile lists it. A name may have subcommands,
+//! `git:stash:list`. `~` before a name means that no option of the program writes or runs anything.
+//! A file whose name looks like an option is then harmless.
 //!
 //! | option | meaning |
 //! |---|---|
-//! | `-abc` | three flags, which may be clustered; with `!single` before it, one option of that name |
+//! | `-abc` | three flags, which may be clustered; after `!single`, one option of that name |
 //! | `-A:n`, `--after:n` | takes a value of this kind, attached or as the next word |
 //! | `--color?t`, `-U?n` | takes a value only if it is attached |
 //! | `-#` | a number as an option, `-50` |
 //! | `...!` | stands for the first operand, which is then not given |
-//! | `...+` | at least one of the options so marked is given |
+//! | `...+` | at least one of the options with this mark is given |
 //! | `= a b` | the first operand is one of these words |
 //!
 //! | kind | meaning |
 //! |---|---|
 //! | `n`, `t` | a number; any text |
-//! | `r`, `d`, `g` | a file whose content is read; a path that is looked at; a revision or a path of git |
-//! | `v` | a revision, or a path that git changes |
-//! | `w`, `x`, `k` | a path that is written, judged as a redirection is; one that is made or changed in the workspace; one that is removed with all below it |
-//! | `p`, `f` | a program of the workspace; one whose name has a dot or a slash, so that it is no word of the program's own |
-//! | `{name}` | what a function of `checks.rs` finds harmless |
-//! | `k*`, `k?`, `k*=.` | any number; none or one; the workspace's part below the directory where none is given |
-//! | `text`, `rest` | everything from here on is text, options too; the same behind `--` |
+//! | `r`, `d` | a file whose content is read; a path that is looked at |
+//! | `g`, `v` | a revision or a path of git; a revision, or a path that git changes |
+//! | `w` | a path that is written, judged as a redirection is |
+//! | `x`, `k` | a path of the workspace that is created or changed; one that is removed with all below it |
+//! | `p` | a program of the workspace |
+//! | `f` | a program whose name has a dot or a slash, so that it is no word of the program's own |
+//! | `{name}` | a word that a function of `checks.rs` finds harmless |
+//! | `k*`, `k?` | any number; none or one |
+//! | `k*=.` | any number; if none is given, the workspace's part below the directory |
+//! | `text`, `rest` | everything from here on is text, options too; the same after `--` |
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Whether the row's form only reads.
+/// Class of a row: whether its form only reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// All it does is read.
+    /// The form only reads.
     Reads,
-    /// It passes where it is listed.
+    /// The form passes if it is listed.
     Acts,
 }
 
-/// What a value or an operand is.
+/// Kind of a value or an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Number,
@@ -51,9 +56,9 @@ pub(crate) enum Kind {
     Changed,
     Removed,
     Program,
-    /// A program that no word of another one's language can be taken for.
+    /// A program file that cannot be confused with a word of another program's language.
     ProgramFile,
-    /// A function of `checks.rs`, by its name.
+    /// A word that a function of `checks.rs` checks, with the function's name.
     Checked(&'static str),
 }
 
@@ -61,11 +66,11 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) class: Class,
-    /// It only tells a version or shows help, which many programs do that are otherwise not known.
+    /// True if the form only prints a version or help, which many otherwise unknown programs do.
     version_only: bool,
-    /// The words behind the program that choose this row.
+    /// Words after the program that select this row.
     pub(crate) subcommands: Vec<&'static str>,
-    /// None of its options writes or runs anything.
+    /// True if none of the options writes or runs anything.
     pub(crate) harmless_options: bool,
     pub(crate) options: Options,
     pub(crate) first_words: Vec<&'static str>,
@@ -74,11 +79,11 @@ pub(crate) struct Row {
 
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// Whether options of one dash are words, not clusters of letters.
+    /// True if options with one dash are words, not clusters of letters.
     pub(crate) single: bool,
     pub(crate) numbers: bool,
     by_name: HashMap<&'static str, OptionForm>,
-    /// Whether some option is marked with `+`.
+    /// True if some option is marked with `+`.
     pub(crate) demands: bool,
 }
 
@@ -98,18 +103,18 @@ pub(crate) enum Value {
     Two,
 }
 
-/// What the words are that are no options.
+/// Operands of a row: the words that are not options.
 #[derive(Debug, Default)]
 pub(crate) struct Operands {
     pub(crate) leading: Vec<Kind>,
     pub(crate) repeated: Option<Kind>,
-    /// Whether the last of the leading ones may be left out; all may be where it is not the only one.
+    /// True if the current directory is read when no operand is given (`=.`).
     pub(crate) default_directory: bool,
-    /// From the first operand that is not a leading one, all is text.
+    /// True if everything from the first operand after the leading ones is text.
     pub(crate) text: bool,
-    /// Everything behind `--` is text.
+    /// True if everything after `--` is text.
     pub(crate) rest: bool,
-    /// A function of `checks.rs` that looks at all words.
+    /// Name of the function of `checks.rs` that checks all words.
     pub(crate) check: Option<&'static str>,
 }
 
@@ -136,18 +141,19 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         include_str!("tables/git.txt"),
         include_str!("tables/acting.txt"),
     ] {
-        // A row that does not read is left out, which only asks more; a test holds that none is.
+        // A malformed row is left out, which only causes more questions. A test checks that every
+        // row is well-formed.
         drop(tables.read(text));
     }
     tables
 });
 
-/// Whether the tables say what of the program is harmless, beyond telling its version.
+/// Returns true if the tables know harmless forms of the program, besides printing its version.
 pub(crate) fn has_table(program: &str) -> bool {
     TABLES.rows.get(program).is_some_and(|rows| rows.iter().any(|row| !row.version_only))
 }
 
-/// The rows of a program, and its options before a subcommand.
+/// Returns the rows of a program, and its options before a subcommand.
 pub(crate) fn rows(program: &str) -> (&'static [Row], Option<&'static Options>) {
     (TABLES.rows.get(program).map_or(&[], Vec::as_slice), TABLES.globals.get(program))
 }
@@ -263,7 +269,7 @@ fn add_option(options: &mut Options, word: &'static str) -> Result<(), String> {
     match letters {
         Some(letters) if !options.single && form.value == Value::None && !demanded && !replaces_operand => {
             for (at, letter) in letters.char_indices().filter(|(_, letter)| *letter != '#') {
-                // The name is the dash and the letter; a slice of the table cannot be that, so the letter alone is.
+                // A slice of the table cannot be the dash and the letter, so the name is the letter alone.
                 let name = letters.get(at..at + letter.len_utf8()).unwrap_or_default();
                 options.by_name.insert(name, form);
             }

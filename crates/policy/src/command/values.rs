@@ -1,27 +1,28 @@
-//! Values of options and operands that stand for themselves: which of them name nothing that could be run, loaded or written.
-//! The functions that `checks.rs` names, each of one word.
+//! Values of options and operands: checks that they name nothing that could be run, loaded or
+//! written. `checks.rs` names these functions, each of one word.
 
 use std::path::Path;
 
 use super::programs::{WRAPPERS, is_interpreter};
 
-/// A plain name: no path, no module, no assignment.
+/// Returns true for a plain name: no path, no module, no assignment.
 pub(super) fn is_name(word: &str) -> bool {
     !word.is_empty()
         && word.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character))
 }
 
-/// `-j8`.
+/// Returns true for an option with a number, as `-j8`.
 pub(super) fn is_numbered(word: &str, option: &str) -> bool {
     word.strip_prefix(option).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Strategies that git has itself. For another name it runs `git-merge-NAME`.
+/// Returns true for strategies that git implements itself. For another name git runs `git-merge-NAME`.
 pub(super) fn is_merge_strategy(word: &str) -> bool {
     ["ort", "recursive", "resolve", "octopus", "ours", "subtree"].contains(&word)
 }
 
-/// Rights of a new folder: none for everybody to write, no set-user-id.
+/// Returns true for permission bits of a new folder without write permission for everybody and
+/// without set-user-id.
 pub(super) fn is_harmless_right(word: &str) -> bool {
     let digits = word.strip_prefix('0').unwrap_or(word).as_bytes();
     digits.len() == 3
@@ -29,15 +30,17 @@ pub(super) fn is_harmless_right(word: &str) -> bool {
         && digits.iter().skip(1).all(|digit| matches!(digit, b'0' | b'1' | b'4' | b'5'))
 }
 
-/// What stands behind `cargo clippy --`: levels of lints and their names. Everything else goes to the compiler.
+/// Returns true for arguments of `cargo clippy --` that are levels of lints and their names. Other
+/// arguments go to the compiler.
 pub(super) fn is_lint(word: &str) -> bool {
     let is_level = ["-D", "-W", "-A", "-F", "--deny", "--warn", "--allow", "--forbid"].contains(&word);
     let named = ["-D", "-W", "-A", "-F"].iter().find_map(|level| word.strip_prefix(level)).unwrap_or(word);
     is_level || named.split("::").all(is_name) && !named.starts_with('-')
 }
 
-/// A package of a registry, with its version, or a folder or file below the current one. What names another place (an address,
-/// a repository, a folder elsewhere) brings code that nobody published under that name.
+/// Returns true for a package of a registry, with its version, or for a folder or file below the
+/// current one. A word that names another place (an address, a repository, a folder elsewhere)
+/// brings code that was not published under that name.
 pub(super) fn is_package(word: &str) -> bool {
     // `x@..` and `x@~` lead to folders.
     let elsewhere = word.contains("@.") || word.contains("@~");
@@ -52,20 +55,22 @@ pub(super) fn is_package(word: &str) -> bool {
         return !word.split('/').any(|part| part == "..");
     }
     match word.strip_prefix('@') {
-        // `@scope/name@1.2`, where the version holds no path.
+        // `@scope/name@1.2` is accepted; its version contains no path.
         Some(scoped) => scoped.matches('/').count() == 1,
         None => !word.contains('/') && !word.starts_with('.'),
     }
 }
 
-/// A package of the workspace for `go run`: by a path below the current folder. Everything else is fetched.
+/// Returns true for a package of the workspace for `go run`, named by a path below the current
+/// folder. Other packages are fetched.
 pub(super) fn is_local_source(word: &str) -> bool {
     let is_source = Path::new(word).extension().is_some_and(|extension| extension == "go");
     let below = word == "." || word.starts_with("./") || is_source;
     below && !word.starts_with(['/', '-']) && !word.contains('@') && !word.split('/').any(|part| part == "..")
 }
 
-/// A version of Python, and not the path of an interpreter, which a bare name may be as well.
+/// Returns true for a version of Python. The path of an interpreter is refused, and so is a bare
+/// name, which may be one.
 pub(super) fn is_python_version(word: &str) -> bool {
     let number = ["cpython@", "cpython", "python", "pypy@", "pypy", ">=", "=="]
         .iter()
@@ -75,7 +80,8 @@ pub(super) fn is_python_version(word: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// The name of a script in `package.json`, which is no program: where there is no script of that name, a program is looked for.
+/// Returns true for the name of a script in `package.json` that is not a program. If there is no
+/// script of that name, the package manager looks for a program.
 pub(super) fn is_script_name(word: &str) -> bool {
     !word.starts_with('-')
         && !word.contains('/')
@@ -84,7 +90,8 @@ pub(super) fn is_script_name(word: &str) -> bool {
         && !["exec", "dlx", "node"].contains(&word)
 }
 
-/// The name of a script in `package.json` for `bun run`, which looks for a program of the system where there is no script.
+/// Returns true for a usual name of a script in `package.json`, for `bun run`. If there is no
+/// script of that name, it looks for a program of the system.
 pub(super) fn is_only_a_script(word: &str) -> bool {
     const USUAL: [&str; 22] = [
         "build",
@@ -114,7 +121,8 @@ pub(super) fn is_only_a_script(word: &str) -> bool {
     USUAL.contains(&word) || (word.contains(':') && word.split(':').all(part))
 }
 
-/// What Go's linker is told of names and texts in the program; its other options name files and programs.
+/// Returns true for flags of Go's linker about names and texts in the program. Its other options
+/// name files and programs.
 pub(super) fn is_linker_flag(word: &str) -> bool {
     let mut words = word.split_whitespace();
     while let Some(flag) = words.next() {
@@ -135,14 +143,14 @@ fn is_assignment(word: &str) -> bool {
     word.contains('=') && word.chars().all(plain)
 }
 
-/// A list of folders and archives below the current folder.
+/// Returns true for a list of folders and archives below the current folder.
 pub(super) fn is_class_path(word: &str) -> bool {
     word.split(':')
         .all(|path| !path.starts_with(['/', '~', '-']) && !path.split('/').any(|part| part == ".."))
 }
 
-/// A remote by a name that remotes have, or an address that names no program: a path, or a name that may be one, leads to a repository
-/// whose hooks and settings run.
+/// Returns true for a usual name of a remote, or for an address that names no program. A path, or a
+/// name that may be one, leads to a repository whose hooks and settings run.
 pub(super) fn is_plain_remote(word: &str) -> bool {
     const USUAL: [&str; 10] = [
         "origin",
@@ -167,12 +175,13 @@ pub(super) fn is_plain_remote(word: &str) -> bool {
     harmless && (USUAL.contains(&word) || network || host)
 }
 
-/// A branch or a pair of them: nothing that is an option, or names a program to be run (`ext::`).
+/// Returns true for a branch or a pair of branches: a word that is not an option, and names no
+/// program to run (`ext::`).
 pub(super) fn is_plain_ref(word: &str) -> bool {
     !word.contains("::") && !word.starts_with('-')
 }
 
-/// What Maven does without the plugins of others.
+/// Returns true for phases and goals that Maven runs without third-party plugins.
 pub(super) fn is_maven_phase(word: &str) -> bool {
     [
         "clean",

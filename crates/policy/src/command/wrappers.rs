@@ -1,13 +1,13 @@
-//! Programs that run what their arguments name: what is left when they are taken off.
+//! Removal of wrappers: programs that run the program which their arguments name.
 
 use shell_syntax::{Assignment, Word};
 
 /// A command without its wrappers.
 #[derive(Debug)]
 pub(crate) struct Bare<'a> {
-    /// The wrappers' own names, outermost first.
+    /// Names of the wrappers, outermost first.
     pub(crate) wrappers: Vec<&'a str>,
-    /// What `env` sets.
+    /// Assignments of `env`.
     pub(crate) assignments: Vec<Assignment>,
     /// The program and its arguments.
     pub(crate) words: &'a [Word],
@@ -17,17 +17,18 @@ pub(crate) struct Bare<'a> {
 const SHORTENED: [&str; 10] =
     ["cargo", "docker", "gh", "git", "go", "kubectl", "npm", "pnpm", "pytest", "ruff"];
 
-/// More wrappers around each other are not taken off.
+/// Maximum number of nested wrappers that are removed.
 const MOST_WRAPPERS: usize = 6;
 
-/// Takes off the wrappers whose options are known. A wrapper with other options stays, and is no program that passes.
+/// Removes the wrappers whose options are known. A wrapper with other options stays, and is not a
+/// program that passes.
 pub(crate) fn unwrap(words: &[Word]) -> Bare<'_> {
     let mut bare = Bare { wrappers: Vec::new(), assignments: Vec::new(), words };
     for _ in 0..MOST_WRAPPERS {
         let Some((program, arguments)) = bare.words.split_first() else { break };
         let before = bare.assignments.len();
         let Some(inner) = inside(&program.text, arguments, &mut bare.assignments) else { break };
-        // What the wrapper takes for itself must be certain, or another word would be the program.
+        // The words of the wrapper itself must be certain, or another word would be the program.
         let own = arguments.len().saturating_sub(inner.len());
         if !arguments.iter().take(own).all(Word::is_literal) {
             bare.assignments.truncate(before);
@@ -43,7 +44,7 @@ fn inside<'a>(program: &str, arguments: &'a [Word], assignments: &mut Vec<Assign
     let inner = match program {
         "env" => return env(arguments, assignments),
         "nohup" | "command" => arguments,
-        // It runs the program that it names, and shortens what that prints.
+        // The wrapper runs the program that it names, and shortens its output.
         "rtk" => {
             arguments.first().filter(|inner| SHORTENED.contains(&inner.text.as_str())).map(|_| arguments)?
         }
@@ -65,14 +66,14 @@ fn inside<'a>(program: &str, arguments: &'a [Word], assignments: &mut Vec<Assign
         }
         _ => return None,
     };
-    // What begins with a dash would be an option of the wrapper.
+    // A word that begins with a dash would be an option of the wrapper.
     inner
         .first()
         .filter(|word| word.is_literal() && !word.text.starts_with('-') && !word.text.contains('='))
         .map(|_| inner)
 }
 
-/// Skips flags, and options with a value of their own or behind `=`.
+/// Skips flags, and options with a value as the next word or after `=`.
 fn skip<'a>(mut words: &'a [Word], flags: &[&str], valued: &[&str]) -> Option<&'a [Word]> {
     while let Some((word, rest)) = words.split_first() {
         let text = word.text.as_str();
@@ -95,7 +96,7 @@ fn skip<'a>(mut words: &'a [Word], flags: &[&str], valued: &[&str]) -> Option<&'
     Some(words)
 }
 
-/// `nice -5`.
+/// Skips the number of `nice -5`.
 fn skip_numbers(words: &[Word]) -> &[Word] {
     match words.split_first() {
         Some((word, rest))
@@ -109,7 +110,7 @@ fn skip_numbers(words: &[Word]) -> &[Word] {
     }
 }
 
-/// `stdbuf -oL`, `stdbuf -o L`.
+/// Skips the options of `stdbuf -oL` and `stdbuf -o L`.
 fn skip_attached<'a>(mut words: &'a [Word], options: &[&str]) -> Option<&'a [Word]> {
     while let Some((word, rest)) = words.split_first() {
         let Some(option) = options.iter().find(|option| word.text.starts_with(*option)) else { break };
@@ -141,7 +142,7 @@ fn env<'a>(mut words: &'a [Word], assignments: &mut Vec<Assignment>) -> Option<&
     Some(words)
 }
 
-/// The line that `sh -c LINE` or `bash -lc LINE` runs, where nothing else is said to the shell.
+/// Returns the line that `sh -c LINE` or `bash -lc LINE` runs, if the shell has no other arguments.
 pub(crate) fn shell_line(words: &[Word]) -> Option<&str> {
     let [shell, option, line] = words else { return None };
     let known =

@@ -1,3 +1,5 @@
+//! Incremental decisions for walks through folders.
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -5,29 +7,31 @@ use std::sync::Arc;
 use super::list::{Kind, PathList, Spot};
 use super::rules::Denied;
 
-/// What the deny lists found about a folder: for each, its last entry that matches the folder or one above it.
+/// Result of the deny lists for a folder: for each list, its last entry that matches the folder or
+/// one above it.
 ///
-/// A walk hands it down, so that no entry is matched against the names of all the folders above it again.
+/// A walk passes it down, so that no entry is matched again with the names of all the folders above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Above(Arc<[Option<usize>]>);
 
 impl Denied<'_> {
-    /// What is known about a folder, absolute, at which a walk begins.
+    /// Returns the result for a folder, absolute, at which a walk begins.
     pub fn above(&self, folder: &Path) -> Above {
         let spot = Spot::of(folder, self.workspace);
         let last = |list: &PathList| list.last_of_folder(&spot);
         Above(self.rules.denied.iter().map(last).collect())
     }
 
-    /// Whether a rule could match something by its name alone. If not, it is denied exactly where its folder is.
+    /// Returns true if a rule could match an entry by its name alone. Otherwise the entry is denied
+    /// exactly if its folder is.
     pub fn may_match(&self, name: &OsStr) -> bool {
         self.rules.denied.iter().any(|list| list.may_match(name))
     }
 
-    /// What is known about an entry of a folder, given what is known about the folder. The path is absolute.
+    /// Returns the result for an entry of a folder, given the result for the folder. The path is absolute.
     pub fn below(&self, above: &Above, path: &Path, is_folder: bool) -> Above {
         if path == self.workspace {
-            // From here on patterns are asked with the path relative to the workspace.
+            // Patterns are matched with the path relative to the workspace from here on.
             return self.above(path);
         }
         let spot = Spot::of(path, self.workspace);
@@ -36,7 +40,7 @@ impl Denied<'_> {
         Above(lists.map(|(list, last)| (*last).max(list.last_of_itself(&spot, kind))).collect())
     }
 
-    /// Whether what this is known about is denied.
+    /// Returns true if the path with this result is denied.
     pub fn is_denied_by(&self, known: &Above) -> bool {
         self.rules.denied.iter().zip(known.0.iter()).any(|(list, last)| list.denies(*last))
     }
@@ -70,7 +74,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Every path of some names, so deep.
+    /// Visits all paths of some names, down to this depth.
     fn paths(folder: &Path, depth: usize, visit: &mut dyn FnMut(&Path)) {
         for name in ["a", "W", "secret", "Keep", "x.KEY", ".env", "É.key"] {
             let path = folder.join(name);

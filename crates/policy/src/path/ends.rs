@@ -1,10 +1,14 @@
+//! Fast rejection of names by their ends.
+
 use super::pattern::Pattern;
 
-/// What every name that a pattern of one component matches begins and ends with.
+/// Literal start and end of every name that a pattern of one component matches.
 ///
-/// Most names of a folder differ from every pattern at one of their ends, and then no glob has to be tried.
+/// Most names of a folder differ from every pattern at one of their ends, and then no glob has to
+/// be tried.
 ///
-/// INVARIANT: globs tell upper from lower case, as this does; where case is ignored, both are asked with what is folded.
+/// INVARIANT: globs are case-sensitive, and so is this comparison. If case is ignored, both are
+/// applied to folded names.
 #[derive(Debug, Clone)]
 pub(super) struct Ends {
     first: String,
@@ -12,20 +16,20 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The ends of a pattern's last component.
+    /// Returns the ends of a pattern's last component.
     pub(super) fn of(pattern: &Pattern) -> Self {
         let component = pattern.components.last().map_or("", String::as_str);
-        // A comma is special between braces alone, but taking less for sure is always right.
+        // A comma is special only between braces, but a shorter literal end is always correct.
         let special = |character: char| "*?[]{}\\,".contains(character);
         let first = component.split(special).next().unwrap_or_default();
         let last = component.rsplit(special).next().unwrap_or_default();
         Self { first: first.to_owned(), last: last.to_owned() }
     }
 
-    /// Whether the pattern may match the name.
+    /// Returns true if the pattern may match the name.
     pub(super) fn may_match(&self, name: &[u8]) -> bool {
         let (first, last) = (self.first.as_bytes(), self.last.as_bytes());
-        // One byte tells most apart, and costs less than a call that compares many.
+        // One byte distinguishes most names, and costs less than a call that compares many.
         (last.is_empty() || last.last() == name.last())
             && (first.is_empty() || first.first() == name.first())
             && name.ends_with(last)
@@ -100,7 +104,7 @@ mod tests {
             let Ok(pattern) = Pattern::parse(text, Path::new("/w"), None) else {
                 panic!("{text} is a pattern")
             };
-            // A pattern that is no glob is refused before it gets here.
+            // A malformed glob is refused before it gets here.
             let Ok(glob) = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build()
             else {
                 continue;

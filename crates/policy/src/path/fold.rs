@@ -1,8 +1,9 @@
-//! Names without their case.
+//! Case folding of names.
 //!
-//! What two names have in common that some file system takes for one: Unicode's full case folding of their canonical
-//! decomposition (NFD), without the characters that are not shown (`Default_Ignorable_Code_Point`). That is how ext4 and
-//! f2fs compare in folders that ignore case, and at least as coarse as FAT, exFAT and NTFS, which fold single characters.
+//! Two names fold to the same text if some file system treats them as one. The folding is Unicode's
+//! full case folding of the canonical decomposition (NFD), without the invisible characters
+//! (`Default_Ignorable_Code_Point`). ext4 and f2fs compare in this way in folders that ignore case.
+//! FAT, exFAT and NTFS fold single characters, which is at most as coarse.
 //!
 //! Folding is for rules that deny, which it only ever makes wider.
 
@@ -14,7 +15,7 @@ use std::path::Path;
 use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 
-/// A name or a path, without case. What is not UTF-8 in it stays as it is.
+/// Folds a name or a path. Parts that are not UTF-8 stay unchanged.
 pub(crate) fn fold(name: &OsStr) -> Cow<'_, OsStr> {
     let bytes = name.as_bytes();
     if bytes.iter().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
@@ -28,7 +29,7 @@ pub(crate) fn fold(name: &OsStr) -> Cow<'_, OsStr> {
     Cow::Owned(std::os::unix::ffi::OsStringExt::from_vec(folded))
 }
 
-/// The same for a whole path.
+/// Folds a whole path.
 pub(crate) fn fold_path(path: &Path) -> Cow<'_, Path> {
     match fold(path.as_os_str()) {
         Cow::Borrowed(same) => Cow::Borrowed(Path::new(same)),
@@ -36,7 +37,8 @@ pub(crate) fn fold_path(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// Whether a path is another one or lies below it, by their components. Most paths are in normal form, and then their bytes say so.
+/// Returns true if a path equals another one or lies below it, by their components. Most paths are
+/// in normal form, so that a comparison of their bytes is enough.
 pub(crate) fn is_below(path: &Path, above: &Path) -> bool {
     let (bytes, prefix) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
     if bytes.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest[0] == b'/') {
@@ -45,7 +47,7 @@ pub(crate) fn is_below(path: &Path, above: &Path) -> bool {
     !(is_normal(bytes) && is_normal(prefix)) && path.starts_with(above)
 }
 
-/// Whether no component of an absolute path is empty or `.`, the last one included.
+/// Returns true if no component of an absolute path is empty or `.`, including the last one.
 fn is_normal(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').skip(1).all(|name| !matches!(name, b"" | b"."))
 }
@@ -54,11 +56,12 @@ fn fold_text(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
-    // Folding can make what decomposes again, as U+0390 does.
+    // Folding can create characters that decompose again, as U+0390 does.
     text.nfd().default_case_fold().nfd().filter(|character| !is_ignorable(*character)).collect()
 }
 
-/// Unicode's `Default_Ignorable_Code_Point` (DerivedCoreProperties.txt), the same since version 5.
+/// Returns true for Unicode's `Default_Ignorable_Code_Point` (DerivedCoreProperties.txt), unchanged
+/// since version 5.
 fn is_ignorable(character: char) -> bool {
     matches!(u32::from(character),
         0xAD | 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
@@ -66,7 +69,8 @@ fn is_ignorable(character: char) -> bool {
         | 0x1_BCA0..=0x1_BCA3 | 0x1_D173..=0x1_D17A | 0xE_0000..=0xE_0FFF)
 }
 
-/// A component of a glob that matches the folded form of what the component itself matches without regard to case.
+/// Returns a component of a glob that matches the folded form of every name that the component
+/// matches without regard to case.
 pub(super) fn fold_glob(component: &str) -> String {
     let mut folded = String::with_capacity(component.len());
     let mut rest = component;
@@ -79,7 +83,7 @@ pub(super) fn fold_glob(component: &str) -> String {
                 behind
             }
             None => {
-                // An escaped character, or a bracket that opens no class.
+                // The text is an escaped character, or a bracket that opens no class.
                 let mut characters = from.chars();
                 folded.extend(characters.next());
                 folded.push_str(
@@ -99,22 +103,23 @@ pub(super) fn fold_glob(component: &str) -> String {
 /// A class of characters, as `[a-z_]`.
 struct Class<'a> {
     negated: bool,
-    /// What stands between the brackets, without the sign of negation.
+    /// Text between the brackets, without the sign of negation.
     content: &'a str,
 }
 
-/// The class at the beginning of a text, and what follows it.
+/// Returns the class at the beginning of a text, and the text after it.
 fn class(text: &str) -> Option<(Class<'_>, &str)> {
     let content = text.strip_prefix('[')?;
     let negated = content.starts_with(['!', '^']);
     let content = if negated { content.get(1..)? } else { content };
-    // A bracket that comes first is one of the characters.
+    // A bracket in the first position is one of the characters.
     let first = content.chars().next()?.len_utf8();
     let end = first + content.get(first..)?.find(']')?;
     Some((Class { negated, content: content.get(..end)? }, content.get(end + 1..)?))
 }
 
-/// A class with a longer range is left to match any character: wider, which folding may be.
+/// Maximum length of a range in a class. A class with a longer range is widened to match any
+/// character, which folding may do.
 const LONGEST_RANGE: usize = 1_000;
 
 impl Class<'_> {
@@ -123,7 +128,7 @@ impl Class<'_> {
         let mut add = |character: char| {
             let folded = fold_text(character.encode_utf8(&mut [0; 4]));
             let mut folded = folded.chars();
-            // Two characters are no member of a class.
+            // Two characters cannot be a member of a class.
             if let (Some(one), None) = (folded.next(), folded.next())
                 && one != character
                 && !more.contains(one)
@@ -145,7 +150,7 @@ impl Class<'_> {
                 _ => add(first),
             }
         }
-        // What is added comes before a final hyphen, which would otherwise begin a range.
+        // Additions come before a final hyphen, which would otherwise begin a range.
         let (content, hyphen) = match self.content.strip_suffix('-') {
             Some(before) if !before.is_empty() => (before, "-"),
             _ => (self.content, ""),

@@ -1,4 +1,4 @@
-//! The globs of a list, compiled.
+//! Compiled globs of a list.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use super::list::{Entry, Kind, Reach, Spot};
 use super::pattern::{Anchor, Pattern};
 
-/// Globs by what they are asked with.
+/// Globs, grouped by the path that they are matched with.
 #[derive(Debug, Clone)]
 pub(super) struct Groups {
-    /// Floating and workspace patterns, asked with the path relative to the workspace.
+    /// Floating and workspace patterns, matched with the path relative to the workspace.
     inside: Group,
-    /// Floating patterns, asked with the absolute path of what lies outside.
+    /// Floating patterns, matched with the absolute path of an entry outside.
     outside: Group,
-    /// Absolute patterns, asked with any absolute path.
+    /// Absolute patterns, matched with any absolute path.
     absolute: Group,
 }
 
@@ -106,7 +106,7 @@ impl GroupBuilder {
     }
 }
 
-/// Globs that are asked together, and which entry of the list each one is.
+/// Globs that are matched together, with the index of each one's entry in the list.
 #[derive(Debug, Clone)]
 struct Group {
     globs: GlobSet,
@@ -125,7 +125,7 @@ impl Group {
         }
     }
 
-    /// `matches` is scratch space.
+    /// Raises `last` to the last matching entry. `matches` is scratch space.
     fn match_one(
         &self,
         path: &Path,

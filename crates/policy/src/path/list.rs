@@ -1,3 +1,5 @@
+//! Lists of path rules.
+
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,16 +12,18 @@ use super::overlap::{GlobPath, may_lie_below, may_overlap};
 use super::pattern::{Anchor, Pattern};
 use crate::{Origin, PolicyError, Rule};
 
-/// The path rules of one list of one file, in their order: the last one that matches a path, or a folder above it, decides.
+/// Path rules of one list of one file, in their order. The last one that matches a path, or a
+/// folder above it, decides.
 #[derive(Debug, Clone)]
 pub(crate) struct PathList {
     entries: Vec<Entry>,
     exact: Groups,
-    /// The positive entries without case, asked with folded paths. What they match counts as well.
+    /// Positive entries in folded form, matched with folded paths. Their matches count as well.
     folded: Option<Groups>,
-    /// `.`: the workspace itself.
+    /// Entries that are `.`: the workspace itself.
     whole_workspace: Vec<usize>,
-    /// Paths that a positive entry names without wildcards, sorted, with the entry; folded where case is ignored.
+    /// Paths that a positive entry names without wildcards, sorted, with the entry; folded if case
+    /// is ignored.
     literal: Vec<(PathBuf, usize)>,
 }
 
@@ -28,37 +32,37 @@ pub(super) struct Entry {
     rule: Rule,
     ends: Ends,
     pub(super) pattern: Pattern,
-    /// The same without case, where that counts.
+    /// Folded form of the entry, if case is ignored.
     folded: Option<(Ends, Pattern)>,
 }
 
-/// Whether names that differ in case alone are the same.
+/// Case sensitivity of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// They differ.
+    /// Names that differ in case differ.
     Counts,
-    /// What an entry matches without regard to case, it matches. What an entry takes back, it takes back in its own case alone:
-    /// so a list that denies only becomes wider.
+    /// Positive entries match in any case. Negated entries take back only in their own case, so a
+    /// deny list only becomes wider.
     Ignored,
 }
 
-/// What is known about a path.
+/// Known kind of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It is a folder.
+    /// A folder.
     Folder,
-    /// It is something else.
+    /// An entry that is not a folder.
     File,
-    /// Nothing is known: the stricter reading of a deny list counts.
+    /// Unknown: the stricter reading of a deny list counts.
     Unknown,
 }
 
-/// Whether floating patterns reach beyond the workspace: those that deny do, those that allow do not.
+/// Reach of floating patterns: those of deny lists go beyond the workspace, those of allow lists do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Relative, or absolute.
+    /// Any path, relative or absolute.
     Anywhere,
-    /// The workspace alone.
+    /// The workspace only.
     Workspace,
 }
 
@@ -66,7 +70,8 @@ impl PathList {
     /// Compiles the entries.
     ///
     /// # Errors
-    /// [`PolicyError::Entry`] for a pattern that cannot be read, [`PolicyError::List`] for too many large ones.
+    /// Returns [`PolicyError::Entry`] for a pattern that cannot be read, and [`PolicyError::List`]
+    /// for too many large ones.
     pub(crate) fn compile(
         rules: Vec<Rule>,
         reach: Reach,
@@ -121,32 +126,32 @@ impl PathList {
         Ok(Self { entries, exact, folded, whole_workspace, literal })
     }
 
-    /// The rule that holds for the path, unless none does or the last one takes it back.
+    /// Returns the rule that applies to the path, unless there is none or the last one takes it back.
     pub(crate) fn holds(&self, path: &Spot<'_>, kind: Kind) -> Option<&Rule> {
         let entry = self.entries.get(self.last_match(path, kind)?)?;
         (!entry.pattern.negated).then_some(&entry.rule)
     }
 
-    /// The last entry that matches the path or a folder above it.
+    /// Returns the last entry that matches the path or a folder above it.
     fn last_match(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
         let mut last = path.relative.and_then(|_| self.whole_workspace.last().copied());
         self.each_case(path, |groups, path| groups.last_match(path, kind, &self.entries, &mut last));
         last
     }
 
-    /// The last entry that matches the folder or one above it.
+    /// Returns the last entry that matches the folder or one above it.
     pub(super) fn last_of_folder(&self, folder: &Spot<'_>) -> Option<usize> {
         self.last_match(folder, Kind::Folder)
     }
 
-    /// The last entry that matches the path itself, whatever matches the folders above it.
+    /// Returns the last entry that matches the path itself, regardless of the folders above it.
     pub(super) fn last_of_itself(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
         let mut last = None;
         self.each_case(path, |groups, path| groups.match_one(path, kind, &self.entries, &mut last));
         last
     }
 
-    /// Asks with the path as it is, and where case is ignored with the folded one too.
+    /// Calls `ask` with the path, and if case is ignored also with the folded path.
     fn each_case(&self, path: &Spot<'_>, mut ask: impl FnMut(&Groups, &Spot<'_>)) {
         ask(&self.exact, path);
         if let Some(folded) = &self.folded {
@@ -156,12 +161,12 @@ impl PathList {
         }
     }
 
-    /// Whether a path is denied that this entry is the last one for.
+    /// Returns true if a path whose last matching entry is this one is denied.
     pub(super) fn denies(&self, last: Option<usize>) -> bool {
         last.and_then(|index| self.entries.get(index)).is_some_and(|entry| !entry.pattern.negated)
     }
 
-    /// Whether an entry could match something by its name alone.
+    /// Returns true if an entry could match some path by its name alone.
     pub(super) fn may_match(&self, name: &OsStr) -> bool {
         let bytes = name.as_bytes();
         if self.entries.iter().any(|entry| entry.ends.may_match(bytes)) {
@@ -175,15 +180,16 @@ impl PathList {
         without_case.any(|(ends, _)| ends.may_match(folded.as_bytes()))
     }
 
-    /// Whether every pattern is about names alone, at any depth, so that a path is as good as its last component.
+    /// Returns true if every pattern is about names alone, at any depth, so that only the last
+    /// component of a path counts.
     pub(crate) fn is_about_names(&self) -> bool {
         self.entries
             .iter()
             .all(|entry| entry.pattern.anchor == Anchor::Floating && entry.pattern.components.len() == 1)
     }
 
-    /// [`PathList::holds`] for a name in a folder, in a list that is about names. `last_above` is the last entry that matches
-    /// the folder or one above it.
+    /// Applies [`PathList::holds`] to a name in a folder, in a list that is about names.
+    /// `last_above` is the last entry that matches the folder or one above it.
     pub(crate) fn holds_name(&self, last_above: Option<usize>, name: &OsStr) -> Option<&Rule> {
         let mut last = last_above;
         if self.may_match(name) {
@@ -195,24 +201,24 @@ impl PathList {
         (!entry.pattern.negated).then_some(&entry.rule)
     }
 
-    /// The entries in their order, and whether case counts.
+    /// Returns the entries in their order, and whether case is ignored, as text.
     pub(crate) fn as_text(&self) -> String {
         let entries: Vec<&str> = self.entries.iter().map(|entry| &*entry.rule.entry).collect();
         format!("{entries:?} {}", self.folded.is_some())
     }
 
-    /// Whether an entry of a file takes back what another one matches.
+    /// Returns true if an entry of a file takes back matches of another one.
     pub(super) fn takes_back(&self) -> bool {
         let written = |entry: &&Entry| entry.rule.origin != Origin::BuiltIn;
         self.entries.iter().filter(written).any(|entry| entry.pattern.negated)
     }
 
-    /// The rule of this text.
+    /// Returns the rule with this text.
     pub(super) fn written_as(&self, text: &str) -> Option<&Rule> {
         self.entries.iter().map(|entry| &entry.rule).find(|rule| rule.entry == text)
     }
 
-    /// A rule that names, without wildcards, something below this folder.
+    /// Returns a rule that names, without wildcards, a path below this folder.
     pub(crate) fn names_below(&self, folder: &Path) -> Option<&Rule> {
         let folder = &*if self.folded.is_some() { fold_path(folder) } else { Cow::Borrowed(folder) };
         let after = self.literal.partition_point(|(path, _)| path.as_path() <= folder);
@@ -221,7 +227,7 @@ impl PathList {
         path.starts_with(folder).then_some(&entry.rule)
     }
 
-    /// A rule that could hold for something that a shell's glob stands for.
+    /// Returns a rule that could apply to a path that a shell's glob stands for.
     pub(crate) fn could_hold(&self, glob: &Spot<'_>) -> Option<&Rule> {
         let exact = GlobPath::of(glob);
         let folded = self.folded.is_some().then(|| GlobPath::folded(glob));
@@ -233,24 +239,25 @@ impl PathList {
         positive.find(overlaps).map(|entry| &entry.rule)
     }
 
-    /// Whether something below the folder could be held, by a rule that does not hold for the folder itself.
+    /// Returns true if a rule that does not apply to the folder itself could apply to a path below it.
     pub(super) fn may_hold_below(&self, folder: &Spot<'_>) -> bool {
         let folder = GlobPath::of(folder);
         let mut positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
         positive.any(|entry| may_lie_below(&entry.pattern, &folder))
     }
 
-    /// Whether an entry takes back what another one names.
+    /// Returns true if any entry takes back matches of another one.
     pub(super) fn is_taken_back(&self) -> bool {
         self.entries.iter().any(|entry| entry.pattern.negated)
     }
 
-    /// Whether the list names anything outside the workspace.
+    /// Returns true if the list names any path outside the workspace.
     pub(crate) fn leaves(&self, workspace: &Path) -> bool {
         self.outer_folders(workspace).next().is_some()
     }
 
-    /// The folders outside the workspace that the list names, each with whether it names all below it.
+    /// Returns the folders outside the workspace that the list names, each with true if the list
+    /// names all below it.
     pub(crate) fn outer_folders<'a>(
         &'a self,
         workspace: &'a Path,
@@ -262,17 +269,17 @@ impl PathList {
     }
 }
 
-/// A path seen from the workspace.
+/// A path, relative to the workspace if possible.
 #[derive(Debug, Clone, Copy)]
 pub struct Spot<'a> {
-    /// The path itself.
+    /// The absolute path.
     pub(crate) absolute: &'a Path,
-    /// The same, relative to the workspace, where it lies in it.
+    /// Path relative to the workspace, if it lies there.
     pub(crate) relative: Option<&'a Path>,
 }
 
 impl<'a> Spot<'a> {
-    /// Where the path lies.
+    /// Creates the spot of a path.
     pub(crate) fn of(path: &'a Path, workspace: &Path) -> Self {
         Self { absolute: path, relative: path.strip_prefix(workspace).ok() }
     }

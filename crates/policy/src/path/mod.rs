@@ -1,6 +1,6 @@
-//! Path rules: gitignore-style patterns, read, anchored and matched.
+//! Path rules: gitignore-style patterns, parsed, anchored and matched.
 //!
-//! Paths are compared by their spelling. Nothing is looked up: whoever asks says where a path really leads.
+//! Paths are compared by their spelling. This module looks up nothing: the caller resolves links.
 
 mod below;
 mod ends;

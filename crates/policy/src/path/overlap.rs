@@ -1,7 +1,7 @@
-//! Whether a shell's glob could stand for a path that a rule matches.
+//! Check whether a shell's glob could stand for a path that a rule matches.
 //!
-//! This is asked before a command with a glob counts as read-only, so it errs on the side of yes.
-//! It does not decide what a rule matches: `list` does.
+//! The check runs before a command with a glob counts as read-only, so it errs on the side of true.
+//! It does not decide which paths a rule matches: `list` does.
 
 use std::path::{Component, Path};
 
@@ -20,7 +20,8 @@ impl GlobPath {
         Self { absolute: names(spot.absolute), relative: spot.relative.map(names) }
     }
 
-    /// The same without case. A class or an escape in it stands for anything, so nothing of it needs to be kept.
+    /// Creates the folded form. A class or an escape in the glob stands for anything, so its
+    /// content is not needed.
     pub(super) fn folded(spot: &Spot<'_>) -> Self {
         let folded = |path: &Path| names(&fold_path(path));
         Self { absolute: folded(spot.absolute), relative: spot.relative.map(folded) }
@@ -35,7 +36,7 @@ fn names(path: &Path) -> Vec<String> {
     normal.collect()
 }
 
-/// Whether some path could be matched by both. A glob below a folder that the rule matches counts too.
+/// Returns true if both could match some path. A glob below a folder that the rule matches counts too.
 pub(super) fn may_overlap(pattern: &Pattern, glob: &GlobPath) -> bool {
     let rule = pattern.components.as_slice();
     let path = match (pattern.anchor, &glob.relative) {
@@ -51,10 +52,10 @@ pub(super) fn may_overlap(pattern: &Pattern, glob: &GlobPath) -> bool {
     }
 }
 
-/// Whether the rule could match something below a folder. Errs on the side of yes.
+/// Returns true if the rule could match a path below a folder. Errs on the side of true.
 pub(super) fn may_lie_below(pattern: &Pattern, folder: &GlobPath) -> bool {
     let folder = match (pattern.anchor, &folder.relative) {
-        // What floats lies in the workspace.
+        // A floating pattern matches in the workspace.
         (Anchor::Floating, relative) => return relative.is_some(),
         (Anchor::Workspace, None) => return false,
         (Anchor::Workspace, Some(relative)) => relative,
@@ -64,12 +65,14 @@ pub(super) fn may_lie_below(pattern: &Pattern, folder: &GlobPath) -> bool {
     deep || pattern.components.iter().zip(folder).all(|(rule, name)| component_overlaps(rule, name))
 }
 
-/// Tells for each place of the path, its end included, whether what begins there could be matched by the rule.
+/// Reports for each position of the path, including its end, whether the rule could match the rest
+/// from there.
 ///
-/// The rule may be used up first, because a folder covers all below it. Takes one look at each component of the rule for each of the path,
-/// however many `**` there are.
+/// The rule may end first, because a folder covers everything below it. Each component of the rule
+/// is compared once with each component of the path, however many `**` there are.
 fn overlaps_from(rule: &[String], path: &[String]) -> Vec<bool> {
-    // Behind the end of the rule everything fits; the components of the rule are then taken from its end.
+    // After the end of the rule everything matches; the components of the rule are then taken from
+    // its end.
     let mut from = vec![true; path.len() + 1];
     for rule in rule.iter().rev() {
         if rule == "**" {
@@ -88,7 +91,8 @@ fn overlaps_from(rule: &[String], path: &[String]) -> Vec<bool> {
     from
 }
 
-/// Whether one name fits both. Most pairs differ before the first wildcard or behind the last one, which is seen at once.
+/// Returns true if one name matches both. Most pairs differ before the first wildcard or after the
+/// last one, which is checked first.
 fn component_overlaps(rule: &str, name: &str) -> bool {
     const WILD: [u8; 7] = *b"*?[]{}\\";
     let differ = |(one, two): (u8, u8)| {
@@ -99,15 +103,17 @@ fn component_overlaps(rule: &str, name: &str) -> bool {
     from_the_front != Some(true) && from_the_back != Some(true) && names_overlap(&simple(rule), &simple(name))
 }
 
-/// The name's characters; one with classes, braces or escapes becomes `*`, which is the side of yes.
+/// Returns the name's characters. A name with classes, braces or escapes becomes `*`, which errs on
+/// the side of true.
 fn simple(name: &str) -> Vec<char> {
     if name.contains(['[', ']', '{', '}', '\\']) { vec!['*'] } else { name.chars().collect() }
 }
 
-/// Whether two globs of `*` and `?` have a name in common.
+/// Returns true if two globs of `*` and `?` have a name in common.
 ///
-/// Row `i`, column `j` of the table says whether the first `i` characters of one and the first `j` of the other do; a star
-/// stands for nothing (the cell without it) or for one character more (the cell without that one).
+/// Row `i`, column `j` of the table is true if the first `i` characters of one and the first `j` of
+/// the other have one. A star stands for nothing (the cell without it) or for one character more
+/// (the cell without that one).
 fn names_overlap(one: &[char], two: &[char]) -> bool {
     let mut row: Vec<bool> = std::iter::once(true)
         .chain(two.iter().scan(true, |only_stars, character| {
@@ -178,7 +184,7 @@ mod tests {
                 && overlap("**/a/**/b", "x/a/y/z/*")
                 && !overlap("a/b", "a")
         );
-        // Thousands of components and several `**` are a moment's work and no deep stack.
+        // Thousands of components and several `**` take a moment and no deep stack.
         let long = "a/".repeat(16_000);
         assert!(!overlap("a/**/b/**/c/**/d", &long));
         assert!(overlap("a/**/b/**/c/**/d", &format!("{long}b/c/*")));

@@ -1,24 +1,26 @@
+//! Parser for path patterns.
+
 use std::path::{Path, PathBuf};
 
 use super::fold::fold_glob;
 
-/// One path pattern, read and anchored, not yet compiled.
+/// One path pattern, parsed and anchored, not yet compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// Begins with `!`: takes back what an earlier entry of the same list matched.
+    /// True if the pattern begins with `!`: it takes back matches of an earlier entry of the same list.
     pub(super) negated: bool,
-    /// Ends in `/`: matches folders alone, and so all below them.
+    /// True if the pattern ends in `/`: it matches only folders, and so everything below them.
     pub(super) folder_only: bool,
-    /// What the components are relative to.
+    /// Place that the components are relative to.
     pub(super) anchor: Anchor,
-    /// The components, in the syntax of `globset`; none for the anchor itself.
+    /// Components, in the syntax of `globset`; empty for the anchor itself.
     pub(super) components: Vec<String>,
 }
 
-/// What a pattern is relative to.
+/// Place that a pattern is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// Nothing: it matches at any depth.
+    /// Any place: the pattern matches at any depth.
     Floating,
     /// The workspace.
     Workspace,
@@ -27,14 +29,14 @@ pub(super) enum Anchor {
 }
 
 impl Pattern {
-    /// Reads an entry in gitignore's style.
+    /// Parses an entry in gitignore's style.
     ///
-    /// A pattern without an inner slash, or one that begins with `**/`, floats.
-    /// `/x` and `~/x` are absolute, unlike gitignore's, because profiles name folders outside the workspace too.
-    /// All others (`./x`, `x/y`, `../x`) are anchored at the workspace.
+    /// A pattern without an inner slash, or one that begins with `**/`, floats. `/x` and `~/x` are
+    /// absolute, unlike gitignore's, because profiles name folders outside the workspace too. All
+    /// others (`./x`, `x/y`, `../x`) are anchored at the workspace.
     ///
     /// # Errors
-    /// What is wrong with the entry.
+    /// Returns a description of the problem if the entry is malformed.
     pub(super) fn parse(entry: &str, workspace: &Path, home: Option<&Path>) -> Result<Self, String> {
         let (negated, text) = match entry.strip_prefix('!') {
             Some(rest) => (true, rest),
@@ -76,7 +78,7 @@ impl Pattern {
         Ok(Self { negated, folder_only: text.ends_with('/'), anchor, components })
     }
 
-    /// The longest beginning without a wildcard, as an absolute path; none for a floating pattern.
+    /// Returns the longest prefix without a wildcard, as an absolute path, or `None` for a floating pattern.
     pub(super) fn literal_prefix(&self, workspace: &Path) -> Option<PathBuf> {
         let mut prefix = match self.anchor {
             Anchor::Floating => return None,
@@ -88,22 +90,22 @@ impl Pattern {
         Some(prefix)
     }
 
-    /// Whether no component holds a wildcard.
+    /// Returns true if no component contains a wildcard and the pattern is anchored.
     pub(super) fn is_literal(&self) -> bool {
         self.anchor != Anchor::Floating && !self.components.iter().any(|part| has_wildcard(part))
     }
 
-    /// Whether it is `.`, the workspace itself.
+    /// Returns true if the pattern is `.`, the workspace itself.
     pub(super) fn is_whole_workspace(&self) -> bool {
         self.anchor == Anchor::Workspace && self.components.is_empty()
     }
 
-    /// The same without case: it matches the folded form of a path.
+    /// Returns the folded pattern, which matches the folded form of a path.
     pub(super) fn folded(&self) -> Self {
         Self { components: self.components.iter().map(|part| fold_glob(part)).collect(), ..self.clone() }
     }
 
-    /// The pattern as one glob: relative to the workspace, or with a leading slash for the root.
+    /// Returns the pattern as one glob: relative to the workspace, or with a leading slash for the root.
     pub(super) fn glob(&self) -> String {
         let joined = self.components.join("/");
         match self.anchor {
@@ -115,18 +117,19 @@ impl Pattern {
     }
 }
 
-/// The path that an entry names, or the folder below which lies all that it matches; none for one that matches at any depth.
+/// Returns the path that an entry names, or the folder below which all its matches lie. Returns
+/// `None` for an entry that matches at any depth.
 pub(crate) fn outermost(entry: &str, workspace: &Path, home: Option<&Path>) -> Option<PathBuf> {
     Pattern::parse(entry, workspace, home).ok()?.literal_prefix(workspace)
 }
 
-/// Gitignore's rule: no slash but a final one, or a leading `**/`.
+/// Applies gitignore's rule: a pattern floats if it has no slash but a final one, or a leading `**/`.
 fn floats(text: &str) -> bool {
     text.starts_with("**/")
         || (!text.trim_end_matches('/').contains('/') && text != "." && text != "./" && text != "..")
 }
 
-/// The home folder, where the text begins with it, and the rest.
+/// Returns the home folder, if the text begins with it, and the rest.
 fn expand_home<'a>(text: &'a str, home: Option<&Path>) -> Result<(Option<PathBuf>, &'a str), String> {
     for name in ["~", "$HOME", "${HOME}"] {
         if let Some(rest) = text.strip_prefix(name)
@@ -151,7 +154,8 @@ fn push_literal(components: &mut Vec<String>, path: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Whether the component can match anything but one name. An escaped character, as `[*]` or `\*`, is none.
+/// Returns true if the component can match more than one name. An escaped character, as `[*]` or
+/// `\*`, is not a wildcard.
 fn has_wildcard(component: &str) -> bool {
     let mut rest = component.chars();
     while let Some(character) = rest.next() {
@@ -171,7 +175,7 @@ fn has_wildcard(component: &str) -> bool {
     false
 }
 
-/// The one name that a component without wildcards matches.
+/// Returns the one name that a component without wildcards matches.
 fn unescape(component: &str) -> String {
     let mut name = String::with_capacity(component.len());
     let mut rest = component.chars();

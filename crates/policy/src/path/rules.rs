@@ -1,24 +1,26 @@
+//! Path rules of a policy, and the roots that they make.
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::list::{Kind, PathList, Spot};
 use crate::Rule;
 
-/// What the lists say to one path. The order of the variants is that of strictness, loosest last.
+/// Verdict of the lists on one path. The variants are ordered by strictness, loosest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathVerdict<'a> {
-    /// A deny list, or a protected path, forbids it.
+    /// A deny list, or a protected path, forbids the path.
     Denied(&'a Rule),
-    /// It is not on the profile's list for this access.
+    /// The path is not on the profile's list for this access.
     Outside,
-    /// It lies in the workspace, and the profile names no list.
+    /// The path lies in the workspace, and the profile names no list.
     Workspace,
-    /// The profile lists it by name.
+    /// The profile lists the path.
     Listed(&'a Rule),
 }
 
 impl<'a> PathVerdict<'a> {
-    /// The stricter of two.
+    /// Returns the stricter of two verdicts.
     #[must_use]
     pub fn stricter(self, other: PathVerdict<'a>) -> PathVerdict<'a> {
         let strictness = |verdict: &PathVerdict<'_>| match verdict {
@@ -31,34 +33,34 @@ impl<'a> PathVerdict<'a> {
     }
 }
 
-/// A folder that file tools reach and that the cell shows, with the rights it has there.
+/// A folder that file tools reach and that the cell shows, with the rights in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootRight {
-    /// The folder or file.
+    /// Path of the folder or file.
     pub path: PathBuf,
-    /// Whether it may be read.
+    /// True if it may be read.
     pub read: bool,
-    /// Whether it may be written.
+    /// True if it may be written.
     pub write: bool,
-    /// Whether the rules list all below it; where a wildcard follows, they list a part of it, and showing the whole folder in a
-    /// cell would show more than was listed.
+    /// True if the rules list everything below it. If a wildcard follows, they list a part, and a
+    /// cell that shows the whole folder would show more than was listed.
     pub whole: bool,
 }
 
-/// The rules for one kind of access.
+/// Rules for one kind of access.
 #[derive(Debug, Clone)]
 pub(crate) struct PathRules {
-    /// One list per file, each judged by itself, so that no file can take back what another one denies.
+    /// One list per file, each judged separately, so that no file can take back what another one denies.
     pub(crate) denied: Vec<PathList>,
     pub(crate) allowed: AllowedPaths,
-    /// What has to be allowed by these too.
+    /// Further allow lists that must also allow the path.
     pub(crate) also_allowed: Vec<AllowedPaths>,
 }
 
-/// What a profile allows: its own list and those of its parents.
+/// Allow lists of a profile: its own and those of its parents.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AllowedPaths {
-    /// No list was named somewhere along the parents, which stands for the workspace.
+    /// True if the last profile of the lineage names no list, which stands for the workspace.
     pub(crate) workspace: bool,
     pub(crate) lists: Vec<PathList>,
 }
@@ -77,25 +79,25 @@ impl AllowedPaths {
         self.verdict(spot, kind) != PathVerdict::Outside
     }
 
-    /// Whether something in a folder that is not allowed as a whole could be.
+    /// Returns true if some path in a folder that is not allowed as a whole could be allowed.
     fn may_allow_below(&self, folder: &Spot<'_>) -> bool {
         self.lists.iter().any(|list| list.may_hold_below(folder))
     }
 }
 
 impl PathRules {
-    /// Whether the lists that allow name the path; what denies it does not count.
+    /// Returns true if the allow lists name the path. Deny lists do not count.
     pub(crate) fn lists(&self, spot: &Spot<'_>, kind: Kind) -> bool {
         self.all_allowed().all(|allowed| allowed.allows(spot, kind))
     }
 
-    /// Whether they could name something in a folder that they do not name as a whole.
+    /// Returns true if the allow lists name the folder, or could name a path in it.
     pub(crate) fn may_list_below(&self, folder: &Spot<'_>) -> bool {
         self.all_allowed()
             .all(|allowed| allowed.allows(folder, Kind::Folder) || allowed.may_allow_below(folder))
     }
 
-    /// Whether they name all that lies in a folder that they name.
+    /// Returns true if the allow lists name everything in each folder that they name.
     pub(crate) fn lists_all_below(&self) -> bool {
         !self.all_allowed().any(|allowed| allowed.lists.iter().any(PathList::is_taken_back))
     }
@@ -104,7 +106,7 @@ impl PathRules {
         std::iter::once(&self.allowed).chain(&self.also_allowed)
     }
 
-    /// What the lists say to the path.
+    /// Returns the verdict of the lists on the path.
     pub(crate) fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
         if let Some(rule) = self.denied_by(spot, kind) {
             return PathVerdict::Denied(rule);
@@ -114,49 +116,50 @@ impl PathRules {
         others.fold(own, PathVerdict::stricter)
     }
 
-    /// What others deny is denied, and what others do not allow is not allowed.
+    /// Adds the rules of another policy: its denials deny, and its allow lists must allow too.
     pub(crate) fn narrow(&mut self, other: &PathRules) {
         self.denied.extend(other.denied.iter().cloned());
         self.also_allowed.extend(std::iter::once(&other.allowed).chain(&other.also_allowed).cloned());
     }
 
-    /// The rule that denies the path.
+    /// Returns the rule that denies the path.
     pub(crate) fn denied_by(&self, spot: &Spot<'_>, kind: Kind) -> Option<&Rule> {
         self.denied.iter().find_map(|list| list.holds(spot, kind))
     }
 
-    /// The rule that denies a path and all below it, whatever is there.
+    /// Returns the rule that denies a path and everything below it, whatever is there.
     pub(crate) fn certainly_denied(&self, path: &Path, workspace: &Path, kind: Kind) -> Option<&Rule> {
         let spot = Spot::of(path, workspace);
         let mut lists = self.denied.iter().filter(|list| !list.takes_back());
         lists.find_map(|list| list.holds(&spot, kind))
     }
 
-    /// The rule that denies with exactly this pattern.
+    /// Returns the rule that denies with exactly this pattern.
     pub(crate) fn denied_as_written(&self, entry: &str) -> Option<&Rule> {
         self.denied.iter().filter(|list| !list.takes_back()).find_map(|list| list.written_as(entry))
     }
 
-    /// A rule that denies something named below the folder.
+    /// Returns a rule that denies a path which it names below the folder.
     pub(crate) fn denied_below(&self, folder: &Path) -> Option<&Rule> {
         self.denied.iter().find_map(|list| list.names_below(folder))
     }
 
-    /// A rule that could deny something that a shell's glob stands for.
+    /// Returns a rule that could deny a path that a shell's glob stands for.
     pub(crate) fn could_deny(&self, glob: &Spot<'_>) -> Option<&Rule> {
         self.denied.iter().find_map(|list| list.could_hold(glob))
     }
 }
 
-/// Which names in one folder may be read: [`PathVerdict`] for a listing, which asks about many.
+/// The readable names in one folder: [`PathVerdict`] for a listing, which asks about many names.
 #[derive(Debug)]
 pub struct Names<'a> {
     rules: &'a PathRules,
     workspace: &'a Path,
     folder: &'a Path,
-    /// No name may be read, whatever the lists say.
+    /// True if no name may be read, whatever the lists say.
     none: bool,
-    /// Each deny list with its last entry that matches the folder or one above, where nothing else has to be looked at.
+    /// Each deny list with its last entry that matches the folder or one above, if no other check
+    /// is needed.
     quick: Option<Vec<(&'a PathList, Option<usize>)>>,
 }
 
@@ -170,7 +173,7 @@ impl<'a> Names<'a> {
         Self { rules, workspace, folder, none, quick }
     }
 
-    /// Whether what has this name may be read without asking.
+    /// Returns true if the entry with this name may be read without a question.
     pub fn is_allowed(&self, name: &OsStr) -> bool {
         if self.none {
             return false;
@@ -191,7 +194,7 @@ impl<'a> Names<'a> {
         true
     }
 
-    /// The same by the whole path.
+    /// Decides by the whole path.
     fn is_allowed_there(&self, name: &OsStr) -> bool {
         let path = self.folder.join(name);
         let verdict = self.rules.verdict(&Spot::of(&path, self.workspace), Kind::Unknown);
@@ -199,7 +202,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The paths that are denied for one kind of access, for whoever masks them in a cell or skips them in a listing.
+/// The paths that are denied for one kind of access, for code that masks them in a cell or skips
+/// them in a listing.
 #[derive(Debug, Clone, Copy)]
 pub struct Denied<'a> {
     pub(crate) rules: &'a PathRules,
@@ -207,28 +211,28 @@ pub struct Denied<'a> {
 }
 
 impl<'a> Denied<'a> {
-    /// Whether the absolute path, or a folder above it, is denied.
+    /// Returns true if the absolute path, or a folder above it, is denied.
     pub fn is_denied(&self, path: &Path, is_folder: bool) -> bool {
         self.rule_for(path, is_folder).is_some()
     }
 
-    /// The rule that denies it.
+    /// Returns the rule that denies the path.
     pub fn rule_for(&self, path: &Path, is_folder: bool) -> Option<&'a Rule> {
         self.rule_at(&Spot::of(path, self.workspace), is_folder)
     }
 
-    /// The same for a path that several questions are asked about.
+    /// Returns the rule that denies a path about which several questions are asked.
     pub fn rule_at(&self, spot: &Spot<'_>, is_folder: bool) -> Option<&'a Rule> {
         self.rules.denied_by(spot, if is_folder { Kind::Folder } else { Kind::File })
     }
 
-    /// Whether there is nothing to look for at all.
+    /// Returns true if there is no list at all.
     pub fn is_empty(&self) -> bool {
         self.rules.denied.is_empty()
     }
 }
 
-/// The workspace and every listed path outside it, each once, with its rights joined.
+/// Returns the workspace and every listed path outside it, each once, with its rights joined.
 pub(crate) fn roots(workspace: &Path, reads: &PathRules, writes: &PathRules) -> Vec<RootRight> {
     let mut roots = vec![RootRight { path: workspace.to_owned(), read: true, write: true, whole: true }];
     for (rules, read) in [(reads, true), (writes, false)] {
@@ -243,7 +247,7 @@ pub(crate) fn roots(workspace: &Path, reads: &PathRules, writes: &PathRules) -> 
     roots
 }
 
-/// The roots that are in both, each with the rights that it has in both.
+/// Returns the roots that are in both, each with the rights that it has in both.
 pub(crate) fn meet_roots(one: &[RootRight], two: &[RootRight]) -> Vec<RootRight> {
     let mut met: Vec<RootRight> = Vec::new();
     for one in one {
@@ -273,7 +277,7 @@ mod tests {
     use super::*;
     use crate::{Dialect, Policy, Profiles, Setup, Source, Trust};
 
-    /// A policy of one profile, given as JSON.
+    /// Compiles a policy of one profile, given as JSON.
     fn policy(profile: &str) -> Policy {
         let profiles: Profiles = serde_json::from_str(&format!(r#"{{"normal": {profile}}}"#)).unwrap();
         let origin = crate::Origin::User(Path::new("/home/ann/config.yaml").into());

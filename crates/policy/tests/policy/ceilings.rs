@@ -1,4 +1,4 @@
-//! Ceilings: what a caller may at most do only ever becomes less, whatever is met with what.
+//! Ceilings: the rights of a caller only ever shrink, whatever ceilings are met.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn verdict(policy: &Policy, level: Level, effects: &[&Effect], background: bool)
     policy.decide(&Request { tool: "t", level, parts: &parts, undoable_in_force: true, background }).verdict
 }
 
-/// What is asked about: every effect alone and in some pairs, at every level.
+/// Returns the verdicts on every effect alone and in some pairs, at every level.
 fn verdicts(policy: &Policy) -> Vec<Verdict> {
     let effects = effects();
     let mut all = Vec::new();
@@ -28,7 +28,7 @@ fn verdicts(policy: &Policy) -> Vec<Verdict> {
     all
 }
 
-/// What the verdict of this number was about.
+/// Describes the call of the verdict with this number.
 fn asked(case: usize) -> String {
     let effects = effects();
     let (level, position) = (LEVELS[case / 2 / effects.len()], case / 2 % effects.len());
@@ -37,7 +37,7 @@ fn asked(case: usize) -> String {
     format!("{level:?}, {:?}{with}", effects[position])
 }
 
-/// How strict the policy is about paths: the verdict on each, as a number.
+/// Returns the strictness of the policy about paths: the verdict on each, as a number.
 fn paths(policy: &Policy) -> Vec<u8> {
     let strictness = |verdict: PathVerdict<'_>| match verdict {
         PathVerdict::Listed(_) => 0,
@@ -67,7 +67,7 @@ fn paths(policy: &Policy) -> Vec<u8> {
     all
 }
 
-/// All that is asked of one policy.
+/// All answers of one policy.
 pub(crate) struct Answers {
     verdicts: Vec<Verdict>,
     paths: Vec<u8>,
@@ -81,7 +81,7 @@ impl Answers {
         Self { verdicts: verdicts(policy), paths: paths(policy), cpus, strict: policy.strict() }
     }
 
-    /// Whether none of the answers is looser.
+    /// Returns true if none of the answers is looser.
     pub(crate) fn is_as_narrow(&self, wide: &Answers) -> bool {
         self.verdicts.iter().zip(&wide.verdicts).all(|(narrow, wide)| narrow >= wide)
             && self.paths.iter().zip(&wide.paths).all(|(narrow, wide)| narrow >= wide)
@@ -89,7 +89,7 @@ impl Answers {
             && self.strict >= wide.strict
     }
 
-    /// None of the answers is looser.
+    /// Asserts that none of the answers is looser.
     #[track_caller]
     pub(crate) fn are_as_narrow(&self, wide: &Answers, what: &str) {
         for (case, (narrow, wide)) in self.verdicts.iter().zip(&wide.verdicts).enumerate() {
@@ -162,7 +162,7 @@ fn narrowing_never_widens_whatever_is_met_with_what() {
                 answers.are_as_narrow(&above, &what);
                 answers.are_as_narrow(&Answers::of(&runtime.under(&wanted)), &what);
                 answers.are_as_narrow(&unbounded, &what);
-                // Under one after the other is under both.
+                // Two nested ceilings equal their meeting.
                 assert_eq!(verdicts(&chain.under(&wanted)), answers.verdicts, "{what}");
                 (chain, above) = (under, answers);
             }
@@ -171,7 +171,7 @@ fn narrowing_never_widens_whatever_is_met_with_what() {
             }
         }
     }
-    // The positive control: every answer occurs.
+    // Positive control: every answer occurs.
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
 }
 

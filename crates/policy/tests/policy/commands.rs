@@ -1,4 +1,4 @@
-//! Command lines and their decisions, kept as data in `commands.txt`.
+//! Command lines and their decisions, as data in `commands.txt`.
 
 use policy::{Mode, Policy};
 
@@ -75,7 +75,7 @@ fn the_decision_names_the_part_and_what_would_help() {
 
 #[test]
 fn a_long_hostile_line_is_decided_with_bounded_work() {
-    // A step that looked at all pairs of words would not end before the test does.
+    // A step that compared all pairs of words would not end before the test does.
     let policy = normal(r#"{"deny_exec_command": ["git rm x", "rm -rf *"]}"#, Mode::SmartAuto);
     let words = ["git ", "rm -r ", "env sh -c ", "$(", "a{b,", ":(){", "/*", "sudo env ", "curl x | ", "-e "];
     for word in words {
@@ -87,7 +87,7 @@ fn a_long_hostile_line_is_decided_with_bounded_work() {
 
 const HOSTILE: &str = include_str!("hostile.txt");
 
-/// The characters that a table names.
+/// Replaces the names of characters in a table by the characters.
 fn spelled(line: &str) -> String {
     [
         ("<newline>", "\n"),
@@ -102,7 +102,7 @@ fn spelled(line: &str) -> String {
     .fold(line.to_owned(), |line, (name, character)| line.replace(name, character))
 }
 
-/// Every word of a line that could be the name of a program, but what stands for the harm.
+/// Returns every word of a line that could be the name of a program, except the word that does the harm.
 fn listed_words(line: &str) -> Vec<String> {
     let first = line.split_whitespace().next();
     let is_name = |word: &&str| {

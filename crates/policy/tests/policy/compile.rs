@@ -1,4 +1,4 @@
-//! Precedence, inheritance, trust, and what is wrong with a profile.
+//! Precedence, inheritance, trust, and malformed profiles.
 
 use policy::{Dialect, Limits, Mode, Origin, Policy, PolicyError, Source, Trust};
 use tool::Level;
@@ -131,10 +131,11 @@ fn a_mode_for_the_whole_run_makes_no_profile_laxer() {
         assert_eq!(mode(&[whole(managed(none), lax), strict()], None), Mode::AskAlways);
         assert_eq!(mode(&[strict(), whole(workspace(none, Trust::Untrusted), lax)], None), Mode::AskAlways);
     }
-    // Not even where nobody says more: what is built in is a profile's mode as any other.
+    // The built-in mode counts like a profile's mode, even if no file names one.
     assert_eq!(mode(&[whole(managed(none), Mode::FullAuto)], None), Mode::SmartAuto);
     assert_eq!(mode(&[whole(workspace(none, Trust::Untrusted), Mode::FullAuto)], None), Mode::SmartAuto);
-    // The controls: a stricter one counts, whatever was chosen; a laxer one that an administrator writes into the profile.
+    // Controls: a stricter mode counts, whatever was chosen; so does a laxer one that an
+    // administrator writes into the profile.
     assert_eq!(mode(&[whole(managed(none), Mode::AskAlways)], Some(Mode::FullAuto)), Mode::AskAlways);
     let asking = whole(workspace(none, Trust::Untrusted), Mode::AskAlways);
     assert_eq!(mode(&[asking], Some(Mode::FullAuto)), Mode::AskAlways);
@@ -161,7 +162,8 @@ fn an_untrusted_workspace_file_can_only_tighten() {
     assert_eq!(policy.mode(), Mode::AskAlways);
     assert!(policy.strict());
     assert_eq!((policy.limits().cpus, policy.limits().processes), (Some(1), Some(10)));
-    // What the user's own files do not name has its built-in value, and is no higher because of another file.
+    // A limit that the user's own files do not name has its built-in value, and another file cannot
+    // raise it.
     let limits = |processes| Limits { processes, ..Limits::default() };
     let own = r#"{"normal": {"limits": {"cpus": 4}}}"#;
     for (built_in, holds) in [(50, 50), (500, 100)] {

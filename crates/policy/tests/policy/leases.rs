@@ -1,4 +1,4 @@
-//! What a lease lets pass, what it never does, and what may not be leased at all.
+//! Leases: calls that they let pass, calls that they never do, and patterns that may not be leased.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ fn what_a_beginning_says_too_little_about_is_never_leased() {
         "vim",
         "sed",
     ] {
-        // Some of these have tables, and pass in known forms alone.
+        // Some of these have tables, and pass only in known forms.
         let known_forms = ["find", "tar", "sed"];
         assert!(policy.may_lease(&command(words)).is_err() || known_forms.contains(&words), "{words}");
     }
@@ -172,7 +172,7 @@ fn what_a_beginning_says_too_little_about_is_never_leased() {
     for entry in ["src/**", "*.md", "docs/", "./a"] {
         assert_eq!(policy.may_lease(&LeasePattern::Write(entry.to_owned())), Ok(()), "{entry}");
     }
-    // What may not be leased has no effect where somebody hands it in all the same.
+    // A forbidden lease has no effect even if a caller passes it in.
     let forced = leased(&policy, &[command("git"), LeasePattern::Read("/home".into())]);
     assert_eq!(decide(&forced, run("git push")).verdict, Verdict::Check);
     assert_eq!(forced.roots().len(), 1);
@@ -302,9 +302,9 @@ fn the_files_that_a_command_runs_are_named_scripts_among_them() {
         assert!(lists(line, file), "{line}: {:#?}", runs(line).files);
     }
     assert_eq!(runs("cat notes.txt"), policy::Runs::default());
-    // What is only changed is no code.
+    // A file that is only changed is not code.
     assert!(!lists("cp a b && rm c", "a"));
-    // A name behind a link is found where the kernel finds it.
+    // A name after a link is found where the kernel finds it.
     assert!(runs("sh link/../x").files.contains(&Path::new(WORKSPACE).join("link/../x")));
     for line in
         ["cd link && cargo test", "cargo test --manifest-path link/Cargo.toml", "git -C link commit -m x"]

@@ -1,4 +1,4 @@
-//! The nine lines of the decision, each with a case that it decides and one just beside.
+//! The nine lines of the decision, each with a case that it decides and a case that it just misses.
 
 use policy::{Dangerous, Dialect, Line, Mode, Part, Policy, Request, Undoable, Verdict};
 use tool::{CommandLine, Effect, Level};

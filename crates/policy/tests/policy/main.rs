@@ -1,4 +1,4 @@
-//! What the policy promises, asked through its public interface.
+//! Guarantees of the policy, tested through its public interface.
 
 #![allow(
     clippy::unwrap_used,

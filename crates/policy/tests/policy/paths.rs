@@ -65,21 +65,22 @@ fn case_is_ignored_where_the_profile_says_so_and_only_in_what_is_denied() {
         assert!(!is_denied(&exact, path), "{path}");
         assert!(is_denied(&ignoring, path), "{path}");
         let cat = format!("cat '{}'", in_workspace(path).display());
-        // A character that is not shown is not read by the parsers, and a human is asked.
+        // The parsers do not read an invisible character, so a human is asked.
         let expected = if path.contains('\u{200b}') { "check 9" } else { "deny 1" };
         assert_eq!(answer(&ignoring, &cat), expected, "{cat}");
     }
     for path in ["ok.pem", "x.pen", "strase", "d1", "/Srv/x"] {
         assert!(!is_denied(&ignoring, path), "{path}");
     }
-    // What a shell's glob could stand for, what a folder holds, and what goes with it when it is removed.
+    // The list also covers paths that a shell's glob could stand for, the names in a folder, and
+    // removals of a folder.
     let keys = r#"{"deny_read_paths": ["*.pem"], "deny_ignore_case": true}"#;
     assert_eq!(answer(&denying(r#"["*.pem"]"#), "cat *.PE?"), "pass 7");
     assert_eq!(answer(&normal(keys, Mode::SmartAuto), "cat *.PE?"), "check 9");
     assert!(!ignoring.readable_names(&in_workspace("d")).is_allowed("k.PEM".as_ref()));
     assert!(ignoring.readable_names(&in_workspace("d")).is_allowed("k.txt".as_ref()));
     assert_eq!(short(&decide(&ignoring, Level::Destructive, delete("/SRV"))), "deny 1");
-    // An allowed path is not one in another case.
+    // An allowed path in another case is not allowed.
     let verdict = ignoring.path_verdict(Access::Read, Path::new("/SRV/x"));
     assert_eq!(verdict, PathVerdict::Outside);
 }
@@ -91,7 +92,7 @@ fn a_final_slash_means_folders() {
     assert!(denied.is_denied(&in_workspace("build"), true));
     assert!(denied.is_denied(&in_workspace("a/build/x"), false));
     assert!(!denied.is_denied(&in_workspace("build"), false));
-    // Where it is not known, the stricter reading counts.
+    // If the kind is unknown, the stricter reading counts.
     assert!(is_denied(&policy, "build"));
 }
 

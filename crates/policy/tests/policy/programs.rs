@@ -1,4 +1,5 @@
-//! Where the programs of a line lie: a rule for a name covers the program that the search path leads to, and no other.
+//! Lookup of the programs of a line: a rule for a name covers the program that the search path
+//! leads to, and no other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use policy::{Dialect, Mode, Origin, Policy, ProgramFile, Programs, Setup};
 
 use crate::setting::*;
 
-/// A search path in which `/opt/tools` is a folder that commands write, and `bin` of the workspace stands first.
+/// Creates a policy with a search path in which `/opt/tools` is a folder that commands write, and
+/// `bin` of the workspace comes first.
 fn policy(json: &str) -> Policy {
     let find = |name: &str, of_project: &[PathBuf]| {
         // Programs of the project, one of which has the name of a reader.
@@ -64,19 +66,19 @@ fn a_rule_for_a_name_covers_the_program_of_the_search_path_alone() {
         "/bin/ls",
         "/usr/bin/../bin/ls",
         "/w/project/ls",
-        // The workspace stands on the path before the system.
+        // The workspace comes before the system in the search path.
         "grep x y",
         "nice ls",
         "cat x | grep y",
         "find . -name '*.rs' -exec grep x {} +",
         "find . -name '*.rs' | xargs grep x",
-        // A folder that commands write stands on the path.
+        // A folder that commands write is in the search path.
         "sort x",
         "protoc lint",
         "stdbuf -oL ls",
         "timeout 5 stdbuf -oL ls",
         "bash -c 'sort x'",
-        // Nothing of this name is there.
+        // There is no program with this name.
         "absent",
         "nohup ls",
         "timeout 5 time ls",
@@ -93,7 +95,7 @@ fn a_launcher_is_no_reader_because_files_of_the_folder_say_what_it_runs() {
     for line in ["python3 --version", "cat x && python3 -V", "find . -name x -exec python3 -V ;"] {
         assert_eq!(answer(&policy, line), "check 9", "{line}");
     }
-    // The control: the same program where it lies in the system itself is a reader.
+    // Control: the same program is a reader if it lies in the system itself.
     assert_eq!(answer(&normal(r#"{"undoable": "table"}"#, Mode::SmartAuto), "python3 --version"), "pass 7");
 }
 
@@ -155,7 +157,7 @@ fn what_a_program_of_the_project_could_be_is_listed_nearest_first() {
         .map(|folder| folder.join("pytest"))
         .collect();
     assert_eq!(runs.files.get(..expected.len()), Some(expected.as_slice()));
-    // What the machine has is run, whatever the project has.
+    // A program of the machine runs, whatever the project has.
     let line = tool::CommandLine::Shell("ls".to_owned());
     assert_eq!(policy("{}").runs(&line, Path::new("/w/project")).files, [Path::new("/usr/bin/ls")]);
     assert_eq!(policy::project_folders(Path::new("/elsewhere"), Path::new("/w/project")), [] as [PathBuf; 0]);

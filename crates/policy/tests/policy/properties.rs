@@ -1,4 +1,4 @@
-//! What holds for any combination, tried on all small ones.
+//! Properties of any combination, tested on all small ones.
 
 use policy::{Mode, Part, Policy, Request, Verdict};
 use proptest::prelude::*;
@@ -74,7 +74,7 @@ fn neither_order_nor_one_more_effect_loosens_a_verdict() {
             }
         }
     }
-    // The positive control: every answer occurs.
+    // Positive control: every answer occurs.
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
 }
 
@@ -93,7 +93,8 @@ fn a_stricter_mode_and_a_higher_level_never_loosen() {
     }
 }
 
-/// How far a form may go: a pass needs none, a yes in a form, a yes on a terminal, no yes at all.
+/// Returns the strictness of the approval: 0 for a pass, then an approval in a form, an approval on
+/// a terminal, and no approval at all.
 fn strictness(policy: &Policy, level: Level, effects: &[Effect], undoable_in_force: bool) -> u8 {
     let parts: Vec<Part> = effects.iter().cloned().map(Part::from).collect();
     let decision =
@@ -106,7 +107,7 @@ fn strictness(policy: &Policy, level: Level, effects: &[Effect], undoable_in_for
     }
 }
 
-/// Effects of every kind, those among them that need a terminal beside what hides them.
+/// Generates effects of every kind, including those that need a terminal, next to those that hide them.
 fn any_effect() -> impl Strategy<Value = Effect> {
     let protected = [
         write(".envrc"),
@@ -147,7 +148,7 @@ proptest! {
         let [free, smart, strict] = [Mode::FullAuto, Mode::SmartAuto, Mode::AskAlways]
             .map(|mode| strictness(&normal(&json, mode), level, &plan, in_force));
         prop_assert!(free <= smart && smart <= strict, "{free} {smart} {strict} for {plan:?} under {json}");
-        // Nor does one effect fewer need more.
+        // One effect fewer never needs more either.
         let fewer = plan.get(1..).unwrap_or_default();
         if !fewer.is_empty() {
             let fewer = strictness(&normal(&json, Mode::AskAlways), level, fewer, in_force);
@@ -158,7 +159,8 @@ proptest! {
 
 #[test]
 fn what_needs_a_terminal_needs_it_whichever_line_asks() {
-    // The mode, a path that is not listed, a directory in no root, an uncertain command: each line asks before the sixth, or hides it.
+    // The mode, an unlisted path, a directory in no root, an uncertain command: each line asks
+    // before the sixth, or hides it.
     let deny = r#"{"deny_exec_command": ["x"]}"#;
     for (json, mode, effects) in [
         ("{}", Mode::AskAlways, vec![write(".envrc")]),
@@ -170,7 +172,7 @@ fn what_needs_a_terminal_needs_it_whichever_line_asks() {
     ] {
         assert_eq!(strictness(&normal(json, mode), Level::Moderate, &effects, true), 2, "{effects:?}");
     }
-    // The control: the same without the protected file may be granted in a form.
+    // Control: the same call without the protected file may be granted in a form.
     let plain = strictness(&normal("{}", Mode::AskAlways), Level::Moderate, &[write("envrc")], true);
     assert_eq!(plain, 1);
 }
@@ -189,14 +191,14 @@ fn no_allow_entry_takes_a_denial_back() {
         }
     }
     assert!(denied >= 8, "{denied}");
-    // The positive control: the entries do allow what nothing denies.
+    // Positive control: the entries do allow what nothing denies.
     let outside = read("/home/ann/x");
     assert_eq!(verdict(&without, Level::Safe, &[&outside], false), Verdict::Check);
     assert_eq!(verdict(&with, Level::Safe, &[&outside], false), Verdict::Pass);
 }
 
-/// Entries that contradict, shadow and repeat each other. Those that begin with `!` are not among them: what they take back is what
-/// stands before them, as in `.gitignore`, so their place has a meaning.
+/// Entries that contradict, shadow and repeat each other. Entries with `!` are excluded: they take
+/// back the entries before them, as in `.gitignore`, so their order matters.
 const ENTRIES: [(&str, &[&str]); 8] = [
     ("allowed_read_paths", &["./", "./src", "/home/ann", "other", "/"]),
     ("deny_read_paths", &[".env", "*.pem", "/home/ann/x", "src/*", ".env"]),
@@ -214,7 +216,7 @@ fn no_permutation_of_the_rules_of_a_profile_changes_a_decision() {
     let effects = effects();
     let mut seen = [0usize; 3];
     for _ in 0..60 {
-        // Some of the entries of each list, so that other ones are decisive each time.
+        // Choose some of the entries of each list, so that different ones decide each time.
         let mut lists: Vec<(&str, Vec<&str>)> = ENTRIES
             .iter()
             .map(|(key, entries)| (*key, entries.iter().copied().filter(|_| random.below(3) > 0).collect()))
@@ -242,7 +244,7 @@ fn no_permutation_of_the_rules_of_a_profile_changes_a_decision() {
             }
         }
     }
-    // The positive control: every answer occurs.
+    // Positive control: every answer occurs.
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
 }
 

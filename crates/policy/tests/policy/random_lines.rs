@@ -1,6 +1,6 @@
-//! Lines made at random from a seed, for the tests and for the longer search by hand (`examples/fuzz_lines.rs`).
+//! Random lines from a seed, for the tests and for the longer manual search (`examples/fuzz_lines.rs`).
 
-/// A generator of numbers that needs no crate: xorshift, which is even enough here.
+/// A random number generator without a crate: xorshift, which is even enough here.
 #[derive(Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// The same word in another spelling.
+/// Returns the word in another spelling.
 pub(crate) fn respelled(word: &str, random: &mut Random) -> String {
     let mut spelled = String::new();
     for character in word.chars() {
@@ -35,7 +35,7 @@ pub(crate) fn respelled(word: &str, random: &mut Random) -> String {
     spelled
 }
 
-/// The same command somewhere in a line.
+/// Returns a line that contains the command.
 pub(crate) fn placed(command: &str, random: &mut Random) -> String {
     let wrapper = random.one_of(&[
         "",
@@ -109,7 +109,7 @@ const PIECES: [&str; 64] = [
     "do", "done", "while", "case", "esac", "!", "#", "~", "=", "x=1", "time", "\\\n",
 ];
 
-/// A line of pieces of shell text, in any order.
+/// Returns a line of pieces of shell text, in any order.
 pub(crate) fn jumble(random: &mut Random) -> String {
     let mut line = String::new();
     for _ in 0..=random.below(24) {
@@ -127,7 +127,8 @@ const UNFINISHED: [&str; 40] = [
     "@(", "#", ";", "|", "(", "a", "\u{e9}",
 ];
 
-/// A line of what begins something and may not end it, for what goes on at the end of the input: here-documents above all.
+/// Returns a line of pieces that begin a construct and may not end it, to test the end of the
+/// input: here-documents above all.
 pub(crate) fn unfinished(random: &mut Random) -> String {
     let mut line = random.one_of(&["", "cat ", "cat <<E", "$(cat <<", "cat <<'E'", "\"$(a <<"]).to_owned();
     for _ in 0..=random.below(10) {

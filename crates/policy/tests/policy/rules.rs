@@ -1,4 +1,5 @@
-//! Rules about secrets, statements, changes of Handfast and tools; examples that rules carry; rules that can never decide.
+//! Rules about secrets, statements, changes of Handfast and tools; examples of rules; rules that
+//! can never decide.
 
 use std::path::Path;
 
@@ -58,7 +59,7 @@ fn dropping_a_database_and_emptying_a_table_are_dangerous_in_every_mode() {
         for kind in ["truncate", "drop database", "Drop  Database main"] {
             assert_eq!(short(&decide(&policy, Level::Destructive, statement(kind))), expected, "{kind}");
         }
-        // The control.
+        // Control.
         assert_eq!(short(&decide(&policy, Level::Destructive, statement("drop table t"))), "pass 7");
     }
 }
@@ -92,7 +93,7 @@ fn a_listed_command_is_of_level_moderate_and_lets_nothing_else_along() {
         ("touch a > b", Level::Destructive, "check 9", "deny 1"),
         ("sh -c 'touch a; rm a'", Level::Destructive, "check 9", "deny 1"),
         ("touch a; rm -rf /", Level::Destructive, "deny 2", "deny 2"),
-        // What no entry of the list is needed for is what its tool says.
+        // A command that needs no entry of the list has the level that its tool states.
         ("make", Level::Destructive, "pass 7", "deny 1"),
         ("ls", Level::Destructive, "pass 7", "deny 1"),
     ] {
@@ -100,7 +101,7 @@ fn a_listed_command_is_of_level_moderate_and_lets_nothing_else_along() {
         assert_eq!((decision.level, short(&decision).as_str()), (level, verdict), "{line}");
         assert_eq!(short(&decide(&under, Level::Destructive, run(line))), bounded, "{line}");
     }
-    // No other level comes down, and only who is trusted says so.
+    // No other level is lowered, and only a trusted file may lower one.
     assert_eq!(decide(&listed, Level::Critical, run("touch a")).level, Level::Critical);
     assert_eq!(decide(&listed, Level::Destructive, delete("a")).level, Level::Destructive);
     let untrusted = workspace(&format!(r#"{{"normal": {lists}}}"#), Trust::Untrusted);
@@ -135,7 +136,7 @@ fn a_rule_about_an_unknown_tool_is_refused_with_its_line() {
     );
 }
 
-/// The entry of a list with examples, as a source that holds it alone.
+/// Creates a source with one entry of a list, with examples.
 fn with_examples(list: &str, rule: &str, matches: &[&str], not_matches: &[&str]) -> Source {
     let entry = serde_json::json!({"rule": rule, "match": matches, "not_match": not_matches});
     user(&serde_json::json!({"other": {list: [entry]}}).to_string())
@@ -176,7 +177,7 @@ fn examples_are_tried_by_the_engine_that_decides() {
         for example in tried {
             assert!(example.holds(), "{example:?}");
         }
-        // The positive control: the other way round each of them fails.
+        // Positive control: with swapped examples each of them fails.
         let sources = [with_examples(list, rule, not_matches, matches)];
         for example in policy::examples(&setup(&sources)).unwrap() {
             assert!(!example.holds(), "{example:?}");
@@ -275,7 +276,7 @@ fn the_administrators_rules_hold_under_a_profile_of_another_name() {
     // The profile named its own list, and the administrator's does not bring the built-in entries back.
     assert_eq!(short(&decide(&policy, Level::Safe, read(".env"))), "pass 7");
 
-    // A stricter word of the user counts beside the administrator's.
+    // A stricter setting of the user counts in addition to the administrator's.
     let strict = user(r#"{"mine": {"mode": "ask_always", "limits": {"cpus": 1}}}"#);
     let policy = compile(&[sources[0].clone(), strict], "mine");
     assert_eq!((policy.mode(), policy.limits().cpus), (Mode::AskAlways, Some(1)));
@@ -357,7 +358,7 @@ fn what_would_make_a_call_pass_is_tried_and_never_a_program_that_runs_others() {
         (write("out"), "\"./out\" in `allowed_write_paths`"),
         (secret("a", "b.org"), "\"b.org\" in `allowed_hosts` and \"a at b.org\" in `allowed_secrets`"),
         (statement("insert"), "\"insert\" in `allowed_database_statements`"),
-        // What passes, what is denied and what no list changes.
+        // Calls that pass, calls that are denied, and calls that no list changes.
         (read("src/a"), ""),
         (read(".env"), ""),
         (run("rm -rf /"), ""),
@@ -388,7 +389,7 @@ fn a_command_takes_nothing_away_that_holds_what_is_denied() {
     for line in ["rm -rf other", "mv other x", "cp -r config x", "rm config/other.toml"] {
         assert_eq!(answer(&policy, line), "pass 7", "{line}");
     }
-    // What would run later is asked about where it would come to lie.
+    // Files that would run later are asked about at their destination.
     for line in ["cp evil/.envrc sub", "mv evil/.vscode sub", "cp -r x/.git sub"] {
         assert_eq!(answer(&policy, line), "check 6", "{line}");
     }
@@ -420,7 +421,7 @@ fn asking_a_listed_host_for_what_it_has_is_a_read_and_anything_else_is_not() {
         (Level::Safe, vec![question("docs.rs"), secret("token", "docs.rs")], "pass 7"),
         (Level::Safe, vec![question("docs.rs"), secret("other", "docs.rs")], "check 9"),
         (Level::Safe, vec![ask("POST", "docs.rs"), secret("token", "docs.rs")], "check 9"),
-        // That it only asks is not believed of what its tool does not state to be safe.
+        // A call only asks if its tool also states that it is safe.
         (Level::Moderate, vec![question("docs.rs"), secret("token", "docs.rs")], "check 9"),
         (Level::Safe, vec![question("crates.io")], "check 6"),
         (Level::Safe, vec![question("x.docs.rs")], "deny 1"),

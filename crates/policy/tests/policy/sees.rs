@@ -1,4 +1,4 @@
-//! What commands see of the workspace, where the profile lists that.
+//! Part of the workspace that commands see, if the profile lists it.
 
 use policy::{CommandsSee, Dialect, Policy, Sees};
 use tool::Level;
@@ -34,7 +34,7 @@ fn commands_see_what_the_read_list_names_and_the_names_that_lead_there() {
         ("docs/other/", "nothing"),
         ("README.md", "nothing"),
         (".git/", "nothing"),
-        // What programs need to run at all.
+        // Files that programs need to run at all.
         (".venv/bin/pytest", "all"),
         ("node_modules/", "all"),
         ("Makefile", "all"),
@@ -100,7 +100,7 @@ fn a_call_also_sees_what_it_is_about() {
         assert_eq!(sees(&seeing, path), expected, "{path}");
     }
     assert_eq!(sees(&more(&policy, "ls", true).unwrap(), "docs/a"), "all");
-    // What was asked about is decided as before.
+    // The call that was asked about is decided as before.
     let decision = decide(&seeing, Level::Safe, read("docs/a"));
     assert_eq!(short(&decision), "check 6");
     let git = listed(r#""allowed_read_paths": ["./src"], "allowed_exec_command": ["git"]"#);

@@ -1,4 +1,4 @@
-//! A workspace, a home folder, and short ways to ask.
+//! A workspace, a home folder, and short helpers for questions.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ pub(crate) fn profiles(json: &str) -> Profiles {
     serde_json::from_str(json).unwrap()
 }
 
-/// The user's own file with this `sandbox_config`.
+/// Returns the user's own file with this `sandbox_config`.
 pub(crate) fn user(json: &str) -> Source {
     let file = Path::new("/home/ann/.config/handfast/config.yaml");
     Source::new(Origin::User(file.into()), Trust::Trusted, profiles(json))
 }
 
-/// The workspace's file with this `sandbox_config`.
+/// Returns the workspace's file with this `sandbox_config`.
 pub(crate) fn workspace(json: &str, trust: Trust) -> Source {
     let file = Path::new("/w/project/handfast.yaml");
     Source::new(Origin::Workspace(file.into()), trust, profiles(json))
 }
 
-/// The administrator's file with this `sandbox_config`.
+/// Returns the administrator's file with this `sandbox_config`.
 pub(crate) fn managed(json: &str) -> Source {
     let file = Path::new("/etc/handfast/config.yaml");
     Source::new(Origin::Managed(file.into()), Trust::Trusted, profiles(json))
@@ -59,7 +59,7 @@ pub(crate) fn compile(sources: &[Source], profile: &str) -> Policy {
     compile_as(sources, profile, None, Dialect::default()).unwrap()
 }
 
-/// The profile `normal` of the user's file, in a mode.
+/// Compiles the profile `normal` of the user's file, in a mode.
 pub(crate) fn normal(json: &str, mode: Mode) -> Policy {
     let json = format!(r#"{{"normal": {json}}}"#);
     compile_as(&[user(&json)], "normal", Some(mode), Dialect::default()).unwrap()
@@ -104,12 +104,12 @@ pub(crate) fn decide(policy: &Policy, level: Level, effect: Effect) -> Decision 
     decide_all(policy, level, &[effect])
 }
 
-/// The answer to a shell line, as `deny 1`.
+/// Returns the answer to a shell line, as `deny 1`.
 pub(crate) fn answer(policy: &Policy, line: &str) -> String {
     short(&decide(policy, Level::Destructive, run(line)))
 }
 
-/// A decision as `deny 1`.
+/// Formats a decision as `deny 1`.
 pub(crate) fn short(decision: &Decision) -> String {
     format!("{} {}", decision.verdict.as_str(), decision.line.number())
 }

@@ -1,4 +1,5 @@
-//! Lines made at random from a seed: no spelling of a denied command passes, and nothing that is made of shell text breaks off.
+//! Random lines from a seed: no spelling of a denied command passes, and no line of shell text
+//! causes a panic.
 
 use policy::{Mode, Policy};
 
@@ -28,7 +29,7 @@ fn no_spelling_of_a_denied_command_passes() {
         assert!(!answer.starts_with("pass"), "{line:?} passes");
         denied += usize::from(answer == "deny 1");
     }
-    // The positive control: nearly all are seen through, not only doubted.
+    // Positive control: nearly all are recognised, not only doubted.
     assert!(denied > rounds * 9 / 10, "only {denied} of {rounds} are denied");
 }
 
@@ -45,7 +46,8 @@ fn a_jumble_of_shell_text_gets_an_answer_and_a_denied_one_at_its_end_never_passe
     }
 }
 
-/// Whether what follows the line may be no command: it ends in a comment, a quote or a here-document that is open.
+/// Returns true if text after the line may not be a command: the line ends in an open comment,
+/// quote or here-document.
 fn is_text(line: &str) -> bool {
     line.ends_with('\\') || line.contains("<<EOF") || line.contains(['\'', '"', '`'])
 }

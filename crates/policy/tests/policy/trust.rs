@@ -1,4 +1,4 @@
-//! Workspace files that nobody trusts: whatever they say, nothing is allowed that is not allowed without them.
+//! Untrusted workspace files: whatever they say, they allow nothing that is not allowed without them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn untrusted(json: &str) -> Source {
     workspace(json, Trust::Untrusted)
 }
 
-/// The policy of a user's profile beside an untrusted file's.
+/// Compiles a user's profile together with an untrusted file's.
 fn beside(own: &str, theirs: &str) -> Policy {
     let named = |profile: &str| format!(r#"{{"normal": {profile}}}"#);
     compile(&[user(&named(own)), untrusted(&named(theirs))], "normal")
@@ -25,7 +25,7 @@ fn ask(policy: &Policy, effect: Effect) -> String {
     short(&decide(policy, level, effect))
 }
 
-/// Asking a host for what it has.
+/// Returns a request that only asks a host for data.
 fn get(host: &str) -> Effect {
     Effect::Connect { host: host.to_owned(), port: 443, method: None, only_asks: true }
 }
@@ -38,14 +38,14 @@ fn narrower_lists_of_paths_count_before_the_file_is_trusted() {
         (read("docs/a"), "check 6"),
         (run("cat src/a"), "pass 7"),
         (run("cat docs/a"), "check 6"),
-        // Nobody has said yet that it may be written unasked.
+        // The user has not allowed this write without a question.
         (write("src/a"), "check 9"),
         (write("docs/a"), "check 6"),
         (delete("docs/a"), "check 6"),
     ] {
         assert_eq!(ask(&policy, effect.clone()), expected, "{effect:?}");
     }
-    // All of the first list counts, and that is no news; the second one would also let something pass.
+    // The first list counts in full, so there is no warning; the second one would also let a call pass.
     let told: Vec<String> = policy.warnings().iter().map(ToString::to_string).collect();
     let [told] = told.as_slice() else { panic!("{told:?}") };
     assert!(told.contains("`allowed_write_paths` can only narrow what is allowed"), "{told}");
@@ -119,7 +119,7 @@ fn a_list_that_another_profile_inherits_counts_for_that_one() {
     assert_eq!(ask(&policy, read("src/a")), "pass 7");
     assert_eq!(ask(&policy, read("/srv/a")), "pass 7");
     assert_eq!(ask(&policy, read("docs/a")), "check 6");
-    // The control: what a file says of a profile that is not in use changes nothing.
+    // Control: a profile that is not in use changes nothing.
     let other = untrusted(r#"{"other": {"allowed_read_paths": ["./src"]}}"#);
     assert_eq!(ask(&compile(&[own, other], "child"), read("docs/a")), "pass 7");
 }
@@ -134,7 +134,7 @@ fn what_a_human_leases_counts_whatever_such_a_file_lists() {
     assert_eq!(ask(&leased, write("other/a")), "check 6");
 }
 
-/// Entries of each list, of which some are within others.
+/// Entries of each list, some of which contain others.
 const ENTRIES: [(&str, &[&str]); 14] = [
     ("allowed_read_paths", &[".", "./src", "docs", "!src/secret", "*.md", "/srv", "/srv/data", "~/x"]),
     ("allowed_write_paths", &[".", "./src", "docs", "!src/secret", "/srv/data", "~/x"]),
@@ -177,7 +177,7 @@ fn any_profile(random: &mut Random) -> Value {
     profile.into()
 }
 
-/// The profiles of a file: the one that is in use, perhaps with a parent.
+/// Generates the profiles of a file: the one that is in use, possibly with a parent.
 fn any_file(random: &mut Random) -> Value {
     let mut normal = any_profile(random);
     if random.below(4) == 0 {
@@ -202,7 +202,7 @@ fn a_file_that_nobody_trusts_never_allows_what_is_not_allowed_without_it() {
         stricter += usize::from(!without.is_as_narrow(&with));
         laxer_as_written += usize::from(!as_written.is_as_narrow(&without));
     }
-    // The positive control: many files tighten something, and many would have loosened something.
+    // Positive control: many files tighten something, and many would have loosened something.
     assert!(stricter > 100 && laxer_as_written > 100, "{stricter} {laxer_as_written}");
 }
 

@@ -1,4 +1,4 @@
-//! The group of one cell.
+//! The control group of one cell.
 
 use std::fs;
 use std::io;
@@ -11,31 +11,32 @@ use rustix::fs::{Mode, OFlags, open};
 use super::{Hierarchy, Owner, Version};
 use crate::limits::Bounds;
 
-/// The number of a group that is made to see whether one can be.
+/// Number of the trial group, made to check whether this process may make groups.
 pub(super) const TRIAL: u32 = 0;
-/// The number of the group that the program itself moves into.
+/// Number of the group that the program itself moves into.
 pub(super) const ASIDE: u32 = 1;
-/// The first number of a cell's group.
+/// First number of a cell's group.
 const FIRST: u32 = 2;
 
-/// The length of time that processor time is measured out in, in microseconds: the kernel's own choice.
+/// Period over which processor time is measured, in microseconds: the kernel's default.
 const PERIOD: u64 = 100_000;
 
-/// The group of one cell. Its folders are removed when it is dropped, which must come after the end of the cell.
+/// The control group of one cell. Dropping it removes its folders; drop it after the end of the
+/// cell.
 #[derive(Debug)]
 pub(crate) struct Group {
     version: Version,
     folder: PathBuf,
-    /// The group of the same name that has the processor controller; in version two it is the same one.
+    /// Group of the same name under the processor controller; in version two, the same group.
     processors: Option<PathBuf>,
     limits_processors: bool,
-    /// The group of the same name in version one that has the controller for numbers of processes.
+    /// Group of the same name under version one's controller for the number of processes.
     processes: Option<PathBuf>,
     limits_processes: bool,
 }
 
 impl Group {
-    /// Makes a group with the limits, and says which number it has.
+    /// Makes a group with the limits, and returns its number with it.
     pub(crate) fn make(hierarchy: &Hierarchy, owner: &Owner, bounds: &Bounds) -> io::Result<(u32, Self)> {
         static NEXT: AtomicU32 = AtomicU32::new(FIRST);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +46,7 @@ impl Group {
         Ok((number, group))
     }
 
-    /// The group of that number, which is there already.
+    /// Returns the existing group of this number.
     pub(crate) fn of(hierarchy: &Hierarchy, owner: &Owner, number: u32) -> Self {
         let name = owner.name(number);
         Self {
@@ -62,20 +63,21 @@ impl Group {
         self.version
     }
 
-    /// Whether it holds the limit on processors.
+    /// Returns true if the group enforces the limit on processors.
     pub(crate) fn limits_processors(&self) -> bool {
         self.limits_processors
     }
 
-    /// Whether it holds the limit on processes.
+    /// Returns true if the group enforces the limit on processes.
     pub(crate) fn limits_processes(&self) -> bool {
         self.limits_processes
     }
 
-    /// Has it hold the limit on processes too, in version one, for a cell that nothing else bounds in that. Before
-    /// anything is attached. Where that cannot be done it is left to another layer.
+    /// Enforces the limit on processes too, in version one, for a cell in which no other layer
+    /// does. Must come before any process is attached. On failure, another layer has to enforce the
+    /// limit.
     ///
-    /// Two processes of such a cell are none of the command's.
+    /// Two processes of a cell like this do not belong to the command.
     pub(crate) fn limit_processes(&mut self, bounds: &Bounds) {
         let Some(folder) = &self.processes else { return };
         let most = bounds.processes.saturating_add(2).to_string();
@@ -85,22 +87,24 @@ impl Group {
                 .is_ok();
     }
 
-    /// Sets the limits, whatever they were before. A limit on processors that cannot be set is left to another layer.
+    /// Sets all limits, replacing earlier ones. If the limit on processors cannot be set, another
+    /// layer has to enforce it.
     pub(crate) fn limit(&mut self, bounds: &Bounds) -> io::Result<()> {
         if let (Some(folder), Some(cpus)) = (&self.processors, bounds.cpus) {
             self.limits_processors = self.measure_out(folder, cpus).is_ok();
         }
         let set = |file: &str, value: &str| fs::write(self.folder.join(file), value);
         let optional = |result: io::Result<()>| match result {
-            // A kernel that does not account for swap has no such file.
+            // A kernel that does not account for swap lacks this file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         };
         let memory = bounds.memory.to_string();
         match self.version {
             Version::One => {
-                // The limit on both together is never below the one on memory, so it makes way first. Both the same
-                // means that nothing is swapped out to get below the limit.
+                // The kernel requires the limit on memory plus swap to be at least the limit on
+                // memory, so raise the former first. Equal limits mean that no memory is swapped
+                // out to stay within the limit.
                 optional(set("memory.memsw.limit_in_bytes", "-1"))?;
                 set("memory.limit_in_bytes", &memory)?;
                 optional(set("memory.memsw.limit_in_bytes", &memory))
@@ -108,14 +112,14 @@ impl Group {
             Version::Two => {
                 set("memory.max", &memory)?;
                 optional(set("memory.swap.max", "0"))?;
-                // The first process of the cell is none of the command's.
+                // The first process of the cell does not belong to the command.
                 set("pids.max", &bounds.processes.saturating_add(1).to_string())
             }
         }
     }
 
-    /// Limits the processor time of `folder`. In version one that is a group of its own, made for those cells only
-    /// that have such a limit, because each group that a process is attached to costs time.
+    /// Limits the processor time of `folder`. In version one that is a separate group, made only
+    /// for cells with this limit, because attaching a process to each further group costs time.
     fn measure_out(&self, folder: &Path, cpus: u64) -> io::Result<()> {
         let quota = cpus.saturating_mul(PERIOD).to_string();
         match self.version {
@@ -132,7 +136,7 @@ impl Group {
         }
     }
 
-    /// Puts a process that has not started anything yet into the group.
+    /// Moves a process that has not started any child process into the group.
     pub(crate) fn attach(&mut self, pid: i32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), pid.to_string())?;
         if let Some(folder) = self.processes.as_ref().filter(|_| self.limits_processes) {
@@ -141,7 +145,7 @@ impl Group {
         self.attach_to_processors(pid)
     }
 
-    /// Puts a process that is in the group into the one beside it, if there is one.
+    /// Moves a process of the group into the separate processor group, if there is one.
     pub(crate) fn attach_to_processors(&mut self, pid: i32) -> io::Result<()> {
         match &self.processors {
             Some(folder) if self.version == Version::One && self.limits_processors => {
@@ -151,7 +155,7 @@ impl Group {
         }
     }
 
-    /// The group as the place of a new process, where the kernel can start one in it.
+    /// Opens the group for starting a process directly in it, if the kernel supports that.
     pub(crate) fn door(&self) -> Option<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match self.version {
@@ -160,7 +164,8 @@ impl Group {
         }
     }
 
-    /// How many processes the kernel has killed because the group's memory was used up.
+    /// Returns the number of processes that the kernel killed because the group's memory was used
+    /// up.
     pub(crate) fn killed_for_memory(&self) -> u64 {
         let file = match self.version {
             Version::One => "memory.oom_control",
@@ -170,7 +175,7 @@ impl Group {
     }
 }
 
-/// A number of a file with a name and a number a line; zero where there is none.
+/// Reads a counter from a file with one name and number a line; returns 0 if it is missing.
 fn counted(path: &Path, name: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let number = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
@@ -206,8 +211,8 @@ mod tests {
         Bounds::of(&Limits { memory, cpus, processes, ..Limits::default() }, &machine)
     }
 
-    /// A folder stands for a hierarchy whose controllers this machine may have given to another: what is written where is
-    /// the same.
+    /// Uses a plain folder as the hierarchy, because this machine may have given the controllers to
+    /// another hierarchy. The written files are the same.
     #[test]
     fn in_version_two_every_limit_is_written_into_the_one_group() {
         let folder = tempfile::tempdir().unwrap();
@@ -228,14 +233,14 @@ mod tests {
         assert_eq!(group.killed_for_memory(), 2);
     }
 
-    /// What version two has without any controller: a process begins in a group.
+    /// Tests the feature of version two that needs no controller: a process begins in a group.
     #[test]
     fn in_version_two_a_process_begins_in_its_group() {
         let Some(place) = super::super::place::unified() else { return };
         let owner = Owner::this().unwrap();
         let folder = place.folder.join(owner.name(u32::MAX));
         if fs::create_dir(&folder).is_err() {
-            // Not for this user.
+            // This user may not make groups.
             return;
         }
         let group = Group {

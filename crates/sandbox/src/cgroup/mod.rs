@@ -1,7 +1,8 @@
-//! Control groups: one for each cell, below the group that this process is in, where it may make some.
+//! Control groups, one for each cell, below the group of this process, if this process may make
+//! groups there.
 //!
-//! A group's name says who made it, so that whoever comes later can tell what was left behind by a process that was
-//! killed. Nothing here ever kills: a group with processes in it is left alone.
+//! A group's name contains its owner, so that a later process can recognize the groups of a process
+//! that was killed. No function here kills a process: a group with processes in it is left alone.
 
 mod group;
 mod owner;
@@ -15,35 +16,36 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub(crate) use group::Group;
 pub(crate) use owner::Owner;
 
-/// The two generations of control groups.
+/// The two versions of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// A hierarchy for each controller.
+    /// One hierarchy for each controller.
     One,
-    /// One hierarchy for all.
+    /// One hierarchy for all controllers.
     Two,
 }
 
-/// Where this process may make groups.
+/// The folders in which this process may make groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hierarchy {
     pub(crate) version: Version,
-    /// The folder below which groups are made; of the memory controller in version one.
+    /// Folder below which groups are made; in version one, of the memory controller.
     folder: PathBuf,
-    /// The same of the processor controller. In version two it is the same folder, where there is the controller.
+    /// Folder of the processor controller. In version two it equals `folder`, if the controller is
+    /// available.
     processors: Option<PathBuf>,
-    /// In version one, the same of the controller for numbers of processes.
+    /// Folder of the controller for the number of processes, in version one only.
     processes: Option<PathBuf>,
 }
 
-/// Set when a group could not be used after all, so that it is not tried again.
+/// Set when a group turned out to be unusable, so that no further attempt is made.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// The hierarchy to use; `None` where there is none with the right to make groups in it. Found out once, and what
-/// processes that were killed have left there is then removed.
+/// Returns the hierarchy to use, or `None` if this process has no right to make groups. The first
+/// call finds the hierarchy and removes the leftovers of killed processes there.
 ///
-/// With version two this moves the process into a group of its own, because a group that has processes can have no
-/// limited groups below it. So it must come before anything is started.
+/// In version two this moves the process into a separate group, because a group with processes can
+/// have no limited groups below it. So the first call must come before any process is started.
 pub(crate) fn hierarchy() -> Option<&'static Hierarchy> {
     static FOUND: OnceLock<Option<Hierarchy>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -56,12 +58,12 @@ pub(crate) fn hierarchy() -> Option<&'static Hierarchy> {
     found.as_ref().filter(|_| !GIVEN_UP.load(Ordering::Relaxed))
 }
 
-/// From now on [`hierarchy`] gives none.
+/// Makes [`hierarchy`] return `None` from now on.
 pub(crate) fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }
 
-/// What the group that this process is in may have of memory, in bytes; `None` when there is no limit to be seen.
+/// Returns the memory limit of the group of this process, in bytes; `None` if no limit is visible.
 pub(crate) fn memory_of_own_group() -> Option<u64> {
     let number = |path: PathBuf| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
     let two = place::unified().and_then(|place| {
@@ -82,7 +84,7 @@ impl Hierarchy {
         Self::unified(&owner).or_else(|| Self::of_controllers(&owner))
     }
 
-    /// Version one: each controller has a hierarchy, and only who is root may make groups.
+    /// Finds version one, in which each controller has a hierarchy and only root may make groups.
     fn of_controllers(owner: &Owner) -> Option<Self> {
         let writable = |controller: &str| {
             let folder = place::of_controller(controller)?.folder;
@@ -99,7 +101,7 @@ impl Hierarchy {
         })
     }
 
-    /// Version two: in a group that was given to this process alone.
+    /// Finds version two, in a group that was delegated to this process alone.
     fn unified(owner: &Owner) -> Option<Self> {
         let place = place::unified()?;
         let has = |file: &str| -> Option<Vec<String>> {
@@ -117,12 +119,12 @@ impl Hierarchy {
             move_aside(&place.folder, owner)?;
             let control = place.folder.join("cgroup.subtree_control");
             if fs::write(&control, "+memory +pids").is_err() {
-                // Back, as far as that goes: what is not limited by groups is limited in other ways.
+                // Move back as a best effort: other layers enforce the limits then.
                 let _stays = fs::write(place.folder.join("cgroup.procs"), "0");
                 let _stays = fs::remove_dir(place.folder.join(owner.name(group::ASIDE)));
                 return None;
             }
-            // The processor controller is an extra: without it, limits on processors are held in another way.
+            // The processor controller is optional: without it, another layer limits processors.
             let _without = fs::write(&control, "+cpu");
         }
         let trial = place.folder.join(owner.name(group::TRIAL));
@@ -133,7 +135,7 @@ impl Hierarchy {
         usable.then_some(Self { version: Version::Two, folder: place.folder, processors, processes: None })
     }
 
-    /// All folders in which groups are made.
+    /// Returns all folders in which groups are made.
     fn folders(&self) -> impl Iterator<Item = &Path> {
         let others = [&self.processors, &self.processes].into_iter().flatten().map(PathBuf::as_path);
         [self.folder.as_path()].into_iter().chain(others.filter(|folder| *folder != self.folder))
@@ -144,9 +146,9 @@ impl Hierarchy {
         self.remove_where(|owner, _| !owner.lives());
     }
 
-    /// Removes the empty groups of cells that `owner` made. Says whether none is left.
+    /// Removes the empty groups of the cells that `owner` made. Returns true if none is left.
     pub(crate) fn remove_of(&self, owner: &Owner) -> bool {
-        // The one that the owner is in itself, and its spawner with it, goes with what it is in.
+        // The group that contains the owner and its spawner disappears with the group above it.
         let own = owner.name(group::ASIDE);
         self.remove_where(|of, name| of == owner && name != own)
     }
@@ -168,11 +170,11 @@ impl Hierarchy {
     }
 }
 
-/// Moves this process into a group of its own below `folder`, if it is alone there.
+/// Moves this process into a separate group below `folder`, if it is alone there.
 fn move_aside(folder: &Path, owner: &Owner) -> Option<()> {
     let inhabitants = fs::read_to_string(folder.join("cgroup.procs")).ok()?;
     let own = std::process::id().to_string();
-    // The group at the root of everything may have both.
+    // The root group may have both processes and limited groups below it.
     let is_root = !folder.join("cgroup.type").exists();
     if is_root {
         return Some(());
@@ -185,10 +187,11 @@ fn move_aside(folder: &Path, owner: &Owner) -> Option<()> {
     fs::write(aside.join("cgroup.procs"), "0").ok()
 }
 
-/// Groups that could not be removed when their cell ended, because the kernel still counted a process in them.
+/// Groups that could not be removed when their cell ended, because the kernel still counted a
+/// process in them.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes a group's folder now or, if the kernel is not done with it, when the next one is removed.
+/// Removes a group's folder now or, if the kernel still uses it, together with the next one.
 fn remove(folder: PathBuf) {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.push(folder);

@@ -1,36 +1,36 @@
-//! Who made a group, as its name says.
+//! Owner of a control group, as encoded in the group's name.
 
 use std::fs;
 
 const PREFIX: &str = "handfast";
 
-/// A process, told apart from every other that had or will have its id.
+/// A process, distinguished from every other process that had or will have its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// The pid namespace in which the id means something.
+    /// Pid namespace to which the id belongs.
     namespace: String,
     pid: u32,
-    /// When it started, in clock ticks since the machine did (field 22 of `/proc/PID/stat`).
+    /// Start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
     started: u64,
 }
 
 impl Owner {
-    /// The process that calls this; `None` where `/proc` does not say.
+    /// Returns the calling process, or `None` if `/proc` does not show it.
     pub(crate) fn this() -> Option<Self> {
         Self::of(std::process::id())
     }
 
-    /// The process of that id.
+    /// Returns the process of this id.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         Some(Self { namespace: own_namespace()?, pid, started: started(pid)? })
     }
 
-    /// The name of its group of this number.
+    /// Returns the name of the owner's group of this number.
     pub(crate) fn name(&self, number: u32) -> String {
         format!("{PREFIX}-{}-{}-{}-{number}", self.namespace, self.pid, self.started)
     }
 
-    /// Who made the group of that name.
+    /// Parses the owner from a group's name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         let mut parts = name.strip_prefix(PREFIX)?.strip_prefix('-')?.split('-');
         let owner = Self {
@@ -42,7 +42,8 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether it runs. What cannot be known counts as alive, so that nobody else's groups are touched.
+    /// Returns true if the process runs. An unknown process counts as running, so that no foreign
+    /// group is touched.
     pub(crate) fn lives(&self) -> bool {
         match own_namespace() {
             Some(namespace) if namespace == self.namespace => started(self.pid) == Some(self.started),
@@ -51,7 +52,7 @@ impl Owner {
     }
 }
 
-/// The number of the own pid namespace, from a link that reads `pid:[4026531836]`.
+/// Returns the number of this process's pid namespace, from a link such as `pid:[4026531836]`.
 fn own_namespace() -> Option<String> {
     let link = fs::read_link("/proc/self/ns/pid").ok()?;
     Some(link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.to_owned())
@@ -59,7 +60,8 @@ fn own_namespace() -> Option<String> {
 
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses and may hold anything; the field after it is the third.
+    // The second field is a name in parentheses and may contain any character; the third field
+    // follows it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! Where this process stands in the hierarchies of control groups, as folders.
+//! The group of this process in each hierarchy of control groups, as a folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,26 +10,26 @@ use rustix::fs::getxattr;
 /// The group of this process in one hierarchy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Where the hierarchy is mounted.
+    /// Mount point of the hierarchy.
     pub(super) mount: PathBuf,
-    /// The folder of the group.
+    /// Folder of the group.
     pub(super) folder: PathBuf,
 }
 
-/// In the hierarchy of version two.
+/// Finds the group in the hierarchy of version two.
 pub(super) fn unified() -> Option<Place> {
     find(|mount| mount.kind == "cgroup2", |group| group.controllers.is_empty() && group.number == "0")
 }
 
-/// In the hierarchy of version one that has this controller.
+/// Finds the group in the hierarchy of version one that has this controller.
 pub(super) fn of_controller(controller: &str) -> Option<Place> {
     let names = |list: &str| list.split(',').any(|name| name == controller);
     find(|mount| mount.kind == "cgroup" && names(mount.options), |group| names(group.controllers))
 }
 
 impl Place {
-    /// Whether the group was given to whoever runs in it, to divide as they like: by systemd, which marks it, or
-    /// because it is all that a container sees.
+    /// Returns true if the group was delegated to its processes, which may divide it: by systemd,
+    /// which marks it, or because it is all that a container sees.
     pub(super) fn is_delegated(&self) -> bool {
         let marked = |name: &str| {
             let mut value = [0_u8; 8];
@@ -68,7 +68,8 @@ fn within(
 ) -> Option<Place> {
     let group = groups.lines().filter_map(group_of).find(|group| is_group(group))?;
     let mount = mounts.lines().filter_map(mount_of).find(|mount| is_mount(mount))?;
-    // A container may have only a part of the hierarchy mounted; what lies outside of it is out of reach.
+    // A container may mount a part of the hierarchy alone; a group outside of that part is out of
+    // reach.
     let below = Path::new(group.path).strip_prefix(&mount.root).ok()?;
     Some(Place { folder: mount.point.join(below), mount: mount.point })
 }
@@ -87,7 +88,8 @@ fn mount_of(line: &str) -> Option<Mount<'_>> {
     Some(Mount { root, point, kind, options: after.nth(1)? })
 }
 
-/// The kernel writes spaces, tabs, newlines and backslashes as three octal digits.
+/// Decodes a path in which the kernel writes spaces, tabs, newlines and backslashes as three octal
+/// digits.
 fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

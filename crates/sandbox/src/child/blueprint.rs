@@ -1,5 +1,5 @@
-//! Everything the new process needs to know, made by the caller before it starts: the process itself only reads
-//! it (and notes descriptors in places that are there for that), because it cannot allocate.
+//! Input of the new process, made by the caller before the process starts. The process only reads
+//! it (and stores descriptors in fields meant for that), because it cannot allocate.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::RawFd;
@@ -13,53 +13,54 @@ use crate::error::SandboxError;
 use crate::spec::TerminalSize;
 use crate::sys::StringArray;
 
-/// The user and group id of the command, as it sees itself.
+/// User and group id of the command inside the cell.
 ///
-/// The same on every machine and for every caller, so that what a command sees does not depend on who started
-/// Handfast; 1000 because that is what most systems and container images give their first ordinary user.
+/// Equal on every machine and for every caller, so that the command's view does not depend on the
+/// user who started Handfast. Most systems and container images give 1000 to their first ordinary
+/// user.
 pub(crate) const INNER_ID: u32 = 1000;
 
-/// What the new process does, in the order of the fields.
+/// The work of the new process, in the order of the fields.
 pub(crate) struct Blueprint {
-    /// The descriptors that stay open, in ascending order.
+    /// Descriptors that stay open, in ascending order.
     pub(crate) keep: Vec<RawFd>,
     /// The process's end of the control socket.
     pub(crate) control: RawFd,
     pub(crate) standard: Standard,
-    /// Whether the caller's further groups can be dropped, which needs privilege.
+    /// True if the caller's supplementary groups can be dropped, which needs privilege.
     pub(crate) drop_groups: bool,
-    /// Whether the network is one that it was born into, and not its own.
+    /// True if the process was started in a shared network namespace and has no separate one.
     pub(crate) shares_network: bool,
-    /// The map of its users and that of its groups, where the process must write them itself.
+    /// The maps of users and groups, if the process must write them itself.
     pub(crate) own_map: Option<OwnMap>,
-    /// How the file system is built, in order.
+    /// Steps that build the file system, in order.
     pub(crate) steps: Vec<Step>,
     pub(crate) landlock: Option<Landlock>,
     pub(crate) filter: &'static [sock_filter],
     pub(crate) start: Start,
 }
 
-/// A map of users and one of groups, as the kernel takes them.
+/// A map of users and one of groups, in the kernel's format.
 pub(crate) struct OwnMap {
     pub(crate) users: Vec<u8>,
     pub(crate) groups: Vec<u8>,
 }
 
-/// What a command reads from and writes to.
+/// The standard descriptors of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standard {
-    /// Nothing to read, and two pipes to write to.
+    /// An empty input and two output pipes.
     Outputs { stdout: RawFd, stderr: RawFd },
-    /// A pipe to read from, and one to write everything to.
+    /// An input pipe and one pipe for both outputs.
     Pipes { input: RawFd, output: RawFd },
-    /// A terminal of the cell, which the command's process makes itself and hands out.
+    /// A terminal of the cell, which the command's process makes and hands to the caller.
     Terminal(TerminalSize),
-    /// The command's side of a terminal that was made for it.
+    /// The command's side of a terminal that was made for the command.
     GivenTerminal(RawFd),
 }
 
 impl Standard {
-    /// The descriptors among it.
+    /// Returns the descriptors that it contains.
     pub(crate) fn descriptors(self) -> [Option<RawFd>; 2] {
         match self {
             Self::Outputs { stdout, stderr } => [Some(stdout), Some(stderr)],
@@ -73,17 +74,17 @@ impl Standard {
 /// The command to execute in the finished cell.
 pub(crate) struct Start {
     pub(crate) working_directory: CString,
-    /// The paths at which the program may be, tried in order.
+    /// Paths at which the program may be, tried in order.
     pub(crate) candidates: Vec<CString>,
     pub(crate) arguments: StringArray,
     pub(crate) environment: StringArray,
-    /// What its process sets for itself and all that come from it.
+    /// Resource limits that the process sets for itself and its descendants.
     pub(crate) bounds: Vec<Bound>,
-    /// The processors it starts on; empty for all.
+    /// Processors on which the process starts; empty for all.
     pub(crate) processors: Vec<u64>,
-    /// Whether the caller is told when the program runs.
+    /// True if the caller wants a report when the program runs.
     pub(crate) announced: bool,
-    /// Whether the caller is given the namespaces before the command starts.
+    /// True if the caller gets the namespaces before the command starts.
     pub(crate) hands_over: bool,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Bound {
     pub(crate) hard: u64,
 }
 
-/// What the kernel limits for a process or its user.
+/// A resource that the kernel limits for a process or its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Resource {
@@ -118,7 +119,8 @@ impl Resource {
     }
 }
 
-/// A Landlock ruleset that the caller has made, and the rules still to be added: their paths exist in the cell only.
+/// A Landlock ruleset that the caller has made, and the rules still to be added, whose paths exist
+/// in the cell alone.
 pub(crate) struct Landlock {
     pub(crate) ruleset: RawFd,
     pub(crate) rules: Vec<(CString, u64)>,
@@ -126,56 +128,57 @@ pub(crate) struct Landlock {
 
 /// One step of building the file system inside the new root.
 pub(crate) enum Step {
-    /// Mounts something.
+    /// Attaches a mount.
     Mount(Mount),
-    /// Makes a symbolic link that says `text`.
+    /// Makes a symbolic link with the target `text`.
     Link { at: Place, text: CString },
-    /// Makes a file of the cell's own.
+    /// Makes a file that belongs to the cell.
     File { at: Place, content: Vec<u8>, mode: u32 },
-    /// Makes a folder of the cell's own.
+    /// Makes a folder that belongs to the cell.
     Folder { at: Place, mode: u32 },
-    /// Makes folders of the cell's own in one that is there, for their owner alone.
+    /// Makes folders in an existing folder, accessible to their owner alone.
     Folders { at: Place, names: Vec<CString> },
-    /// Puts a placeholder in the place of a file that is seen through an overlay, or covers it where that cannot be.
+    /// Replaces a file of an overlay by a placeholder, or covers the file if the overlay refuses
+    /// that.
     Placeholder { at: Place, placeholder: Placeholder },
-    /// Makes the mount at `at` read-only, after what belongs into it is in it.
+    /// Makes the mount at `at` read-only, after its content is in place.
     Seal { at: Place },
-    /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
+    /// Writes a kernel setting of the cell's namespaces. A kernel may lack the setting.
     Setting { at: Place, value: CString },
-    /// Makes sure of what is at `at`, where somebody else has built the file system.
+    /// Verifies the object at `at` in a file system that another program has built.
     Check { at: Place, is: Expected },
 }
 
-/// What is put in the place of a file, and how.
+/// A placeholder for a file, and the way in which it is made.
 pub(crate) struct Placeholder {
-    /// The folder around the file, in the cell.
+    /// Folder of the file, as a path in the cell.
     pub(crate) folder: CString,
-    /// The name there under which it is made.
+    /// Temporary name in that folder under which the placeholder is made.
     pub(crate) made_as: CString,
-    /// The same file in the upper folder of the overlay.
+    /// Path of the placeholder in the upper folder of the overlay.
     pub(crate) upper: CString,
-    /// The extended attribute that marks it.
+    /// Name of the extended attribute that marks a placeholder.
     pub(crate) mark: CString,
     pub(crate) content: Vec<u8>,
     pub(crate) mode: u32,
 }
 
-/// What is to be at a place.
+/// The object expected at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     /// A mount of exactly this object of the host.
     Same { device: u64, inode: u64, read_only: bool },
-    /// A cover.
+    /// A cover that hides the content.
     Hidden,
 }
 
 impl Step {
-    /// The path in the cell that the step is about.
+    /// Returns the path in the cell that the step affects.
     pub(crate) fn path(&self) -> &Path {
         &self.at().path
     }
 
-    /// The same with its parts.
+    /// Returns that path with its components.
     pub(crate) fn at(&self) -> &Place {
         match self {
             Self::Mount(Mount { at, .. })
@@ -197,56 +200,61 @@ pub(crate) struct Mount {
     pub(crate) at: Place,
     pub(crate) kind: Kind,
     pub(crate) attributes: MountAttrFlags,
-    /// Without this source or without this place the cell is not built. Otherwise the step is left out: what is
-    /// to be hidden does not exist, or what is to be shown is an extra.
+    /// True if a missing source or mount point fails the cell. Otherwise the step is skipped: the
+    /// object to hide does not exist, or the object to show is optional.
     pub(crate) required: bool,
-    /// The mount point is made where it is missing.
+    /// True if a missing mount point is made.
     pub(crate) make_point: bool,
-    /// Where the process notes the descriptor of what it took from the old root; negative until then.
+    /// Descriptor of the tree that the process took from the old root; negative until then.
     pub(crate) tree: RawFd,
 }
 
-/// Where a mounted tree comes from.
+/// The source of a mounted tree.
 pub(crate) enum Source {
-    /// A path of the host, with everything mounted below it.
+    /// A path of the host, with all mounts below it.
     Host(CString),
     /// A tree that the caller has prepared.
     Handed(RawFd),
-    /// A path of the cell, with everything mounted below it.
+    /// A path of the cell, with all mounts below it.
     Inside(CString),
     /// A new file system in memory.
     Memory { size: CString, mode: CString },
-    /// An overlay of what is at [`LOWER`] in the cell, with these folders of the cell for the changes, escaped as its
-    /// options are.
+    /// An overlay of [`LOWER`] in the cell, with folders of the cell for the changes; their paths
+    /// are escaped for the mount options.
     Overlay { upper: CString, work: CString },
-    /// The process table of the cell alone.
+    /// A process table limited to the cell.
     Processes,
-    /// Pseudo-terminals of the cell alone.
+    /// A pseudo-terminal file system limited to the cell.
     Terminals,
 }
 
-/// Where the lower folder of an overlay is; nothing in the finished cell gets there.
+/// Path of the lower folder of an overlay, which no process of the finished cell can reach.
 pub(crate) const LOWER: &CStr = c"/.cell/overlay/lower";
 
-/// What a mount point is.
+/// The kind of a mount point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Folder,
     File,
 }
 
-/// An absolute path in the cell, in the parts that are walked one by one without following a link.
+/// An absolute path in the cell, split into components that are walked one by one without following
+/// a link.
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
-    /// The same for the kernel.
+    /// The full path for the kernel.
     pub(crate) full: CString,
-    /// All parts but the last.
+    /// All components but the last.
     pub(crate) parents: Vec<CString>,
     pub(crate) name: CString,
 }
 
 impl Place {
-    /// Fails if the path is not absolute, is the root, or has `.`, `..` or a NUL byte in it.
+    /// Splits an absolute path.
+    ///
+    /// # Errors
+    /// [`SandboxError::Invalid`] if the path is not absolute, is the root, or contains `.`, `..` or
+    /// a NUL byte.
     pub(crate) fn new(path: &Path) -> Result<Self, SandboxError> {
         let mut parents = Vec::new();
         for component in path.components() {
@@ -270,7 +278,7 @@ fn not_plain(path: &Path) -> SandboxError {
     }
 }
 
-/// The text as the kernel takes it; `field` names it in the error when it holds a NUL byte.
+/// Converts text to a C string. An error for a NUL byte names `field`.
 pub(crate) fn c_string(field: &'static str, text: impl AsRef<OsStr>) -> Result<CString, SandboxError> {
     CString::new(text.as_ref().as_bytes())
         .map_err(|_| SandboxError::Invalid { field, reason: "it holds a NUL byte".to_owned() })

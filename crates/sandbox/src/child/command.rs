@@ -1,7 +1,8 @@
-//! The command's own process, from its start to `execve`. Reports over the control socket if it gets no further.
+//! The command's process, from its start to `execve`. It reports over the control socket if it
+//! fails before that.
 //!
-//! INVARIANT: as in the module above, nothing here allocates, locks or panics. And nothing changes memory that the cell's
-//! first process uses, which it shares.
+//! INVARIANT: as in the module above, nothing here allocates, locks or panics. And nothing changes
+//! memory of the cell's first process, with which this process shares its memory.
 
 use std::convert::Infallible;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +19,7 @@ use super::report::{ExecuteFailure, Report, Stage};
 use crate::spec::TerminalSize;
 use crate::sys;
 
-/// The exit code of a process that never became the command; nobody is shown it.
+/// Exit code of a process that never became the command; no caller sees it.
 const NEVER_STARTED: i32 = 127;
 
 /// Becomes the command.
@@ -33,8 +34,8 @@ pub(super) fn start(blueprint: &Blueprint) -> ! {
 
 fn become_command(blueprint: &Blueprint) -> Result<Infallible, Report> {
     let refused = |errno| Report::Execute { failure: ExecuteFailure::Refused, errno };
-    // A session and process group of its own: signals to the group reach the command's processes alone, and no
-    // terminal of the caller's is theirs.
+    // In a new session and process group, signals to the group reach the command's processes alone,
+    // and the caller's terminal does not control them.
     setsid().map_err(refused)?;
     let onto = |[input, output, error]: [BorrowedFd<'_>; 3]| {
         sys::duplicate_onto(input, 0)?;
@@ -68,7 +69,8 @@ fn become_command(blueprint: &Blueprint) -> Result<Infallible, Report> {
     Err(execute(&blueprint.start))
 }
 
-/// Sets the limits that are the kernel's to keep. Last, so that nothing above is in their way.
+/// Sets the limits that the kernel enforces. Must come last, so that they do not restrict the steps
+/// above.
 fn limit(start: &Start) -> Result<(), Errno> {
     for bound in &start.bounds {
         let value = Rlimit { current: Some(bound.soft), maximum: Some(bound.hard) };
@@ -87,8 +89,8 @@ fn limit(start: &Start) -> Result<(), Errno> {
     sched_setaffinity(None, &set)
 }
 
-/// Makes a terminal in the cell's own instance of their file system, makes it the controlling one of this session, and
-/// hands its other side to the caller.
+/// Makes a terminal in the cell's pseudo-terminal file system, makes it the controlling terminal of
+/// this session, and hands its other side to the caller.
 fn make_terminal(size: TerminalSize, control: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let outer = open(c"/dev/pts/ptmx", flags, Mode::empty())?;
@@ -100,8 +102,8 @@ fn make_terminal(size: TerminalSize, control: BorrowedFd<'_>) -> Result<OwnedFd,
     Ok(inner)
 }
 
-/// Tries the candidates as a shell searches its PATH: the first that can be executed is, and a refusal is
-/// reported only if none can.
+/// Executes the first candidate that can be executed, as a shell searches its PATH. Returns a
+/// report only if no candidate can be executed.
 fn execute(start: &Start) -> Report {
     let mut best = (ExecuteFailure::NotFound, Errno::NOENT);
     for candidate in &start.candidates {

@@ -1,6 +1,7 @@
-//! The first process of a cell that another program has made: this program, executed anew.
+//! The first process of a cell that another program has made: this program, executed again.
 //!
-//! It has one thread and nothing of its caller's memory, so unlike its siblings this module may allocate.
+//! The process has one thread and none of its caller's memory, so unlike its siblings this module
+//! may allocate.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -19,10 +20,10 @@ use super::{EndOnUnwind, filesystem, keep_only};
 use crate::launch::OUT_OF_MEMORY_SCORE;
 use crate::{landlock, seccomp, sys};
 
-/// Becomes the first process of the cell that this process was started in; `control` is the number that stood behind
-/// the arguments of the [`Entrance`](crate::Entrance). Ends with the cell.
+/// Becomes the first process of the cell in which this process was started, and ends with the cell.
+/// `control` is the number after the arguments of the [`Entrance`](crate::Entrance).
 ///
-/// Started by anybody else it ends at once, having done nothing.
+/// Ends at once, without any effect, if another program started it.
 pub fn enter(control: RawFd) -> ! {
     let _guard = EndOnUnwind;
     let _never_restored = sys::block_signals();
@@ -39,7 +40,7 @@ fn live(control: RawFd) -> Result<(), Fault> {
     settle(&keep).map_err(|errno| Stage::Descriptors.fault(errno))?;
     let socket = sys::borrow(control);
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(|errno| Stage::Names.fault(errno))?;
-    // With it the caller ends the cell, and waits for that.
+    // The caller uses this descriptor to kill the cell and to wait for its end.
     Report::Ready
         .send_with(socket, std::os::fd::AsFd::as_fd(&own))
         .map_err(|errno| Stage::Request.fault(errno))?;
@@ -59,14 +60,15 @@ fn live(control: RawFd) -> Result<(), Fault> {
         own_map: None,
         steps,
         landlock: ruleset.as_ref().map(|ruleset| Landlock { ruleset: ruleset.as_raw_fd(), rules }),
-        // Whether a group counts its memory is not known in here.
+        // This process cannot know whether a group limits the cell's memory.
         filter: seccomp::filter(false).map_err(|_| Stage::Seccomp.fault(Errno::NOTSUP))?,
         start,
     };
     super::run(&blueprint)
 }
 
-/// Lets go of what the other program has left, and becomes what the first process of every cell is.
+/// Drops the state that the other program left, and takes on the settings of every cell's first
+/// process.
 fn settle(keep: &[RawFd]) -> Result<(), Errno> {
     let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     for standard in 0..3 {
@@ -82,7 +84,7 @@ fn settle(keep: &[RawFd]) -> Result<(), Errno> {
     for resource in [Resource::Core, Resource::Rtprio, Resource::Nice] {
         setrlimit(resource, none)?;
     }
-    // Where the kernel does not let it, it stays as it was.
+    // If the kernel refuses to change the score, the score stays unchanged.
     if let Ok(score) = open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
         let _as_before = write(score, OUT_OF_MEMORY_SCORE.as_bytes());
     }

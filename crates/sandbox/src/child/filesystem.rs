@@ -1,8 +1,9 @@
-//! Builds the file system of the cell and leaves the host's behind.
+//! Builds the file system of the cell and detaches the host's.
 //!
-//! First everything that the cell shows of the host is taken as detached trees, then the process changes to an
-//! empty root in memory and lets go of the old one, and only then the trees are put in place. So from there on no
-//! path, however it was manipulated, can lead to anything that is not meant to be shown.
+//! First, all trees that the cell shows of the host are taken as detached trees. Then the process
+//! changes to an empty root in memory and detaches the old one. Only then the trees are put in
+//! place. So from there on no path, however manipulated, can reach a file that the cell does not
+//! show.
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
@@ -25,10 +26,10 @@ use super::placeholder;
 use super::report::{Fault, Stage};
 use crate::sys;
 
-/// The size of the root itself, which holds nothing but mount points.
+/// Size of the root file system, which contains only mount points.
 const ROOT_SIZE: &CStr = c"1m";
 
-/// Where the host's file system waits in the new root for what a call wants of it.
+/// Path in the new root at which the host's file system waits for a call's needs.
 const HOST: &CStr = c"/.cell/host";
 
 /// Builds everything at once.
@@ -40,11 +41,11 @@ pub(super) fn build(steps: &mut [Step]) -> Result<(), Fault> {
     finish()
 }
 
-/// Builds what does not depend on the call. With `keep_host` the host's file system stays within reach until
-/// [`add`], which otherwise takes handed trees alone.
+/// Builds the parts that do not depend on the call. With `keep_host`, the host's file system stays
+/// reachable until [`add`]; without it, [`add`] accepts only trees that were handed over.
 ///
-/// What the host mounts and unmounts in the meantime shows there too, so that a waiting cell keeps nothing busy. The
-/// trees taken here are separate from it at once.
+/// Mounts and unmounts on the host still propagate to that file system, so that a waiting cell
+/// keeps no mount busy. The trees taken here are detached from the host at once.
 pub(super) fn prepare(steps: &mut [Step], keep_host: bool) -> Result<(), Fault> {
     if !keep_host {
         separate_from_host().map_err(|errno| Stage::PrivateMounts.fault(errno))?;
@@ -59,7 +60,7 @@ pub(super) fn prepare(steps: &mut [Step], keep_host: bool) -> Result<(), Fault> 
     each(steps, Stage::Step, place)
 }
 
-/// Builds more into what [`prepare`] has built, and leaves the host's file system where it was kept.
+/// Builds more on top of [`prepare`], and detaches the host's file system if it is still there.
 pub(super) fn add(steps: &mut [Step], host_kept: bool) -> Result<(), Fault> {
     let new_root = |errno| Stage::NewRoot.fault(errno);
     let host = if host_kept { Some(open_folder(HOST).map_err(new_root)?) } else { None };
@@ -71,7 +72,7 @@ pub(super) fn add(steps: &mut [Step], host_kept: bool) -> Result<(), Fault> {
     each(steps, Stage::Step, place)
 }
 
-/// Nothing more is built.
+/// Completes the build by making the root read-only.
 pub(super) fn finish() -> Result<(), Fault> {
     seal(c"/").map_err(|errno| Stage::SealRoot.fault(errno))
 }
@@ -83,12 +84,13 @@ fn each(steps: &mut [Step], stage: Stage, act: impl Fn(&mut Step) -> Result<(), 
     Ok(())
 }
 
-/// From here on nothing that the host mounts or unmounts shows here.
+/// Stops the propagation of the host's mounts and unmounts to this mount namespace.
 fn separate_from_host() -> Result<(), Errno> {
     sys::mount_setattr(open_folder(c"/")?.as_fd(), true, MountAttrFlags::empty(), None, true)
 }
 
-/// Takes what a step needs of the host, while the host's file system is still there: below `host`, or as the root.
+/// Takes the tree that a step needs of the host, while the host's file system is still reachable:
+/// below `host`, or as the root.
 fn take(step: &mut Step, host: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let Step::Mount(mount) = step else { return Ok(()) };
     let taken = match &mount.source {
@@ -96,7 +98,8 @@ fn take(step: &mut Step, host: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
             Err(Errno::NOENT | Errno::NOTDIR) if !mount.required => return Ok(()),
             taken => taken?,
         },
-        // The kernel gives a process table only to who can still see one, so this cannot wait.
+        // The kernel mounts a process table only for a process that can still see one, so this
+        // cannot wait.
         Source::Processes => new_file_system(c"proc", &[(c"hidepid", c"2")])?,
         Source::Handed(handed) => {
             mount.tree = *handed;
@@ -106,7 +109,8 @@ fn take(step: &mut Step, host: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
             return Ok(());
         }
     };
-    // Private, where the host as a whole has not been made so: nothing may appear in the cell that was not shown.
+    // Make the tree private, in case the host as a whole is not: no later mount may appear in the
+    // cell.
     sys::mount_setattr(taken.as_fd(), true, mount.attributes, None, true)?;
     mount.tree = taken.into_raw_fd();
     Ok(())
@@ -114,7 +118,7 @@ fn take(step: &mut Step, host: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
 
 fn clone_host_tree(path: &CStr, host: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
     let Some(host) = host else { return clone_tree(path) };
-    // A link on the way leads to where it leads on the host.
+    // A symbolic link in the path resolves as on the host.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let found = openat2(host, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
     open_tree(
@@ -128,7 +132,7 @@ fn clone_host_tree(path: &CStr, host: Option<BorrowedFd<'_>>) -> Result<OwnedFd,
 }
 
 pub(super) fn clone_tree(path: &CStr) -> Result<OwnedFd, Errno> {
-    // Recursive, because the kernel refuses to uncover what is mounted below.
+    // Recursive, because the kernel refuses to uncover the files below other mounts.
     open_tree(
         CWD,
         path,
@@ -145,33 +149,34 @@ fn new_file_system(name: &CStr, settings: &[(&CStr, &CStr)]) -> Result<OwnedFd, 
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
 }
 
-/// An overlay of [`LOWER`] that keeps changes in `upper`.
+/// Makes an overlay of [`LOWER`] that stores changes in `upper`.
 fn overlay(upper: &CStr, work: &CStr) -> Result<OwnedFd, Errno> {
     let context = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in [(c"lowerdir", LOWER), (c"upperdir", upper), (c"workdir", work)] {
         fsconfig_set_string(context.as_fd(), key, value)?;
     }
-    // Nothing of it outlives a crash of the machine, so nothing need reach the disk before its end; and what the
-    // overlay notes with a file is noted in the names that an unprivileged user may write.
+    // The overlay need not survive a crash of the machine, so its data need not reach the disk
+    // before the end (`volatile`). `userxattr` stores the overlay's attributes under names that an
+    // unprivileged user may write.
     for flag in [c"userxattr", c"volatile"] {
         fsconfig_set_flag(context.as_fd(), flag)?;
     }
     fsconfig_create(context.as_fd())?;
     let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
-    // Where the kernel cannot use the folder for its work it says nothing and makes the overlay read-only.
+    // If the kernel cannot use the work folder, it makes the overlay read-only without an error.
     if fstatvfs(&mount)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(Errno::ROFS);
     }
     Ok(mount)
 }
 
-/// Afterwards the old root lies on top of the new one, at the current directory.
+/// Changes the root; afterwards the old root lies on top of the new one, at the current directory.
 fn enter_new_root() -> Result<(), Errno> {
     mount_new_root()?;
     pivot_root(c".", c".")
 }
 
-/// Afterwards the old root lies at [`HOST`] in the new one.
+/// Changes the root; afterwards the old root lies at [`HOST`] in the new one.
 fn enter_new_root_above_host() -> Result<(), Errno> {
     mount_new_root()?;
     mkdirat(CWD, c".cell", Mode::from_raw_mode(0o755))?;
@@ -199,11 +204,11 @@ pub(super) fn put(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, path: &CStr) -> 
     move_mount(tree, c"", folder, path, flags)
 }
 
-/// Does one step inside the new root.
+/// Executes one step inside the new root.
 fn place(step: &mut Step) -> Result<(), Errno> {
     match step {
         Step::Mount(mount) => match attach(mount) {
-            // LOOP: the place is reached through a link only, so it is not there under this name.
+            // LOOP: only a link leads to the place, so the place does not exist under this name.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !mount.required => Ok(()),
             other => other,
         },
@@ -243,13 +248,13 @@ fn place(step: &mut Step) -> Result<(), Errno> {
     }
 }
 
-/// Makes sure of what somebody else has built.
+/// Verifies the file system that another program has built.
 pub(super) fn verify(steps: &mut [Step]) -> Result<(), Fault> {
     each(steps, Stage::Check, place)
 }
 
 fn check(at: &Place, is: Expected) -> Result<(), Errno> {
-    // No link on the way: what is hidden and shown elsewhere as well is not hidden.
+    // Follow no link: a hidden file that is also shown elsewhere is not hidden.
     let found = open_exactly(&at.full, OFlags::PATH | OFlags::NOFOLLOW)?;
     let status = fstat(&found)?;
     let mount = fstatvfs(&found)?.f_flag;
@@ -306,7 +311,8 @@ fn attach(mount: &Mount) -> Result<(), Errno> {
     put(tree, point.as_fd(), c"")
 }
 
-/// The mount point, made where it is missing and may be made. The kernel checks that it is of the right kind.
+/// Opens the mount point, and makes it if it is missing and may be made. The kernel checks that its
+/// kind is right.
 fn mount_point(mount: &Mount) -> Result<OwnedFd, Errno> {
     let at = &mount.at;
     match open_exactly(&at.full, OFlags::PATH) {
@@ -334,8 +340,8 @@ fn make_folder(at: &Place, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// The folder that `at` lies in, made where it is missing; `None` stands for the root, which is also the current
-/// directory.
+/// Opens the parent folder of `at`, making missing folders; `None` stands for the root, which is
+/// also the current directory.
 fn parent(at: &Place) -> Result<Option<OwnedFd>, Errno> {
     let mut folder: Option<OwnedFd> = None;
     for name in &at.parents {
@@ -355,13 +361,14 @@ fn open_folder(path: &CStr) -> Result<OwnedFd, Errno> {
     openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens what has exactly this path. No link on the way is followed: content that earlier commands left behind must
-/// not decide where something is mounted.
+/// Opens the object with exactly this path, following no link: content that earlier commands left
+/// behind must not decide where a mount lands.
 pub(super) fn open_exactly(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// Opens the folder of that name in another, for the same reason without following a link.
+/// Opens the folder of that name in another folder, following no link, for the reason given at
+/// [`open_exactly`].
 fn open_beneath(folder: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, Mode::empty())

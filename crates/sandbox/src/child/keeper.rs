@@ -1,13 +1,13 @@
-//! The first process of a cell that has no namespaces.
+//! The first process of a cell without namespaces.
 //!
-//! Without a namespace of processes the kernel does not end what a command has started. So this one does: whatever
-//! loses its parent becomes its child, and its signals reach nothing but what it has started (a scope of Landlock), so
-//! that one signal to everybody kills all of that at once, and nobody can fork out of it. It is no part of what
-//! confines the command, and so out of the command's reach; it executes nothing. Its own child is the process that a
-//! cell with namespaces begins with.
+//! Without a pid namespace the kernel does not end a command's descendants, so this process does.
+//! Every orphan becomes its child, and a Landlock scope limits its signals to its descendants. So
+//! one signal to all processes kills them at once, and no process can fork out of reach. It stands
+//! outside of the command's confinement, and so out of the command's reach, and executes no
+//! program. Its child is the first process of a cell with namespaces.
 //!
-//! It ends the cell when it gets SIGTERM, when its own child ends, and when nobody holds the other end of the control
-//! socket any more.
+//! It ends the cell when it receives SIGTERM, when its child ends, and when the other end of the
+//! control socket is closed.
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
@@ -26,17 +26,18 @@ use super::report::{Fault, Report, Stage};
 use super::{EndOnUnwind, keep_only, privileges, run, told_to_go};
 use crate::sys::{self, keeper};
 
-/// Whose rights the command gets, where they are not those of the caller.
+/// The user whose rights the command gets, if they are not the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) user: u32,
     pub(crate) group: u32,
 }
 
-/// How long the keeper waits for killed children before it kills again.
+/// Wait for killed children before the keeper kills again.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// Runs the new process. All signals must be blocked. `fence` is a ruleset for signals, among what the blueprint keeps.
+/// Runs the new process. All signals must be blocked. `fence` is a ruleset for signals and one of
+/// the descriptors that the blueprint keeps open.
 pub(crate) fn enter(blueprint: &Blueprint, fence: RawFd, user: Option<User>) -> ! {
     let _guard = EndOnUnwind;
     if let Err(fault) = live(blueprint, fence, user) {
@@ -70,7 +71,7 @@ fn live(blueprint: &Blueprint, fence: RawFd, user: Option<User>) -> Result<(), F
 
 fn prepare() -> Result<OwnedFd, Errno> {
     set_child_subreaper(Some(getpid()))?;
-    // Its memory is a copy of the caller's.
+    // Forbid inspection: the process's memory is a copy of the caller's.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     setsid()?;
     set_name(c"handfast-cell")?;
@@ -78,25 +79,26 @@ fn prepare() -> Result<OwnedFd, Errno> {
     keeper::child_and_termination_events()
 }
 
-/// Has the signals of this process reach nothing but what it starts from now on.
+/// Limits the signals of this process to the processes that it starts from now on.
 fn fence_in(fence: RawFd) -> Result<(), Fault> {
     let landlock = |errno| Stage::Landlock.fault(errno);
     set_no_new_privs(true).map_err(landlock)?;
     sys::landlock_restrict(fence).map_err(landlock)?;
-    // INVARIANT: tried before it is relied on. Without the fence a signal to everybody would go to all processes of the
-    // user, and of root to all of the machine.
+    // INVARIANT: tested before any use. Without the fence a signal to all processes would reach all
+    // processes of the user, and for root the whole machine.
     match getppid().map(test_kill_process) {
         Some(Err(Errno::PERM)) => Ok(()),
-        // The caller has ended, and with it the cell.
+        // The caller has ended, and the cell with it.
         Some(Err(Errno::SRCH)) | None => sys::exit(0),
         Some(_) => Err(landlock(Errno::NOTSUP)),
     }
 }
 
-/// Kills everything that this process has started, until there is nothing left. Only behind the fence.
+/// Kills all processes that this process has started, until none is left. Must run only behind the
+/// fence.
 ///
-/// The kernel gives the signal to all of them in one go, and to a process that has it pending it gives no child. So the
-/// first time gets them all; who loses its parent by that is a child of this one soon.
+/// The kernel signals all of them in one pass, and a process with a pending kill signal cannot
+/// fork. So the first pass reaches all of them; their orphans soon become children of this process.
 fn sweep(events: &OwnedFd) {
     loop {
         keeper::kill_all();
@@ -112,10 +114,10 @@ fn sweep(events: &OwnedFd) {
     }
 }
 
-/// Begins what a cell with namespaces begins with. Privilege is given up for good; what is left of it is dropped with
-/// everything else that setting up needs.
+/// Prepares the process that becomes the first one of the cell. The process gives up privilege for
+/// good, and drops its remaining rights together with those that setting up needs.
 fn begin(user: Option<User>) -> Result<(), Errno> {
-    // What outlives the command is waited for here for as long as its output is read.
+    // Descendants that outlive the command are reaped here for as long as their output is read.
     set_child_subreaper(Some(getpid()))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let Some(User { user, group }) = user else { return Ok(()) };
@@ -124,7 +126,7 @@ fn begin(user: Option<User>) -> Result<(), Errno> {
     set_thread_groups(&[])?;
     set_thread_res_gid(group, group, group)?;
     set_thread_res_uid(user, user, user)?;
-    // A change of identity makes a process that cannot be looked into one that can.
+    // A change of identity makes an undumpable process dumpable again.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
@@ -145,7 +147,8 @@ fn keep(blueprint: &Blueprint, events: &OwnedFd, first: i32) -> Result<(), Errno
                 Err(errno) => return Err(errno),
             }
         }
-        // Of the control socket only its end counts here; what is said on it is for the first process.
+        // The end of the control socket is all that counts here; its messages are for the first
+        // process.
         let mut ready = [
             PollFd::new(&control, PollFlags::RDHUP),
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),

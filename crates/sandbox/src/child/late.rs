@@ -16,29 +16,29 @@ use super::report::Report;
 use super::{EndOnUnwind, keep_only};
 use crate::sys;
 
-/// Gives the namespaces of this process, a cell's first one, to the caller.
+/// Sends the namespaces of this process, the first one of a cell, to the caller.
 pub(super) fn hand_over_namespaces(control: BorrowedFd<'_>) -> Result<(), Errno> {
     let open = |path| open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     Report::UserNamespace.send_with(control, open(c"/proc/self/ns/user")?.as_fd())?;
     Report::MountNamespace.send_with(control, open(c"/proc/self/ns/mnt")?.as_fd())
 }
 
-/// What becomes of a path.
+/// The effect on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cover {
-    /// Nothing of its content is seen.
+    /// Hides all content of the path.
     Hide,
-    /// It is read-only.
+    /// Makes the path read-only.
     Freeze,
 }
 
-/// What such a process needs to know.
+/// Input of a covering process.
 pub(crate) struct Covering {
-    /// The descriptors that stay open, in ascending order.
+    /// Descriptors that stay open, in ascending order.
     pub(crate) keep: Vec<RawFd>,
     pub(crate) user: RawFd,
     pub(crate) mount: RawFd,
-    /// Where it says how it went: an error number, or zero.
+    /// Pipe for the result: an error number, or zero.
     pub(crate) answer: RawFd,
     pub(crate) cover: Cover,
     /// Paths in the cell.
@@ -49,20 +49,20 @@ pub(crate) struct Covering {
 pub(crate) fn cover(covering: &Covering) -> ! {
     let _guard = EndOnUnwind;
     let errno = act(covering).err().map_or(0, Errno::raw_os_error);
-    // Without an answer its starter takes it for failed.
+    // Without an answer, the starter reports a failure.
     let _unheard = write(sys::borrow(covering.answer), &errno.to_ne_bytes());
     sys::exit(0)
 }
 
 fn act(covering: &Covering) -> Result<(), Errno> {
     keep_only(&covering.keep)?;
-    // Its memory is a copy of the caller's.
+    // Forbid inspection: the process's memory is a copy of the caller's.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // The user namespace first: it gives the right to the other one.
+    // The user namespace comes first, because it grants the right to enter the mount namespace.
     move_into_link_name_space(sys::borrow(covering.user), Some(LinkNameSpaceType::User))?;
     move_into_link_name_space(sys::borrow(covering.mount), Some(LinkNameSpaceType::Mount))?;
     covering.places.iter().try_for_each(|place| match cover_one(place, covering.cover) {
-        // The command has removed it or moved it away, or put a link in its place.
+        // The command has removed or moved the file, or replaced it with a link.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
         other => other,
     })
@@ -81,7 +81,7 @@ pub(super) fn cover_one(place: &CStr, cover: Cover) -> Result<(), Errno> {
     let cover = if kind == FileType::Directory { c"/.cell/folder" } else { c"/.cell/file" };
     let own = stat(cover)?;
     if (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino) {
-        // It is covered still.
+        // The path is still covered.
         return Ok(());
     }
     let tree = clone_tree(cover)?;
@@ -93,10 +93,10 @@ pub(super) fn cover_one(place: &CStr, cover: Cover) -> Result<(), Errno> {
     put(tree.as_fd(), point.as_fd(), c"")
 }
 
-/// Mounts what is there over itself, read-only with all that is mounted below it.
+/// Mounts the object over itself, read-only with all mounts below it.
 fn freeze_one(point: BorrowedFd<'_>) -> Result<(), Errno> {
     if fstatvfs(point)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
-        // It is covered or frozen still.
+        // The path is still covered or frozen.
         return Ok(());
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE

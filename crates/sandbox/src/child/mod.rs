@@ -1,16 +1,19 @@
 //! The inside of the new process, from `clone3` to `execve`.
 //!
-//! INVARIANT: nothing in this module and its parts allocates, locks, panics or unwinds. The process is a copy of
-//! one that had other threads: a lock that one of them held stays held for ever, the allocator's among them.
-//! Only plain system calls (`rustix` with C strings, and `crate::sys`) on data of the [`Blueprint`] are allowed;
-//! owned descriptors may be dropped, which is one `close`.
+//! INVARIANT: nothing in this module and its submodules allocates, locks, panics or unwinds. The
+//! process is a copy of one with other threads: a lock that another thread owned stays locked for
+//! ever, including the allocator's. Only plain system calls (`rustix` with C strings, and
+//! `crate::sys`) on data of the [`Blueprint`] are allowed. Owned descriptors may be dropped, which
+//! is one `close`.
 //!
-//! The process is the first one of its pid namespace, so that its end is the end of everything in the cell. It
-//! never executes a program itself: it sets up, starts the command, reaps, reports how the command ended, and
-//! ends when its caller's end of the control socket closes, for whatever reason. While the command's process is on its
-//! way to `execve` it stands still: the two share their memory. It can be killed all the same.
-//! It has no signal for the death of its parent: that one is bound to the thread that cloned, which may end long
-//! before the program does.
+//! The process is the first one of its pid namespace, so that its end is the end of every process
+//! in the cell. It never executes a program itself: it sets up, starts the command, reaps children,
+//! and reports how the command ended. It ends when its caller's end of the control socket closes,
+//! for any reason. While the command's process is on its way to `execve`, this process is
+//! suspended, because the two share their memory; it can still be killed.
+//!
+//! The process asks for no parent-death signal: the kernel ties that signal to the cloning thread,
+//! which may end long before the program does.
 
 pub(crate) mod blueprint;
 mod command;
@@ -38,10 +41,10 @@ use blueprint::{Blueprint, Landlock};
 pub use privileges::HOST_NAME;
 use report::{Fault, Report, Stage};
 
-/// The message with which the caller says that the user mapping is written.
+/// Message in which the caller reports that the user mapping is written.
 pub(crate) const GO: u8 = b'g';
-/// The first byte of the message with which the caller asks for a signal to the command's process group; the second is
-/// the signal's number.
+/// First byte of the message that requests a signal to the command's process group; the second byte
+/// is the signal's number.
 pub(crate) const SIGNAL: u8 = b's';
 
 /// Runs the new process. All signals must be blocked.
@@ -54,7 +57,8 @@ pub(crate) fn enter(blueprint: &mut Blueprint) -> ! {
     sys::exit(1)
 }
 
-/// Should something unwind after all, the caller's destructors must not run in this copy of it.
+/// A guard that ends the process if something unwinds after all: the caller's destructors must not
+/// run in this copy of the caller.
 pub(crate) struct EndOnUnwind;
 
 impl Drop for EndOnUnwind {
@@ -63,7 +67,8 @@ impl Drop for EndOnUnwind {
     }
 }
 
-/// Brings the loopback device of its network up, says so, and waits until the caller closes its end of `socket`.
+/// Brings up the loopback device of this process's network, reports that, and waits until the
+/// caller closes its end of `socket`.
 pub(crate) fn hold_network(socket: &OwnedFd) -> ! {
     if keep_only(&[socket.as_raw_fd()]).is_ok() && privileges::loopback().is_ok() {
         let _gone = send(socket, &[GO], SendFlags::NOSIGNAL);
@@ -73,12 +78,13 @@ pub(crate) fn hold_network(socket: &OwnedFd) -> ! {
     sys::exit(0)
 }
 
-/// Brings the loopback device of the network of this process up.
+/// Brings up the loopback device of this process's network.
 pub(crate) fn raise_loopback() -> Result<(), Errno> {
     privileges::loopback()
 }
 
-/// Only waits until the caller closes its end of `socket`: for a process that is needed for its namespace alone.
+/// Waits until the caller closes its end of `socket`, for a process that is needed for its
+/// namespace alone.
 pub(crate) fn outlive_nobody(socket: &OwnedFd) -> ! {
     if keep_only(&[socket.as_raw_fd()]).is_ok() {
         let mut end = [0_u8; 1];
@@ -103,13 +109,13 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
     run(blueprint)
 }
 
-/// Runs the command in the cell, which is finished but for what binds its own builder.
+/// Runs the command in the cell, which is finished except for the restriction of its builder.
 fn run(blueprint: &Blueprint) -> Result<(), Fault> {
     bind(blueprint.control, blueprint.start.hands_over, blueprint.landlock.as_ref(), blueprint.filter)?;
     run_bound(blueprint)
 }
 
-/// Takes the right to build from the builder of the cell, which is finished.
+/// Removes the builder's right to build; the cell is finished.
 fn bind(
     control: RawFd,
     hands_over: bool,
@@ -117,7 +123,7 @@ fn bind(
     filter: &[sock_filter],
 ) -> Result<(), Fault> {
     if hands_over {
-        // While the own process table still tells them.
+        // Must come while this process's process table still shows the namespaces.
         late::hand_over_namespaces(sys::borrow(control)).map_err(|errno| Stage::Names.fault(errno))?;
     }
     privileges::renounce(landlock, filter)
@@ -125,7 +131,7 @@ fn bind(
 
 /// Runs the command in the cell, which has been [bound](bind).
 fn run_bound(blueprint: &Blueprint) -> Result<(), Fault> {
-    // Closed by the command's `execve`, or by its end where it never gets there.
+    // The command's `execve` closes the pipe, or else its end does.
     let executed = if blueprint.start.announced {
         Some(pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Stage::Fork.fault(errno))?)
     } else {
@@ -138,8 +144,9 @@ fn run_bound(blueprint: &Blueprint) -> Result<(), Fault> {
     watch(blueprint, command, executed).map_err(|errno| Stage::Wait.fault(errno))
 }
 
-/// Closes every descriptor but those of `keep`, which are in ascending order: what the caller's other threads
-/// had open at the moment of the clone, other cells' control sockets among it, must not live on here.
+/// Closes every descriptor except those of `keep`, which is in ascending order. Descriptors that
+/// the caller's other threads had open at the time of the clone, including other cells' control
+/// sockets, must not stay open here.
 pub(crate) fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
     let mut next = 0_u32;
     for &kept in keep {
@@ -160,10 +167,12 @@ pub(crate) fn told_to_go(control: RawFd) -> bool {
     )
 }
 
-/// Reaps until the caller lets go of the control socket, or no process is left after the command has ended.
+/// Reaps children until the caller closes the control socket, or no process is left after the
+/// command has ended.
 fn watch(blueprint: &Blueprint, command: i32, mut executed: Option<OwnedFd>) -> Result<(), Errno> {
     let control = sys::borrow(blueprint.control);
-    // The pipes must end when the last process that was given them ends, so this one must not hold them.
+    // A pipe must end when the last process that received it ends, so this process must not keep it
+    // open.
     for fd in blueprint.standard.descriptors().into_iter().flatten() {
         let fd = fd.cast_unsigned();
         sys::close_range(fd, fd, false)?;
@@ -183,10 +192,11 @@ fn watch(blueprint: &Blueprint, command: i32, mut executed: Option<OwnedFd>) -> 
                     }
                     break;
                 }
-                // Nobody is left.
+                // No child process is left.
                 Err(Errno::CHILD) if ended || status.is_some() => {
                     if let Some(status) = status {
-                        // So that whoever looks at the processes does not take this one for one that waits.
+                        // A viewer of the process list must not take this process for a waiting
+                        // one.
                         let _name = set_name(c"handfast-ended");
                         Report::Ended { status, last: true }.send(control);
                     }
@@ -209,7 +219,8 @@ fn watch(blueprint: &Blueprint, command: i32, mut executed: Option<OwnedFd>) -> 
             executed = None;
         }
         if from_children.contains(PollFlags::IN) {
-            // One signal may stand for several children, and all are reaped above, so the content says nothing.
+            // One signal may stand for several children, and all are reaped above, so the content
+            // does not matter.
             let mut signals = [0_u8; 128];
             let _content = rustix::io::read(&children, &mut signals);
         }

@@ -1,4 +1,4 @@
-//! Puts placeholders in the place of files that are seen through an overlay.
+//! Replaces files that are visible through an overlay with placeholders.
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
@@ -14,13 +14,13 @@ use super::blueprint::{Place, Placeholder};
 use super::filesystem::open_exactly;
 use super::late::{Cover, cover_one};
 
-/// Puts the placeholder there. Where the overlay refuses it, as it does for a file whose owner the cell does not know, a
-/// mask covers the file.
+/// Puts the placeholder in place. If the overlay refuses that, for example for a file whose owner
+/// is unknown in the cell, a mask covers the file.
 pub(super) fn put_in_place(at: &Place, placeholder: &Placeholder) -> Result<(), Errno> {
     let folder = open_exactly(&placeholder.folder, OFlags::PATH | OFlags::DIRECTORY)?;
     let there = statat(&folder, at.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
-        // It was looked at before, so somebody has just replaced it.
+        // An earlier check found a regular file, so a process has just replaced it.
         return Err(Errno::STALE);
     }
     let before = fstat(&folder)?;
@@ -37,11 +37,11 @@ pub(super) fn put_in_place(at: &Place, placeholder: &Placeholder) -> Result<(), 
     if made.is_err() {
         cover_one(&at.full, Cover::Hide)?;
     }
-    // Where nothing was changed, there may be no right to set them.
+    // Without a change to the folder, this process may have no right to set its times.
     restore_times(folder.as_fd(), &before).or_else(|errno| if made.is_ok() { Err(errno) } else { Ok(()) })
 }
 
-/// Makes it under a name of its own first, so that the file is never absent under its own.
+/// Makes the placeholder under a temporary name, so that the file's name always exists.
 fn make(folder: BorrowedFd<'_>, placeholder: &Placeholder) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, placeholder.made_as.as_c_str(), flags, Mode::RUSR | Mode::WUSR)
@@ -53,7 +53,8 @@ fn fill(file: &OwnedFd, placeholder: &Placeholder) -> Result<(), Errno> {
         let written = write(file, rest)?;
         rest = rest.get(written..).unwrap_or_default();
     }
-    // INVARIANT: below the overlay, which would store it under another name, so that no command could make such a mark.
+    // INVARIANT: set below the overlay, which would store the attribute under another name. So no
+    // command can make a mark like this.
     lsetxattr(&placeholder.upper, &placeholder.mark, b"", XattrFlags::CREATE)?;
     fchmod(file, Mode::from_raw_mode(placeholder.mode))
 }

@@ -21,12 +21,14 @@ use super::blueprint::{INNER_ID, Landlock, OwnMap};
 use super::report::{Fault, Stage};
 use crate::sys;
 
-/// What the machine is called in a cell.
+/// Host name of the machine in a cell.
 pub const HOST_NAME: &str = "cell";
 
-/// Becomes the inner user, with the capabilities over the cell that a new user namespace gives still in hand.
+/// Becomes the inner user and keeps the capabilities over the cell that come with a new user
+/// namespace.
 ///
-/// The file systems in memory then belong to that user, and no process of the cell ever has another identity.
+/// The file systems in memory then belong to that user, and no process of the cell ever has another
+/// identity.
 pub(super) fn become_inner_user(drop_groups: bool) -> Result<(), Errno> {
     set_keep_capabilities(true)?;
     let (user, group) = (Uid::from_raw(INNER_ID), Gid::from_raw(INNER_ID));
@@ -36,21 +38,21 @@ pub(super) fn become_inner_user(drop_groups: bool) -> Result<(), Errno> {
     set_thread_res_gid(group, group, group)?;
     set_thread_res_uid(user, user, user)?;
     set_keep_capabilities(false)?;
-    // A change of identity clears the effective set; what is permitted stays.
+    // A change of identity clears the effective set; the permitted set stays.
     let mut sets = capabilities(None)?;
     sets.effective = sets.permitted;
     set_capabilities(None, sets)?;
-    // This process's memory is a copy of the caller's. Not dumpable, nothing in the cell can read it or its
-    // descriptors, and with `hidepid` nothing sees its arguments either.
+    // This process's memory is a copy of the caller's. While it is not dumpable, no process in the
+    // cell can read its memory or descriptors, and with `hidepid` none sees its arguments either.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     umask(Mode::from_raw_mode(0o022));
     Ok(())
 }
 
-/// Maps the own user and group. Their namespace is new and the maps are empty.
+/// Maps this process's user and group in its new namespace, whose maps are empty.
 pub(super) fn map_own_user(map: &OwnMap) -> Result<(), Errno> {
     for (path, content) in [
-        // Without this the kernel lets an ordinary user map no group.
+        // Without this write, the kernel refuses an ordinary user's group map.
         (c"/proc/self/setgroups", &b"deny"[..]),
         (c"/proc/self/uid_map", &map.users),
         (c"/proc/self/gid_map", &map.groups),
@@ -61,9 +63,9 @@ pub(super) fn map_own_user(map: &OwnMap) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sets up what is private to the namespaces other than the mounts. A shared network is not.
+/// Sets up the namespaces other than the mounts. A shared network is left unchanged.
 pub(super) fn isolate(shares_network: bool) -> Result<(), Fault> {
-    // The own session keeps the terminal's signals to the caller's process group away.
+    // A separate session keeps away the terminal's signals to the caller's process group.
     setsid().and_then(|_| set_name(c"handfast-cell")).map_err(|errno| Stage::Names.fault(errno))?;
     sethostname(HOST_NAME.as_bytes()).map_err(|errno| Stage::Names.fault(errno))?;
     if !shares_network {
@@ -71,9 +73,10 @@ pub(super) fn isolate(shares_network: bool) -> Result<(), Fault> {
     }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     for resource in [
-        // A memory image of a process would hold what it knows.
+        // A core dump of a process would contain its secrets.
         Resource::Core,
-        // A user who may use priorities that nothing else comes before would lend that to every command.
+        // A user with the right to real-time priorities would otherwise pass it on to every
+        // command.
         Resource::Rtprio,
         Resource::Nice,
     ] {
@@ -82,7 +85,7 @@ pub(super) fn isolate(shares_network: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Brings the loopback device of the own network up.
+/// Brings up the loopback device of this process's network.
 pub(super) fn loopback() -> Result<(), Errno> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     sys::loopback_up(std::os::fd::AsFd::as_fd(&socket))
@@ -106,7 +109,7 @@ pub(super) fn add_rules(landlock: &Landlock) -> Result<(), Fault> {
                 sys::landlock_allow(landlock.ruleset, std::os::fd::AsFd::as_fd(&path), *rights)
                     .map_err(|errno| Stage::Landlock.fault(errno))?;
             }
-            // What is not there needs no right: the rule's step was left out as well.
+            // A missing path needs no right: the rule's step was skipped as well.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(errno) => return Err(Stage::Landlock.fault(errno)),
         }
@@ -114,7 +117,7 @@ pub(super) fn add_rules(landlock: &Landlock) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Sees to it that capabilities, once dropped, cannot come back. Those in hand stay.
+/// Ensures that capabilities, once dropped, cannot come back. The current ones stay.
 pub(super) fn limit_capabilities() -> Result<(), Fault> {
     close_ways_to_capabilities().map_err(|errno| Stage::Capabilities.fault(errno))
 }

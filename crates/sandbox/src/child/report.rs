@@ -1,4 +1,5 @@
-//! What the new process tells its caller over the control socket: fixed-size messages of four numbers.
+//! Messages of the new process to its caller over the control socket: four numbers each, of fixed
+//! size.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,51 +16,52 @@ use rustix::net::{
 pub(crate) enum Report {
     /// Setting up failed; the cell is gone.
     Fault(Fault),
-    /// The command could not change into its working directory.
+    /// The command could not change to its working directory.
     WorkingDirectory(Errno),
     /// The command could not be executed.
     Execute { failure: ExecuteFailure, errno: Errno },
     /// The command has ended.
     Ended {
-        /// Its wait status.
+        /// Wait status of the command.
         status: i32,
-        /// Whether every other process of the cell, but the one that reports, has ended and been waited for.
+        /// True if every process of the cell except the reporting one has ended and been reaped.
         last: bool,
     },
-    /// What does not depend on a call is built; the cell waits for its request. Where somebody else has started its first
-    /// process, a descriptor of that comes along.
+    /// The parts that do not depend on a call are built; the cell waits for its request. If another
+    /// program has started the first process, the message carries a descriptor of that process.
     Ready,
-    /// The cell is built and its command about to start. This is its user namespace.
+    /// The cell is built and its command is about to start. The message carries the cell's user
+    /// namespace.
     UserNamespace,
-    /// And this, which comes next, its mount namespace.
+    /// Follows [`Self::UserNamespace`] and carries the cell's mount namespace.
     MountNamespace,
-    /// The program runs. Sent only where that was asked for, and after any report that it does not.
+    /// The program runs. Sent only on request, and never after a report of a failed start.
     Started,
-    /// The command has made its terminal; the descriptor of the side that is for the caller comes along.
+    /// The command has made its terminal; the message carries a descriptor of the caller's side.
     Terminal,
 }
 
-/// Why no candidate could be executed.
+/// The reason why no candidate could be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExecuteFailure {
-    /// There is no such program.
+    /// The program does not exist.
     NotFound,
-    /// There is one, but the interpreter or loader it names is missing.
+    /// The program exists, but its interpreter or loader is missing.
     InterpreterMissing,
-    /// There is one, but the kernel refuses to execute it.
+    /// The program exists, but the kernel refuses to execute it.
     Refused,
 }
 
-/// Where setting up failed.
+/// A failure of setting up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) stage: Stage,
-    /// The step of the blueprint, for stages that have them.
+    /// Index of the step in the blueprint, for stages that have steps.
     pub(crate) step: u32,
     pub(crate) errno: Errno,
 }
 
-/// The parts of setting up, in their order.
+/// The stages of setting up, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Stage {
@@ -105,7 +107,7 @@ impl Stage {
         Self::Terminal,
     ];
 
-    /// What was being done, to complete "while ...".
+    /// Returns the activity of the stage, to complete "while ...".
     pub(crate) fn doing(self) -> &'static str {
         match self {
             Self::Descriptors => "closing inherited descriptors",
@@ -157,7 +159,7 @@ impl Report {
         bytes
     }
 
-    /// Sends the report. That the caller is gone is no error: the cell ends with it anyway.
+    /// Sends the report. A missing caller is no error: the cell ends with the caller anyway.
     pub(crate) fn send(self, control: BorrowedFd<'_>) {
         let _gone = send(control, &self.encode(), SendFlags::NOSIGNAL);
     }
@@ -171,7 +173,8 @@ impl Report {
         sendmsg(control, &[IoSlice::new(&self.encode())], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// The next report with the descriptor that came along, if one did; `None` when the cell has closed its end.
+    /// Receives the next report and its descriptor, if it carries one; returns `None` when the cell
+    /// has closed its end.
     pub(crate) fn receive_with(control: BorrowedFd<'_>) -> Result<Option<(Self, Option<OwnedFd>)>, Errno> {
         let mut bytes = [0_u8; 16];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -191,7 +194,8 @@ impl Report {
         Ok(Some((Self::decode(bytes)?, descriptor)))
     }
 
-    /// The next report; `None` when the cell has closed its end, which it does by ending.
+    /// Receives the next report; returns `None` when the cell has closed its end, which it does by
+    /// ending.
     pub(crate) fn receive(control: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
         Ok(Self::receive_with(control)?.map(|(report, _)| report))
     }

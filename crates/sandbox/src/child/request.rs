@@ -1,8 +1,10 @@
-//! What a call adds to a waiting cell, on its way through the control socket: the steps, rules and start of a
-//! blueprint in bytes, and the descriptors that belong to them. Steps and rules may come ahead of the call.
+//! Request of a call to a waiting cell, as sent through the control socket: the steps, rules and
+//! start of a blueprint in bytes, with their descriptors. Steps and rules may come ahead of the
+//! call.
 //!
-//! Both ends are the same program, so there are no versions. Neither end allocates in a copy of a process that had
-//! other threads: the sender is an ordinary process, and the receiver a copy of the spawner, which has one thread.
+//! Both ends are the same program, so the format has no versions. Neither end allocates in a copy
+//! of a process with other threads: the sender is an ordinary process, and the receiver a copy of
+//! the spawner, which has one thread.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io::{IoSlice, IoSliceMut};
@@ -24,30 +26,31 @@ use super::blueprint::{
 use crate::spec::TerminalSize;
 use crate::sys::StringArray;
 
-/// What a waiting cell is to become.
+/// Additions that turn a waiting cell into the cell of a call.
 pub(crate) struct Request {
     pub(crate) steps: Vec<Step>,
     pub(crate) rules: Vec<(CString, u64)>,
     pub(crate) part: Part<Start>,
 }
 
-/// Which part of what a cell is told this is.
+/// The part of a cell's build that a request describes.
 pub(crate) enum Part<S> {
-    /// It comes while nobody waits for the cell. It may come once.
+    /// Sent before the call, while no caller waits for the cell; at most once.
     Ahead {
-        /// Whether nothing is left to be built, so that the cell gives up the right to.
+        /// True if nothing is left to build, so that the cell gives up the right to build.
         finish: bool,
     },
     /// The call.
     Call { start: S, standard: Standard },
 }
 
-/// How much goes into one message: far less than what a socket takes at once.
+/// Bytes in one message: far less than a socket accepts at once.
 const CHUNK: usize = 64 * 1024;
-/// The most descriptors that the kernel takes in one message, `SCM_MAX_FD` of net/scm.h.
+/// Maximum number of descriptors in one message, `SCM_MAX_FD` of net/scm.h.
 const MOST_DESCRIPTORS: usize = 253;
 
-/// What a request begins with: that it comes ahead of the call, or which standard descriptors the call has.
+/// First number of a request: either a request ahead of the call, or the kind of standard
+/// descriptors that the call has.
 mod kind {
     pub(super) const OUTPUTS: u64 = 0;
     pub(super) const PIPES: u64 = 1;
@@ -57,7 +60,8 @@ mod kind {
     pub(super) const AHEAD_AND_FINISH: u64 = 5;
 }
 
-/// The request in bytes. `trees` are those that the steps name by number, in the order in which they are sent.
+/// Encodes the request. `trees` are the descriptors to which the steps refer by index, in the order
+/// in which they are sent.
 ///
 /// The descriptors of the call's `standard` are sent before them.
 pub(crate) fn encode(
@@ -110,7 +114,8 @@ impl Request {
     }
 }
 
-/// Sends an encoded request: the standard descriptors first, then the trees. Blocks for as long as the socket lets it.
+/// Sends an encoded request: the standard descriptors first, then the trees. Blocks while the
+/// socket is full.
 pub(crate) fn transmit(
     control: BorrowedFd<'_>,
     request: &[u8],
@@ -133,7 +138,7 @@ pub(crate) fn transmit(
     Ok(())
 }
 
-/// The request that arrives; `None` when the other end has been closed instead.
+/// Receives the next request; returns `None` if the other end was closed instead.
 pub(super) fn receive(control: BorrowedFd<'_>) -> Result<Option<Request>, Errno> {
     let mut length = [0_u8; 8];
     let mut request = vec![0_u8; CHUNK];
@@ -152,7 +157,8 @@ pub(super) fn receive(control: BorrowedFd<'_>) -> Result<Option<Request>, Errno>
     }) else {
         return Ok(None);
     };
-    // From here on the descriptors are numbers, as in every blueprint. The process ends if this fails.
+    // The descriptors are plain numbers from here on, as in every blueprint. The process ends if
+    // this fails.
     let descriptors: Vec<RawFd> = ancillary
         .drain()
         .filter_map(|message| match message {
@@ -276,7 +282,7 @@ impl Encoder {
             }
             Source::Handed(tree) => {
                 self.number(1);
-                // One that is not among the trees gets a number that the other end knows for none.
+                // A tree outside of `trees` gets an index that the receiver refuses.
                 let index = trees.iter().position(|other| other == tree).unwrap_or(trees.len());
                 self.number(index as u64);
             }
@@ -351,7 +357,8 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// What is read and written, and the descriptors that are left for the trees.
+    /// Decodes the standard descriptors, and returns the remaining descriptors, which belong to the
+    /// trees.
     fn standard<'d>(&mut self, kind: u64, descriptors: &'d [RawFd]) -> Option<(Standard, &'d [RawFd])> {
         if kind == kind::TERMINAL {
             let mut side = || u16::try_from(self.number()?).ok();

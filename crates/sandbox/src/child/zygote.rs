@@ -1,8 +1,10 @@
-//! A cell that waits for its call: everything that no call decides is built, and the rest comes by a request. Some of
-//! the rest may come ahead of the call, from a caller who knows what the next one will most likely want.
+//! A cell that waits for its call: the parts that no call decides are built, and the rest comes by
+//! a request. Some of the rest may come ahead of the call, from a caller that can predict the needs
+//! of the next call.
 //!
-//! It is a copy of the spawner, which has one thread, so unlike its siblings this module may allocate.
-//! It serves one call and ends with it, or without one when the other end of its control socket is closed.
+//! The process is a copy of the spawner, which has one thread, so unlike its siblings this module
+//! may allocate. It serves one call and ends with it, or ends without one when the other end of its
+//! control socket is closed.
 
 use std::ffi::CString;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -17,23 +19,24 @@ use super::request::Part;
 use super::{EndOnUnwind, filesystem, keep_only, privileges, request, told_to_go};
 use crate::sys;
 
-/// What a waiting cell is built from.
+/// The parts from which a waiting cell is built.
 pub(crate) struct Foundation<'a> {
     /// The process's end of the control socket.
     pub(crate) control: RawFd,
-    /// Whether the further groups can be dropped, which needs privilege.
+    /// True if the supplementary groups can be dropped, which needs privilege.
     pub(crate) drop_groups: bool,
-    /// Whether roots are taken from the host by their paths, and not all handed over.
+    /// True if some roots are taken from the host by their paths, instead of all being handed over.
     pub(crate) keep_host: bool,
-    /// Whether the network is one that it was born into, and not its own.
+    /// True if the process was started in a shared network namespace and has no separate one.
     pub(crate) shares_network: bool,
     pub(crate) steps: &'a mut [Step],
     pub(crate) landlock: Option<Landlock>,
     pub(crate) filter: &'static [sock_filter],
 }
 
-/// Builds the cell, says that it is ready, waits for the request, and runs its command. All signals must be blocked,
-/// and the standard descriptors must be open: what arrives later must not take their numbers.
+/// Builds the cell, reports that it is ready, waits for the request, and runs its command. All
+/// signals must be blocked. The standard descriptors must be open, because later descriptors must
+/// not take their numbers.
 pub(crate) fn wait(mut foundation: Foundation<'_>) -> ! {
     let _guard = EndOnUnwind;
     let control = sys::borrow(foundation.control);
@@ -47,8 +50,8 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
     let mut keep = vec![0, 1, 2, foundation.control];
     keep.extend(foundation.landlock.as_ref().map(|landlock| landlock.ruleset));
     keep.sort_unstable();
-    // INVARIANT: before anything else. A descriptor of another waiting cell's control socket that lived on here would
-    // keep that cell alive after everybody else has let go of it.
+    // INVARIANT: comes before anything else. An open descriptor of another waiting cell's control
+    // socket would keep that cell alive after all its users have closed it.
     keep_only(&keep).map_err(|errno| Stage::Descriptors.fault(errno))?;
     sys::reset_signal_handlers();
     if !told_to_go(foundation.control) {
@@ -113,12 +116,12 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
             super::run(&blueprint)
         }
         None if blueprint.steps.is_empty() => super::run_bound(&blueprint),
-        // INVARIANT: nothing is left out for want of the right to build it.
+        // INVARIANT: no requested step is skipped because the cell has lost the right to build it.
         None => Err(Stage::Request.fault(Errno::PROTO)),
     }
 }
 
-/// Nothing is allocated for a request before it comes: a process that waits should be small.
+/// Waits for a request without allocating memory for it: a waiting process should be small.
 fn wait_for_request(control: BorrowedFd<'_>) -> Result<(), Fault> {
     while let Err(errno) = poll(&mut [PollFd::new(&control, PollFlags::IN)], None) {
         if errno != Errno::INTR {
@@ -129,7 +132,7 @@ fn wait_for_request(control: BorrowedFd<'_>) -> Result<(), Fault> {
 }
 
 impl Foundation<'_> {
-    /// The ruleset of the cell, to which these are still to be added.
+    /// Returns the cell's ruleset with the rules still to be added.
     fn with_rules(&self, rules: Vec<(CString, u64)>) -> Option<Landlock> {
         self.landlock.as_ref().map(|landlock| Landlock { ruleset: landlock.ruleset, rules })
     }

@@ -1,11 +1,11 @@
-//! Cells of Landlock and a stricter filter of system calls, and nothing else.
+//! Cells of Landlock and a stricter system call filter alone.
 //!
-//! Such a cell shows the host's own file system and lets nothing be opened in it but what a cell would show. What that
-//! leaves open is named in every result.
+//! A cell of this kind shows the host's file system and refuses to open any file that an ordinary
+//! cell would not show. Every result names the gaps that this leaves.
 //!
-//! It needs Landlock version 6 (Linux 6.12), before which a command could send signals to every process of its user.
-//! It does not run as root: where Handfast does, the command gets the rights of the workspace's owner, who must not be
-//! root.
+//! Landlock version 6 (Linux 6.12) is required: with older versions a command could send signals to
+//! every process of its user. The command never runs as root: if Handfast does, the command gets
+//! the rights of the workspace's owner, who must not be root.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
@@ -29,11 +29,11 @@ use crate::spec::{CellSpec, Command};
 use crate::streams::{Streams, above_standard, new_terminal};
 use crate::{cgroup, landlock, overlay, process, program, seccomp};
 
-/// The first version that keeps signals and abstract sockets apart.
+/// First Landlock version that isolates signals and abstract sockets.
 const OLDEST_LANDLOCK: i32 = 6;
 
-/// Starts such a cell, after one with namespaces was `refused`.
-// BOUNDED: once, with what was found out.
+/// Starts a cell of this kind, after one with namespaces was `refused`.
+// BOUNDED: one retry, because control groups are given up first.
 pub(super) fn launch(
     spec: &CellSpec,
     command: &Command,
@@ -53,13 +53,13 @@ pub(super) fn launch(
     };
     let private = PrivateFolder::new(&spec.spool_directory, user)?;
     private.write(&spec.home_files)?;
-    // The rights of another user do not reach into a folder that is the caller's alone.
+    // The rights of another user do not cover a folder that belongs to the caller alone.
     let home = spec.shared_home().filter(|_| user.is_none()).and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(|home| private.link_caches(home.kept())).transpose()?;
     let mut allowed = rules::allow(spec, &roots, (&private, kept.as_deref()), version)?;
     let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
     let mut start = program::prepare(&private.in_environment(spec), &command, streams.announced())?;
-    // Without a user namespace the kernel counts the processes of the user everywhere.
+    // Without a user namespace the kernel counts all processes of the user.
     let machine = Machine { counts_processes_by_namespace: false, ..Machine::this().clone() };
     let bounds = Bounds::of(&spec.limits, &machine);
     let mut group = cgroup::hierarchy()
@@ -117,11 +117,11 @@ pub(super) fn launch(
     Ok(cell)
 }
 
-/// Whose rights a command gets.
+/// The owner of the rights that a command gets.
 enum Whose {
     Callers,
     Owners(User),
-    /// There is nobody whose rights it may have.
+    /// A suitable user does not exist.
     Nobodys,
 }
 
@@ -138,7 +138,7 @@ fn owner_instead_of_root(roots: &Roots) -> Result<Whose, SandboxError> {
     })
 }
 
-/// The error where nothing that confines a command can be had.
+/// Extends the error for a machine on which neither kind of confinement is available.
 fn neither(refused: SandboxError, also: &str) -> SandboxError {
     match refused {
         SandboxError::Unavailable { what, hint, source } => {

@@ -1,8 +1,9 @@
-//! Cells on hosts that refuse namespaces to this program: made by the system's bwrap where that may have them, else of
-//! Landlock and a stricter filter of system calls alone.
+//! Cells on hosts that refuse namespaces to this program: made by the system's bwrap if that may
+//! use them, or else of Landlock and a stricter system call filter alone.
 //!
-//! Either is less than a whole cell, and every result says which it was and what is missing. One is made only where a
-//! whole cell cannot be had, and not where its caller is strict or wants changes kept apart.
+//! Both confine less than an ordinary cell, and every result reports the kind and the missing
+//! parts. They are made only if an ordinary cell is not available, and never for a strict caller or
+//! for one that wants changes in an overlay.
 
 mod alone;
 mod bubblewrap;
@@ -18,12 +19,13 @@ use crate::streams::Streams;
 pub(crate) use private::PrivateFolder;
 pub use support::{has_namespaces, try_namespaces};
 
-/// Whether such a cell may be made for `spec` after a whole one could not be had, for this reason.
+/// Returns true if a degraded cell may be made for `spec` after an ordinary one failed with this
+/// error.
 pub(crate) fn may_follow(spec: &CellSpec, error: &SandboxError) -> bool {
     matches!(error, SandboxError::Unavailable { .. }) && !spec.strict && spec.overlay.is_none()
 }
 
-/// Starts the better of the two that can be had, after a whole cell was `refused`.
+/// Starts the better of the two available kinds, after an ordinary cell was `refused`.
 pub(crate) fn launch(
     spec: &CellSpec,
     command: &Command,

@@ -1,4 +1,5 @@
-//! The folder that a cell without namespaces has for itself: its home and its temporary files, on the host's disk.
+//! The private folder of a cell without namespaces, with its home and its temporary files, on the
+//! host's disk.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use crate::error::SandboxError;
 use crate::home::{CACHES, KEPT, link_text};
 use crate::spec::CellSpec;
 
-/// The folder, removed when dropped.
+/// The private folder, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder {
     folder: Option<TempDir>,
@@ -21,7 +22,7 @@ pub(crate) struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Makes it in `base`, for `user` where that is not the caller.
+    /// Makes the folder in `base`; it belongs to `user` if that is not the caller.
     pub(crate) fn new(base: &Path, user: Option<User>) -> Result<Self, SandboxError> {
         let made = || -> io::Result<Self> {
             let folder = tempfile::Builder::new().prefix("cell-").tempdir_in(base)?;
@@ -40,7 +41,7 @@ impl PrivateFolder {
         &self.path
     }
 
-    /// Writes files into the home. Their names are relative.
+    /// Writes files into the home. Their names must be relative.
     pub(crate) fn write(&self, files: &[(PathBuf, Vec<u8>)]) -> Result<(), SandboxError> {
         let home = self.path.join("home");
         for (name, content) in files {
@@ -57,7 +58,8 @@ impl PrivateFolder {
         Ok(())
     }
 
-    /// Has the caches of the home lie in `kept`. Gives where that is behind all links.
+    /// Links the caches of the home to `kept`. Returns the real path of `kept`, with all links
+    /// resolved.
     pub(crate) fn link_caches(&self, kept: &Path) -> Result<PathBuf, SandboxError> {
         let home = self.path.join("home");
         let made = || -> io::Result<PathBuf> {
@@ -80,7 +82,7 @@ impl PrivateFolder {
         self.give(&path)
     }
 
-    /// Makes the folders between the home and what is called `name` in it.
+    /// Makes the folders between the home and the file `name` in it.
     fn make_parents(&self, home: &Path, name: &Path) -> io::Result<()> {
         let mut folder = home.to_owned();
         for part in name.parent().into_iter().flat_map(Path::components) {
@@ -102,7 +104,7 @@ impl PrivateFolder {
         self.user.map_or(Ok(()), |user| chown(path, Some(user.user), Some(user.group)))
     }
 
-    /// The specification with an environment that leads here.
+    /// Returns the specification with an environment that points to this folder.
     pub(crate) fn in_environment(&self, spec: &CellSpec) -> CellSpec {
         let mut spec = spec.clone();
         for (name, folder) in [("HOME", "home"), ("TMPDIR", "tmp")] {
@@ -111,10 +113,10 @@ impl PrivateFolder {
         spec
     }
 
-    /// Removes it. No process may be left that can write to it.
+    /// Removes the folder. No process that can write to it may be left.
     ///
     /// # Errors
-    /// When something in it cannot be removed, and so is left.
+    /// Returns an error if some file cannot be removed; that file is left.
     pub(crate) fn remove(mut self) -> io::Result<()> {
         self.clear()
     }
@@ -124,7 +126,7 @@ impl PrivateFolder {
         let path = folder.keep();
         match fs::remove_dir_all(&path) {
             Ok(()) => Ok(()),
-            // Folders that nobody may look into; whoever owns them may change that.
+            // Some folders forbid access; their owner may change that.
             Err(_) => open_up(&path).and_then(|()| fs::remove_dir_all(&path)),
         }
     }
@@ -132,14 +134,14 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // Only after an error that is reported instead.
+        // Reached only after an error, which is reported instead.
         let _left = self.clear();
     }
 }
 
-/// Gives the owner of every folder the right to look into it and change it.
+/// Gives the owner of every folder the right to list and change it.
 fn open_up(path: &Path) -> io::Result<()> {
-    // Level by level, because the depth is the command's choice.
+    // An explicit stack, because the command chooses the depth.
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;

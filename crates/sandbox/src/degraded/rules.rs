@@ -1,10 +1,12 @@
-//! The Landlock rules of a cell without namespaces: the same list of what may be reached, by which the view of other
-//! cells is built.
+//! The Landlock rules of a cell without namespaces, made from the list of allowed paths that other
+//! cells' views are built from.
 //!
-//! Landlock allows what lies below a folder, and takes nothing out again. So a folder that holds something denied is
-//! not allowed as a whole but entry by entry, and what is added to it later is not allowed at all.
+//! Landlock allows everything below a folder and has no exceptions. So a folder that contains a
+//! denied file is allowed entry by entry instead of as a whole, and entries added later are not
+//! allowed at all.
 //!
-//! Objects are opened step by step without following links, because earlier commands may have left some.
+//! Objects are opened component by component without following links, because earlier commands may
+//! have left links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,13 +28,14 @@ use crate::spec::{CellSpec, Command};
 use crate::sys;
 use crate::system::{self, SystemEntry};
 
-/// The most entries that are allowed one by one: what opening them may cost before a command starts.
+/// Maximum number of entries that are allowed one by one, which bounds the time to open them before
+/// a command starts.
 const MOST_ENTRIES: usize = 50_000;
 
-/// The devices that every cell has, but for the terminal.
+/// Devices of every cell, except the terminal.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What programs look up of the machine. Nothing in it is about one process.
+/// Files about the machine that programs read. None of them describes a single process.
 const MACHINE: [&str; 9] = [
     "/proc/cpuinfo",
     "/proc/filesystems",
@@ -45,13 +48,13 @@ const MACHINE: [&str; 9] = [
     "/sys/devices/system/cpu",
 ];
 
-/// What a cell may reach.
+/// The files that a cell may access.
 #[derive(Debug)]
 pub(super) struct Allowed {
     pub(super) ruleset: OwnedFd,
-    /// What could not be allowed.
+    /// Descriptions of the parts that could not be allowed.
     pub(super) missing: Vec<String>,
-    /// Where a command may start.
+    /// Folders in which a command may start.
     folders: Vec<PathBuf>,
 }
 
@@ -68,7 +71,7 @@ pub(super) fn allow(
     for path in masked.clone() {
         let found = fs::symlink_metadata(&path).map_err(|error| cannot(&path, &error.to_string()))?;
         if found.file_type().is_socket() {
-            // No socket can be connected to from such a cell, wherever it lies.
+            // A cell of this kind cannot connect to any socket, wherever the socket is.
             masked.remove(&path);
         } else {
             hidden.insert((found.dev(), found.ino()));
@@ -107,7 +110,7 @@ pub(super) fn allow(
 }
 
 impl Allowed {
-    /// Allows a terminal, also under the name that every process has for its own.
+    /// Allows a terminal, also under the name `/dev/tty` that every process has for its terminal.
     pub(super) fn terminal(&mut self, terminal: BorrowedFd<'_>, version: i32) -> Result<(), SandboxError> {
         let rights = Rights::Devices.bits(ABI::from(version), Kind::File);
         let own = open(c"/dev/tty", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -119,7 +122,8 @@ impl Allowed {
         Ok(())
     }
 
-    /// The working directory of `command` behind all links. Landlock does not ask who enters a folder.
+    /// Resolves the working directory of `command`. Landlock does not restrict which folders a
+    /// process enters.
     pub(super) fn working_directory(&self, command: &Command) -> Result<PathBuf, SandboxError> {
         let path = &command.working_directory;
         let refused = |source| SandboxError::WorkingDirectory { path: path.clone(), source };
@@ -131,7 +135,7 @@ impl Allowed {
     }
 }
 
-/// Those of the paths that are there, behind all links.
+/// Returns the existing ones of the paths, with all links resolved.
 fn existing(paths: &[PathBuf]) -> Result<BTreeSet<PathBuf>, SandboxError> {
     let mut found = BTreeSet::new();
     for path in paths {
@@ -150,7 +154,7 @@ fn cannot(path: &Path, reason: &str) -> SandboxError {
     SandboxError::Root { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-/// The reason where paths cannot be resolved safely.
+/// Reason given if paths cannot be resolved safely.
 const NO_OPENAT2: &str =
     "openat2(2) is refused here, as it is within every cell: no cell is made in another one";
 
@@ -158,26 +162,28 @@ const NO_OPENAT2: &str =
 struct Rules {
     ruleset: OwnedFd,
     abi: ABI,
-    /// What nothing may be done with.
+    /// Paths that must not be accessed at all.
     masked: BTreeSet<PathBuf>,
-    /// The same by device and number: Landlock allows a file under all its names when it does under one.
+    /// Device and inode of the masked files: Landlock allows a file under all its names if it does
+    /// under one.
     hidden: BTreeSet<(u64, u64)>,
-    /// What may be read at most.
+    /// Paths that may be read but not written.
     read_only: BTreeSet<PathBuf>,
     entries: usize,
-    /// Whether a writable folder is allowed entry by entry.
+    /// True if a writable folder is allowed entry by entry.
     split: bool,
 }
 
 impl Rules {
-    /// Allows `path`, which has no link in it, with all below, but for what is excepted. What is not there is left out.
+    /// Allows `path`, which contains no link, with everything below it, except masked paths. A
+    /// missing path is skipped.
     fn tree(&mut self, path: &Path, rights: Rights) -> Result<(), SandboxError> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let failed = |errno: Errno| cannot(path, &std::io::Error::from(errno).to_string());
         match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Ok(object) => self.object(&object, path, rights),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
-            // In a cell, and before Linux 5.6.
+            // Inside a cell, or before Linux 5.6.
             Err(Errno::NOSYS) => Err(cannot(path, NO_OPENAT2)),
             Err(errno) => Err(failed(errno)),
         }
@@ -195,7 +201,7 @@ impl Rules {
         }
         let kind = match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => Kind::Folder,
-            // What a link leads to is allowed as what it is, or not at all.
+            // A link's target has its own rule or none.
             FileType::Symlink => return Ok(()),
             _ => Kind::File,
         };
@@ -210,7 +216,7 @@ impl Rules {
             return self.add(object, rights.bits(self.abi, kind)).map_err(failed);
         }
         self.split |= writes;
-        // Listed, with all below it: its entries have rules of their own.
+        // Allow listing the folder and those below; its entries have separate rules.
         self.add(object, Rights::List.bits(self.abi, kind)).map_err(failed)?;
         let listed =
             openat(object, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
@@ -234,7 +240,7 @@ impl Rules {
                     let inner_path = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
                     self.object(&inner, &inner_path, rights)?;
                 }
-                // Gone meanwhile.
+                // The entry is gone in the meantime.
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(failed(errno)),
             }

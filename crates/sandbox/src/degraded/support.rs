@@ -1,4 +1,4 @@
-//! Whether this machine lets cells have namespaces.
+//! Checks for namespaces on this machine.
 
 use std::sync::OnceLock;
 
@@ -7,21 +7,20 @@ use crate::run::run_in_namespaces;
 use crate::spec::{CellSpec, Command, Program};
 use crate::stopper::Stopper;
 
-/// Whether cells have namespaces here, tried out once with a cell in which nothing runs. Takes some milliseconds the
-/// first time; blocks.
+/// Returns true if cells have namespaces on this machine, tested once with an empty cell. Blocks
+/// for some milliseconds the first time.
 ///
-/// Where they have none, changes of a command cannot be kept apart from the workspace, so nothing that it does can be
-/// undone. [`run`](crate::run) tries again each time and says in its outcome what was in force.
+/// Without namespaces, a command writes to the workspace directly, so its changes cannot be undone.
+/// [`run`](crate::run) tries again each time and reports in its outcome what was in force.
 pub fn has_namespaces() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| !matches!(try_namespaces(), Err(SandboxError::Unavailable { .. })))
 }
 
-/// Tries whether a cell can have namespaces here. Takes some milliseconds; blocks.
+/// Tests whether a cell can have namespaces on this machine. Blocks for some milliseconds.
 ///
 /// # Errors
-///
-/// [`SandboxError::Unavailable`] where it cannot; others where that could not be tried.
+/// [`SandboxError::Unavailable`] if it cannot; other variants if the test itself failed.
 pub fn try_namespaces() -> Result<(), SandboxError> {
     let folder = tempfile::tempdir()
         .map_err(|source| SandboxError::Io { doing: "making a folder for a trial", source })?;

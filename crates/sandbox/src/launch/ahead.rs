@@ -1,12 +1,13 @@
-//! A waiting cell that shows already what the next call will most likely want to see: its roots, and the workspace
-//! through an overlay. Mounting that takes longer than all the rest, and nobody has to wait for it here.
+//! A waiting cell that already shows what the next call will most likely need: its roots, and the
+//! workspace through an overlay. Mounting these takes longer than everything else, and here no
+//! caller waits for it.
 //!
-//! A guess that turns out wrong costs time and nothing else. Before such a cell is used, everything that it was built
-//! from is looked at again; where anything is not as it was, the cell is ended, and another is made or taken.
-//! The caches of the home are nobody's while such a cell waits, so that they can be taken away; from the moment the call
-//! is there they are in use, and must be those that the cell shows.
-//! What is hidden and frozen is never guessed: it is covered when the call is there, and only a cell that had nothing
-//! to cover gives up the right to do so beforehand.
+//! A wrong prediction costs time and has no other effect. Before the cell is used, all its sources
+//! are checked again; if one has changed, the cell is ended, and another is made or taken. No cell
+//! uses the home's caches while it waits, so that they can be removed. From the arrival of the call
+//! they are in use, and must be those that the cell shows. Hidden and frozen files are never
+//! predicted: they are covered when the call arrives. A cell gives up the right to cover beforehand
+//! only if it had nothing to cover.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -37,29 +38,28 @@ use crate::streams::Streams;
 use crate::view::{self, Shown};
 use crate::{landlock, program};
 
-/// How long a cell may take to build what it is told: many times what it takes, also on a busy machine.
+/// Maximum time for a cell to build its steps: many times its usual time, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Has a waiting cell of the spawner show what `spec` says, for a call that will name the same. Says whether there is
-/// one now; the one before is ended. Blocks for some milliseconds.
+/// Prepares a waiting cell of the spawner for a call with the same `spec`. Ends the cell that was
+/// prepared before. Returns true if a prepared cell exists now. Blocks for some milliseconds.
 ///
 /// # Errors
-///
-/// Where what is named cannot be shown, or the cell fails.
+/// Returns an error if a path of `spec` cannot be shown, or the cell fails.
 pub fn make_ready(spec: &CellSpec) -> Result<bool, SandboxError> {
     let Some(spawner) = &spec.spawner else { return Ok(false) };
     let made = Ahead::make(spec, spawner);
     spawner.refill();
     let made = made?;
     let is_there = made.is_some();
-    // What it replaces is ended outside of the lock.
+    // End the replaced cell outside of the lock.
     drop(spawner.keep_ready(made));
     Ok(is_there)
 }
 
-/// Such a cell.
+/// A prepared cell.
 ///
-/// INVARIANT: the process first: it is ended, and what it was built from is kept until then.
+/// INVARIANT: the process is the first field: it ends before its sources are dropped.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     waiting: Waiting,
@@ -67,19 +67,19 @@ pub(crate) struct Ahead {
     seen: Vec<Seen>,
     roots: Roots,
     layers: Option<Layers>,
-    /// The folder of the home's caches, where it could be had.
+    /// Identity of the folder of the home's caches, if it was available.
     kept: Option<Seen>,
-    /// Whether that is shown.
+    /// Lifetime of the home's content, as the cell shows it.
     home: Home,
-    /// What could not be shown.
+    /// Descriptions of the parts that could not be shown.
     missing: Vec<String>,
-    /// The namespaces of a cell that is finished, that of the user and that of the mounts.
+    /// User namespace and mount namespace of a finished cell.
     finished: Option<(OwnedFd, OwnedFd)>,
-    /// Tells whether anything was mounted or unmounted since.
+    /// File that reports mounts and unmounts since the preparation.
     mounts: File,
 }
 
-/// What decides what such a cell is built like.
+/// Inputs that determine how a cell is built.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     identity: Identity,
@@ -87,7 +87,8 @@ struct Wanted {
     workspace: PathBuf,
     read_only: Vec<PathBuf>,
     toolchains: Vec<PathBuf>,
-    /// With what each is: a cover goes from a file that another one takes the place of.
+    /// Covered paths, with the identity of each: a cover disappears from a file that another file
+    /// replaces.
     covered: Vec<(PathBuf, Option<Seen>)>,
     read_write: Vec<PathBuf>,
     home_files: Vec<(PathBuf, Vec<u8>)>,
@@ -96,7 +97,7 @@ struct Wanted {
     reads_only: bool,
 }
 
-/// What a path led to: device, number, mode and owner.
+/// Identity of the file at a path: device, inode, mode and owner.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen([u64; 5]);
 
@@ -128,7 +129,7 @@ impl Wanted {
 
 impl Ahead {
     fn make(spec: &CellSpec, spawner: &Spawner) -> Result<Option<Self>, SandboxError> {
-        // Opened before anything is looked at, so that no change is missed.
+        // Open this before any check, so that no change is missed.
         let mounts = File::open("/proc/self/mountinfo")
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
         let wanted = Wanted::by(spec)?;
@@ -140,7 +141,7 @@ impl Ahead {
         let seen = look_at(&roots)?;
         let layers = overlay::prepare(spec, &roots, wanted.identity)?.map(|(layers, _)| layers);
         let (identity, landlock) = (wanted.identity, wanted.landlock);
-        // In use until they are in place, so that nobody takes away what is being shown.
+        // Use the caches until they are in place, so that they are not removed in the meantime.
         let in_use = enter(spec);
         let kept = look_at_kept(in_use.as_ref())?;
         let shown = Shown {
@@ -167,12 +168,12 @@ impl Ahead {
         Ok(Some(Self { waiting, wanted, seen, roots, layers, kept, home, missing, finished, mounts }))
     }
 
-    /// Whether it was made with these folders for the changes.
+    /// Returns true if the cell was made with these folders for the changes.
     pub(crate) fn is_for(&self, overlay: Option<&Overlay>) -> bool {
         self.wanted.overlay.as_ref() == overlay
     }
 
-    /// Has it run the command, if it is what a cell of `spec` would be. Otherwise it is ended.
+    /// Runs the command in this cell if the cell matches `spec`. Otherwise ends the cell.
     pub(super) fn launch(
         self,
         spec: &CellSpec,
@@ -180,7 +181,7 @@ impl Ahead {
         streams: Streams,
     ) -> Result<Option<Cell>, SandboxError> {
         let Some(spawner) = &spec.spawner else { return Ok(None) };
-        // What is mounted in the workspace is written directly, and not by a call that may not.
+        // Mounts in the workspace are written directly, which this call may forbid.
         let is_direct = self.layers.as_ref().is_none_or(|layers| !layers.submounts.is_empty());
         if spec.overlay_only && is_direct {
             return Ok(None);
@@ -214,7 +215,7 @@ impl Ahead {
         let part = Part::Call { start: &call.start, standard: theirs.standard };
         let request = request::encode(&hidden.steps, &[], &part, &[]);
         if request::transmit(control.as_fd(), &request, &descriptors).is_err() {
-            // It was killed while it waited, or stopped, so the command has not begun.
+            // The cell was killed or stopped while it waited, so the command has not started.
             return Ok(None);
         }
         Ok(Some(Cell {
@@ -236,8 +237,8 @@ impl Ahead {
         }))
     }
 
-    /// Whether all that it was built from is as it was, the caches that the call has begun to use among it. Then gives the
-    /// moment from which on changes count.
+    /// Checks that all sources of the cell are unchanged, including the caches that the call has
+    /// started to use. Returns the time from which changes count.
     fn still_suits(&self, spec: &CellSpec, in_use: Option<&InUse>) -> Option<SystemTime> {
         let mounted =
             poll(&mut [PollFd::new(&self.mounts, PollFlags::PRI)], Some(&Timespec::default())) != Ok(0);
@@ -252,7 +253,7 @@ impl Ahead {
     }
 }
 
-/// What each name of each root leads to.
+/// Returns the identity of the target of each name of each root.
 fn look_at(roots: &Roots) -> Result<Vec<Seen>, SandboxError> {
     let mut seen = Vec::new();
     for root in roots.all() {
@@ -264,13 +265,14 @@ fn look_at(roots: &Roots) -> Result<Vec<Seen>, SandboxError> {
     Ok(seen)
 }
 
-/// What the folder of the caches is. A cell that shows it keeps its number from being given to another.
+/// Returns the identity of the caches' folder. A cell that shows the folder prevents the reuse of
+/// its inode number.
 fn look_at_kept(in_use: Option<&InUse>) -> Result<Option<Seen>, SandboxError> {
     let seen = in_use.map(|in_use| Seen::at(in_use.kept())).transpose();
     seen.map_err(SandboxError::io("looking at the caches of the home"))
 }
 
-/// Waits until the cell has built what it was told. Gives its namespaces, if it is finished.
+/// Waits until the cell has built its steps. Returns its namespaces, if it is finished.
 fn built(waiting: &Waiting) -> Result<Option<(OwnedFd, OwnedFd)>, Errno> {
     let (mut user, mut mount) = (None, None);
     let timeout = Timespec {

@@ -1,4 +1,4 @@
-//! What the machine has, as far as limits are measured by it. Found out once.
+//! Resources of the machine, as far as limits depend on them. They are determined once.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -10,28 +10,29 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::cgroup;
 
-/// The first kernel that counts the processes of a user by user namespace, so that a limit set in a cell counts those
-/// of that cell alone.
+/// First kernel version that counts a user's processes by user namespace, so that a limit set in a
+/// cell counts only the processes of that cell.
 const COUNTS_BY_NAMESPACE: (u32, u32) = (5, 14);
 
-/// What is taken where the machine does not say how much memory it has.
+/// Assumed memory in bytes if the machine does not report its size.
 const UNKNOWN_MEMORY: u64 = 2 << 30;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// Bytes: the machine's, or what the control group of this process may have, if that is less.
+    /// Memory in bytes: the machine's, or the limit of this process's control group, if that is
+    /// lower.
     pub(crate) memory: u64,
-    /// How many processors this process may use.
+    /// Number of processors that this process may use.
     pub(crate) processors: u64,
-    /// Their numbers.
+    /// Numbers of these processors.
     pub(crate) allowed: Vec<u64>,
     pub(crate) open_files: OpenFiles,
-    /// How many processes this process's user may have at most.
+    /// Maximum number of processes of this process's user.
     pub(crate) most_processes: u64,
     pub(crate) counts_processes_by_namespace: bool,
 }
 
-/// How many files a process of this program may have open.
+/// Limits on the open files of a process of this program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenFiles {
     pub(crate) soft: u64,
@@ -65,8 +66,8 @@ impl Machine {
         }
     }
 
-    /// As many of the allowed processors, beginning at another one each time, so that cells do not share one while
-    /// others are idle.
+    /// Returns `count` of the allowed processors. Each call starts at a different one, so that
+    /// cells do not share one while others are idle.
     pub(crate) fn some_processors(&self, count: u64) -> Vec<u64> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.allowed.len());
@@ -77,8 +78,8 @@ impl Machine {
     }
 }
 
-/// How many processes and threads there are now, of all users; where the machine does not say, as many as its
-/// kernel has room for by default.
+/// Returns the current number of processes and threads of all users. If the machine does not report
+/// it, returns the kernel's default maximum.
 pub(crate) fn processes_now() -> u64 {
     /// `PID_MAX_DEFAULT` of linux/threads.h.
     const MOST: u64 = 0x8000;
@@ -90,7 +91,7 @@ fn allowed_processors() -> Vec<u64> {
     (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).map(|number| number as u64).collect()
 }
 
-/// The number behind the slash in a line such as `0.20 0.18 0.12 1/80 11206`.
+/// Parses the number after the slash in a line such as `0.20 0.18 0.12 1/80 11206`.
 fn running(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().find_map(|word| word.split_once('/')?.1.parse().ok())
 }

@@ -1,7 +1,7 @@
-//! What a command may use of the machine, and what holds it to that.
+//! Limits on a command's use of the machine, and the layers that enforce them.
 //!
-//! Each limit is held by the strongest layer that the machine offers: control groups, then the kernel's limits on
-//! resources, then sampling from outside. Which one it was is part of every result.
+//! The strongest layer that the machine offers enforces each limit: control groups, then the
+//! kernel's resource limits, then sampling from outside. Every result reports the layer.
 
 pub(crate) mod machine;
 pub(crate) mod space;
@@ -19,32 +19,35 @@ use machine::Machine;
 
 pub use total::ProcessTotal;
 
-/// What one command may use with everything that it starts. What is `None` has the built-in value.
+/// Limits for one command and its descendants. A field that is `None` takes the built-in value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory in bytes, of all processes of the cell together: their own, what they share, and files in memory
-    /// (`/tmp`, `/dev/shm`, memfd). Built in: half of the machine's, or of what this process's group may have.
+    /// Memory in bytes of all processes of the cell together: private memory, shared memory, and
+    /// files in memory (`/tmp`, `/dev/shm`, memfd). Built-in value: half of the machine's memory,
+    /// or of the limit of this process's control group.
     pub memory: Option<u64>,
-    /// Memory in bytes that one process may have for itself; what it shares is not counted. It is refused more. Built in: none.
+    /// Private memory in bytes of one process; shared memory is not counted. The kernel refuses
+    /// allocations above it. Built-in value: none.
     pub process_memory: Option<u64>,
-    /// Processor time, in cores. Built in: all.
+    /// Processor time, in cores. Built-in value: all.
     pub cpus: Option<u64>,
-    /// Processes and threads at once. Built in: 512.
+    /// Maximum number of processes and threads at once. Built-in value: 512.
     pub processes: Option<u64>,
-    /// Processes at once, whose threads are not counted, of all cells that share a [`ProcessTotal`]. The kernel has no such
-    /// count, so the watchdog does it. Built in: none.
+    /// Maximum number of processes at once, not counting their threads, of all cells that share a
+    /// [`ProcessTotal`]. The kernel has no counter for that, so the watchdog counts. Built-in value: none.
     pub process_count: Option<u64>,
-    /// Open files of one process; never more than this process may have. Built in: 65,536.
+    /// Maximum number of open files of one process; never more than this process may have. Built-in
+    /// value: 65,536.
     pub open_files: Option<u64>,
-    /// Size of one file in bytes. Built in: none.
+    /// Maximum size of one file in bytes. Built-in value: none.
     pub file_size: Option<u64>,
-    /// Bytes written to disks in all. Built in: none, but then what the command puts on a disk may take half of what is free
-    /// there when it starts, see [`Limit::DiskSpace`].
+    /// Maximum number of bytes written to disks in total. Built-in value: none; then the command's
+    /// files may take half of the disk space that is free at its start, see [`Limit::DiskSpace`].
     pub disk: Option<u64>,
 }
 
 impl Limits {
-    /// The built-in values on this machine, of those that there are.
+    /// Returns the built-in values on this machine; limits without a built-in value are `None`.
     pub fn built_in() -> Self {
         let machine = Machine::this();
         let Bounds { memory, processes, open_files, .. } = Bounds::of(&Self::default(), machine);
@@ -53,17 +56,18 @@ impl Limits {
     }
 }
 
-/// Design section 7.
+/// Built-in limit on processes and threads (Design section 7).
 const PROCESSES: u64 = 512;
 
-/// How many processes and threads a user may start elsewhere while a command runs, where the kernel counts them
-/// together: what a browser or two have.
+/// Allowance for processes and threads that a user starts elsewhere while a command runs, if the
+/// kernel counts them together: those of one or two browsers.
 const ELSEWHERE: u64 = 1024;
 
-/// Above what compilers, databases and browsers open, and far below what the kernel would let one user hold.
+/// Built-in limit on open files: more than compilers, databases and browsers open, and far below
+/// the kernel's limit for one user.
 const OPEN_FILES: u64 = 65_536;
 
-/// What a limit is on.
+/// The resource that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -83,12 +87,12 @@ pub enum Limit {
     FileSize,
     /// [`Limits::disk`].
     Disk,
-    /// What the command's files take on a disk at a time, where [`Limits::disk`] is not given.
+    /// Disk space taken by the command's files at a time, if [`Limits::disk`] is not given.
     DiskSpace,
 }
 
 impl Limit {
-    /// Its name in records.
+    /// Returns the name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -104,25 +108,25 @@ impl Limit {
     }
 }
 
-/// What holds a command to a limit.
+/// The layer that enforces a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// A control group of the unified hierarchy.
+    /// A control group of the unified hierarchy (version 2).
     CgroupV2,
-    /// A control group of the hierarchy of that controller.
+    /// A control group in the hierarchy of one controller (version 1).
     CgroupV1,
-    /// A limit that the kernel keeps on each process, or on the cell's only user.
+    /// A kernel limit on each process, or on the cell's only user.
     Rlimit,
-    /// The processors that the command starts on. It could choose others.
+    /// The processors on which the command starts. The command could choose others.
     Affinity,
-    /// Sampling: what is used is looked at several times a second, and the cell is killed when it is too much. What
-    /// is allocated and given back between two looks is not seen.
+    /// Sampling: the usage is measured several times a second, and excessive usage kills the cell.
+    /// Memory that is allocated and freed between two samples is not seen.
     Watchdog,
 }
 
 impl Layer {
-    /// Its name in records.
+    /// Returns the name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CgroupV2 => "cgroup_v2",
@@ -133,29 +137,29 @@ impl Layer {
         }
     }
 
-    /// Whether the kernel holds the command to the limit, whatever it does.
+    /// Returns true if the kernel enforces the limit against every command.
     pub fn is_exact(self) -> bool {
         !matches!(self, Self::Affinity | Self::Watchdog)
     }
 }
 
-/// A limit with its value and what holds it.
+/// A limit with its value and the layer that enforces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LimitInForce {
-    /// On what.
+    /// Limited resource.
     pub limit: Limit,
-    /// How much: bytes, cores, or a number.
+    /// Value of the limit: bytes, cores, or a number.
     pub value: u64,
-    /// What holds it.
+    /// Layer that enforces the limit.
     pub layer: Layer,
 }
 
-/// The limits of one cell, with the built-in values in their places.
+/// The limits of one cell, with the built-in values filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) memory: u64,
     process_memory: Option<u64>,
-    /// `None` when it would be no limit here.
+    /// Processor cores; `None` if the limit would have no effect on this machine.
     pub(crate) cpus: Option<u64>,
     pub(crate) processes: u64,
     process_count: Option<u64>,
@@ -178,7 +182,7 @@ impl Bounds {
         }
     }
 
-    /// The limits and what holds each, in a cell with this control group.
+    /// Returns the limits with the layer that enforces each, in a cell with this control group.
     pub(crate) fn in_force(&self, group: Option<&Group>, machine: &Machine) -> Vec<LimitInForce> {
         let version = group.map(|group| match group.version() {
             Version::One => Layer::CgroupV1,
@@ -204,7 +208,8 @@ impl Bounds {
             .collect()
     }
 
-    /// What the command's own process sets for itself before it executes, given what else holds the limits.
+    /// Returns the resource limits that the command's process sets for itself before `execve`,
+    /// given the other layers in force.
     pub(crate) fn resources(&self, in_force: &[LimitInForce], machine: &Machine) -> Vec<Bound> {
         let mut bounds = vec![Bound {
             resource: Resource::OpenFiles,
@@ -212,19 +217,19 @@ impl Bounds {
             hard: self.open_files,
         }];
         let mut both = |resource, value| bounds.push(Bound { resource, soft: value, hard: value });
-        // The first process of the cell is none of the command's.
+        // The first process of the cell does not belong to the command.
         let mut processes = self.processes.saturating_add(1);
         if !machine.counts_processes_by_namespace {
-            // Counted with all others of the user. It is not what holds the limit, but what the machine can lose between
-            // two looks of the watchdog is bounded by it.
+            // The kernel counts all processes of the user. This coarse limit bounds the damage
+            // between two samples of the watchdog, which enforces the exact limit.
             processes = processes.saturating_add(machine::processes_now()).saturating_add(ELSEWHERE);
         }
-        // Nobody can raise what this process may have itself.
+        // A process cannot get a higher limit than this process has.
         both(Resource::Processes, processes.min(machine.most_processes));
         if let Some(size) = self.file_size {
             both(Resource::FileSize, size);
         }
-        // A single process cannot outrun the watchdog with memory of its own.
+        // This limit ensures that a single process cannot outrun the watchdog with private memory.
         let is_watched = in_force.iter().any(|it| it.limit == Limit::Memory && it.layer == Layer::Watchdog);
         let of_all = is_watched.then_some(self.memory);
         if let Some(memory) = self.process_memory.into_iter().chain(of_all).min() {
@@ -233,7 +238,7 @@ impl Bounds {
         bounds
     }
 
-    /// The processors that the command starts on; empty for all.
+    /// Returns the processors on which the command starts; empty for all.
     pub(crate) fn processors(&self, in_force: &[LimitInForce], machine: &Machine) -> Vec<u64> {
         let by_affinity = |it: &LimitInForce| it.limit == Limit::Cpus && it.layer == Layer::Affinity;
         let Some(cpus) = self.cpus.filter(|_| in_force.iter().any(by_affinity)) else { return Vec::new() };
@@ -241,7 +246,8 @@ impl Bounds {
     }
 }
 
-/// The limit for which the kernel has killed the command or, with memory, any process of the cell.
+/// Returns the limit for which the kernel has killed the command or, for memory, any process of the
+/// cell.
 pub(crate) fn exceeded(group: Option<&Group>, exit: Exit, in_force: &[LimitInForce]) -> Option<LimitInForce> {
     let limit = match exit {
         _ if group.is_some_and(|group| group.killed_for_memory() > 0) => Limit::Memory,
@@ -252,7 +258,7 @@ pub(crate) fn exceeded(group: Option<&Group>, exit: Exit, in_force: &[LimitInFor
 }
 
 impl fmt::Display for LimitInForce {
-    /// Such as `limit of 512 MiB on memory`.
+    /// Writes a text such as `limit of 512 MiB on memory`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.limit {
             Limit::Memory => "memory",
@@ -351,7 +357,7 @@ mod tests {
         assert_eq!((processes.value, processes.layer), (512, Layer::Watchdog));
         let resources = bounds.resources(&in_force, &machine);
         let coarse = resources.iter().find(|it| it.resource == Resource::Processes).unwrap();
-        // No more than who sets it may have.
+        // The limit never exceeds that of the process that sets it.
         assert!(coarse.hard > 512 + ELSEWHERE && coarse.hard <= 10_000, "{coarse:?}");
     }
 }

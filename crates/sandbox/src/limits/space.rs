@@ -1,7 +1,8 @@
-//! How much of its disks a command may fill, where the profile names no limit: half of what is free when it starts.
+//! The disk space that a command may fill, if the profile has no limit: half of the space that is
+//! free when the command starts.
 //!
-//! What is free is asked for often, because that costs nothing. Only where it fell by more than the command may have is what the
-//! command put there counted, since others fill disks as well.
+//! Free space is checked often, because that is cheap. The command's files are counted only if the
+//! free space fell by more than the command may use, because other processes fill disks as well.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +19,8 @@ use super::{Layer, Limit, LimitInForce};
 #[derive(Clone, Debug)]
 pub(crate) struct Written {
     pub(crate) folder: PathBuf,
-    /// Everything in it is the command's. Otherwise that is what has changed since it started.
+    /// True if all files in the folder belong to the command. Otherwise only files changed since
+    /// its start do.
     pub(crate) is_its_own: bool,
 }
 
@@ -34,25 +36,26 @@ struct Disk {
     device: u64,
     folders: Vec<Written>,
     at_start: Amount,
-    /// When less than this is free, it is counted.
+    /// Free space below which the command's files are counted.
     count_below: Amount,
 }
 
-/// Bytes, and files.
+/// An amount of disk space in bytes and number of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amount {
     bytes: u64,
     files: u64,
 }
 
-/// The unit of `st_blocks`, whatever the file system.
+/// Unit of `st_blocks` in bytes, on every file system.
 const BLOCK: u64 = 512;
 
-/// How long counting may take. What cannot be counted by then is taken for the command's.
+/// Maximum time for counting. Space that is not counted by then is attributed to the command.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Space {
-    /// Begins to look at what is free where these folders lie. Where that cannot be found out, nothing is bounded.
+    /// Starts to watch the free space of these folders' disks. A disk whose free space is unknown
+    /// has no limit.
     pub(crate) fn begin(folders: Vec<Written>, since: SystemTime) -> Self {
         let mut space = Self { disks: Vec::new(), since: Some(since) };
         for written in folders {
@@ -74,13 +77,13 @@ impl Space {
         space
     }
 
-    /// The limit on the first of the disks, which is that of the workspace's changes.
+    /// Returns the limit on the first disk, which is the disk of the workspace's changes.
     pub(crate) fn in_force(&self) -> Option<LimitInForce> {
         self.disks.first().map(Disk::limit)
     }
 
-    /// The limit that the command exceeds, if it does. `without_name` says how many bytes it holds on a disk, named by
-    /// its device, in files without a name.
+    /// Returns the limit that the command exceeds, if it does. `without_name` returns the bytes of
+    /// the command's open files without a name on a disk, given the disk's device number.
     pub(crate) fn exceeded(&mut self, without_name: impl Fn(u64) -> u64) -> Option<LimitInForce> {
         let since = self.since?;
         self.disks.iter_mut().find_map(|disk| disk.is_exceeded(since, &without_name).then(|| disk.limit()))
@@ -96,7 +99,8 @@ impl Disk {
         LimitInForce { limit: Limit::DiskSpace, value: self.most().bytes, layer: Layer::Watchdog }
     }
 
-    /// Of `used`, which is the command's while `now` is free, so much more has to go before it could be too much.
+    /// Sets the threshold for the next count: with `used` counted while `now` was free, the rest of
+    /// the limit has to go first.
     fn count_after(&mut self, used: Amount, now: Amount) {
         let most = self.most();
         let below = |now: u64, most: u64, used: u64| now.saturating_sub(most.saturating_sub(used));
@@ -125,17 +129,17 @@ impl Disk {
     }
 }
 
-/// What is free for users. A file system that does not count its files has enough of them.
+/// Returns the free space for users. A file system without a file counter has enough files.
 fn free(folder: &Path) -> Option<Amount> {
     let StatVfs { f_bavail, f_frsize, f_files, f_favail, .. } = statvfs(folder).ok()?;
     let files = if f_files == 0 { u64::MAX } else { f_favail };
     Some(Amount { bytes: f_bavail.saturating_mul(f_frsize), files })
 }
 
-/// Counts what lies in a folder, of one file system, no further than `most`.
+/// Counts the files in a folder on one file system, and stops above `most`.
 ///
 /// # Errors
-/// Where a folder cannot be looked into, or it takes too long.
+/// Returns an error if a folder cannot be read or the counting takes too long.
 fn count(
     folder: &Path,
     since: Option<SystemTime>,
@@ -153,7 +157,7 @@ fn count(
             Err(error) => return Err(error),
         };
         for entry in entries.flatten() {
-            // Gone meanwhile.
+            // The entry is gone in the meantime.
             let Ok(found) = entry.metadata() else { continue };
             if found.dev() != device {
                 continue;
@@ -188,7 +192,8 @@ mod tests {
         let device = fs::metadata(folder).unwrap().dev();
         let folders = vec![Written { folder: folder.to_owned(), is_its_own }];
         let mut disk = Disk { device, folders, at_start, count_below: Amount::default() };
-        // As if all of the disk was free before, so that what is free now always looks too little.
+        // Pretend that the whole disk was free before, so that the free space always looks too
+        // small.
         disk.count_below = Amount { bytes: u64::MAX, files: u64::MAX };
         disk
     }
@@ -203,7 +208,7 @@ mod tests {
         assert!(disk(folder.path(), true, at_start).is_exceeded(later, &|_| 0));
         assert!(!disk(folder.path(), false, at_start).is_exceeded(later, &|_| 0));
         assert!(disk(folder.path(), false, at_start).is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0));
-        // Sparse files take nothing, files without a name do.
+        // Sparse files take no space; files without a name do.
         let sparse = fs::File::create(folder.path().join("sparse")).unwrap();
         sparse.set_len(1 << 40).unwrap();
         let at_start = Amount { bytes: 1_000_000, files: 100 };

@@ -1,8 +1,10 @@
-//! Looks at a running cell from outside, several times a second, for limits that nothing else on this machine holds.
+//! Sampling of a running cell from outside, several times a second, for limits that no other layer
+//! on this machine enforces.
 //!
-//! It reads what the kernel shows of each process to everybody, and more of those that let themselves be looked at. It
-//! is not exact: it does not see a memfd that is on its way from one process to another, and what comes and goes between two
-//! looks. Segments of System V that are attached nowhere it does not see either, and the filter of system calls keeps them small.
+//! The watchdog reads the information about each process that the kernel shows to every user, and
+//! more about processes that permit inspection. It is not exact: it misses a memfd in transit
+//! between two processes, and memory that comes and goes between two samples. It also misses System
+//! V segments that are not attached; the system call filter limits their size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,46 +21,47 @@ use super::{Layer, Limit, LimitInForce};
 use crate::enforcement::{Degraded, Enforcement};
 use crate::view::HOME;
 
-/// Most commands have ended before this, and cost nothing.
+/// Delay of the first sample. Most commands end before this, and cost no sampling.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(100);
-/// Looking takes at most one part in so many of the time, however many processes there are.
+/// Inverse of the share of time that sampling may take, however many processes there are.
 const SHARE: u32 = 20;
-/// But it looks at least so often where it counts processes, which can become very many in that time.
+/// Longest pause between samples that count processes, which can become very many in that time.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// The folders of a cell that are in memory.
+/// Folders of a cell that are in memory.
 const IN_MEMORY: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", HOME];
 
 /// Watches one cell.
 pub(crate) struct Watchdog {
-    /// The first process of the cell, which is none of the command's.
+    /// Id of the first process of the cell, which does not belong to the command.
     first: i32,
     memory: Option<LimitInForce>,
     disk: Option<LimitInForce>,
     processes: Option<LimitInForce>,
     process_count: Option<LimitInForce>,
     count: CellCount,
-    /// How many of the processes below the first are none of the command's.
+    /// Number of processes below the first one that do not belong to the command.
     ours: u64,
-    /// Whether the folders in memory are the cell's own. Without namespaces they are the host's.
+    /// True if the folders in memory belong to the cell. Without namespaces they are the host's.
     own_files: bool,
     next: Option<Instant>,
     written: Written,
     space: Space,
 }
 
-/// What was written to disks.
+/// Bytes written to disks.
 #[derive(Default)]
 struct Written {
-    /// By whom the first process took away, where that one does not show what it has counted.
+    /// Bytes written by reaped children of the first process, if that process does not show its own
+    /// counter.
     gone: u64,
-    /// By the children of the first process, at the last look.
+    /// Bytes written by the children of the first process, at the last sample.
     children: BTreeMap<i32, u64>,
 }
 
 impl Watchdog {
-    /// Watches the cell of that first process for the limits that are left to it.
+    /// Watches the cell of this first process for the limits that are left to the watchdog.
     pub(crate) fn over(
         first: i32,
         enforcement: &Enforcement,
@@ -67,7 +70,8 @@ impl Watchdog {
         now: Instant,
     ) -> Self {
         let alone = enforcement.degraded == Some(Degraded::Landlock);
-        // There the first process keeps the one that a cell with namespaces begins with.
+        // In a cell without namespaces, the first process has one further child that does not
+        // belong to the command.
         let mut watchdog = Self::of(first, &enforcement.limits, !alone, alone.into(), now);
         if space.in_force().is_some() {
             watchdog.next = Some(now + FIRST_LOOK);
@@ -101,12 +105,12 @@ impl Watchdog {
         }
     }
 
-    /// When it wants to look next.
+    /// Returns the time of the next sample.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Looks if it is time, and says which limit is exceeded.
+    /// Takes a sample if it is time, and returns the exceeded limit.
     pub(crate) fn look(&mut self, now: Instant) -> Option<LimitInForce> {
         self.next.filter(|next| now >= *next)?;
         let space =
@@ -121,7 +125,7 @@ impl Watchdog {
         }
         let most = self.processes.map(|limit| limit.value.saturating_add(self.ours));
         let Found { processes, threads } = descendants(self.first, most);
-        // Too many are not looked at any further.
+        // Once there are too many, stop examining them.
         if let (Some(limit), Some(most)) = (self.processes, most)
             && threads > most
         {
@@ -142,14 +146,14 @@ impl Watchdog {
     }
 }
 
-/// Processes, and how many threads they have together.
+/// Processes, with the total number of their threads.
 #[derive(Default)]
 struct Found {
     processes: Vec<i32>,
     threads: u64,
 }
 
-/// All processes below `first`, those before that others come from. No further than `most` threads and some.
+/// Returns all processes below `first`, parents before children. Stops soon after `most` threads.
 fn descendants(first: i32, most: Option<u64>) -> Found {
     let mut found = Found { processes: children(first).processes, threads: 0 };
     let mut next = 0;
@@ -158,17 +162,17 @@ fn descendants(first: i32, most: Option<u64>) -> Found {
     {
         let below = children(*process);
         found.processes.extend(below.processes);
-        // One that has ended, and has not been waited for, counts as well.
+        // A zombie counts as well.
         found.threads += below.threads.max(1);
         next += 1;
     }
     found
 }
 
-/// The children of a process, and how many threads it has itself.
+/// Returns the children of a process, and the number of its threads.
 fn children(process: i32) -> Found {
     let mut found = Found::default();
-    // Each thread has the children that it made.
+    // The kernel lists children with the thread that made them.
     for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
         found.threads += 1;
         let listed = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
@@ -177,7 +181,7 @@ fn children(process: i32) -> Found {
     found
 }
 
-/// Whether the processes hold more bytes of memory than this.
+/// Returns true if the processes use more bytes of memory than `limit`.
 fn uses_more(processes: &[i32], own_files: bool, limit: u64) -> bool {
     let files =
         processes.iter().filter(|_| own_files).find_map(|process| files_in_memory(*process)).unwrap_or(0);
@@ -189,7 +193,7 @@ fn uses_more(processes: &[i32], own_files: bool, limit: u64) -> bool {
     if quick.total(files) <= limit {
         return false;
     }
-    // What several processes share was counted for each of them. Counted with care this takes longer.
+    // The quick count includes shared memory once for each process. The exact count takes longer.
     let mut exact = Held::default();
     for process in processes {
         exact.add(&Held::exactly(*process).unwrap_or_else(|| Held::quickly(*process)));
@@ -197,11 +201,11 @@ fn uses_more(processes: &[i32], own_files: bool, limit: u64) -> bool {
     exact.total(files) > limit
 }
 
-/// Memory in bytes.
+/// Memory of processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Held {
     own: u64,
-    /// Mapped, and shared or part of a file in memory.
+    /// Mapped memory that is shared or part of a file in memory.
     shared: u64,
 }
 
@@ -214,10 +218,11 @@ impl Held {
         )
     }
 
-    /// Each page in as many parts as it has users. Only of processes that let themselves be looked at.
+    /// Counts each page divided by its number of users. Works only for processes that permit
+    /// inspection.
     fn exactly(process: i32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
-        // Kernels before 5.4 say less.
+        // Kernels before 5.4 report less.
         text.contains("Pss_Anon:").then(|| Self::of_text(&text, ["Pss_Anon:", "SwapPss:"], "Pss_Shmem:"))
     }
 
@@ -234,13 +239,15 @@ impl Held {
         self.shared = self.shared.saturating_add(other.shared);
     }
 
-    /// With `files` bytes in files, some of which may be mapped: no command is killed for what may be counted twice.
+    /// Returns the total with `files` bytes in files, some of which may be mapped: no command is
+    /// killed for memory that may be counted twice.
     fn total(&self, files: u64) -> u64 {
         self.own.saturating_add(self.shared.max(files))
     }
 }
 
-/// How many bytes the cell's files in memory have, seen through one of its processes, if that lets itself be seen.
+/// Returns the bytes of the cell's files in memory, seen through one of its processes, if that
+/// process permits inspection.
 fn files_in_memory(process: i32) -> Option<u64> {
     let used = |folder: &str| {
         let found = statvfs(format!("/proc/{process}/root{folder}")).ok()?;
@@ -249,10 +256,10 @@ fn files_in_memory(process: i32) -> Option<u64> {
     IN_MEMORY.into_iter().map(used).sum()
 }
 
-/// How many bytes the memfds have that these processes hold open, each counted once. Those of a process that does not let
-/// itself be looked at are not seen.
+/// Returns the bytes of the memfds that these processes have open, counting each once. Processes
+/// that do not permit inspection are skipped.
 fn files_without_name(processes: &[i32]) -> u64 {
-    /// The unit of `st_blocks`, whatever the file system.
+    /// Unit of `st_blocks` in bytes, on every file system.
     const BLOCK: u64 = 512;
     let mut seen = BTreeSet::new();
     let mut bytes = 0_u64;
@@ -271,8 +278,8 @@ fn files_without_name(processes: &[i32]) -> u64 {
     bytes
 }
 
-/// How many bytes the files on a disk have that these processes hold open and that have no name any more. Those of an overlay
-/// count for every disk, because an overlay does not say on which its upper folder lies.
+/// Returns the bytes of deleted files on a disk that these processes have open. Files of an overlay
+/// count for every disk, because an overlay does not show the disk of its upper folder.
 fn deleted_on(device: u64, processes: &[i32]) -> u64 {
     /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
     const OVERLAY: i64 = 0x794c_7630;
@@ -297,9 +304,9 @@ fn deleted_on(device: u64, processes: &[i32]) -> u64 {
 }
 
 impl Written {
-    /// What all have written together, in bytes.
+    /// Returns the bytes that all processes have written together.
     fn total(&mut self, first: i32, processes: &[i32]) -> u64 {
-        // A process that was waited for is counted by the one that waited.
+        // The process that reaped another one includes its count.
         let by_first = written_by(first);
         let mut sum = by_first.unwrap_or(0);
         let direct = children(first).processes;
@@ -320,7 +327,7 @@ impl Written {
     }
 }
 
-/// Bytes that a process, and whom it has waited for, made go to a disk.
+/// Returns the bytes that a process and the children that it reaped have written to a disk.
 fn written_by(process: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
     let number =

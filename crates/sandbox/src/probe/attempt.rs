@@ -1,6 +1,8 @@
-//! The inside half of a probe: one attempt to overstep, made by a process in a cell, or outside of one as the control.
+//! The inside half of a probe: one attempt to overstep the limits, made by a process in a cell, or
+//! outside of one as the control.
 //!
-//! What an attempt came to is one line on standard output. A process that ends without one has not answered.
+//! The result of an attempt is one line on standard output. A process that ends without one has not
+//! answered.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -31,32 +33,32 @@ use crate::degraded::try_namespaces;
 use crate::doors::PROXY_PORT;
 use crate::sys::{self, AtEnd, Side, attempts};
 
-/// What the files of a probe hold.
+/// Content of a probe's files.
 pub const MARKER: &str = "marker of a probe";
-/// What a process prints that waits to be seen or killed.
+/// Output of a process that waits to be seen or killed.
 pub(super) const WAITING: &str = "waiting";
-/// What is no attempt that could be refused: to wait, to look around, to write so many bytes.
+/// Attempts that cannot be refused: waiting, looking around, and writing a number of bytes.
 pub(super) const WAIT: &str = "wait";
 pub(super) const LOOK: &str = "look";
 pub(super) const OUTPUT: &str = "output";
 
-/// The kinds of namespaces that a cell has of its own, as `/proc/self/ns` names them.
+/// Kinds of namespaces that belong to a cell, as `/proc/self/ns` names them.
 pub(super) const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
 
-/// How long a process lives on that should have been killed, at most.
+/// Maximum lifetime of a process that should have been killed.
 const LONGEST_SURVIVAL: Duration = Duration::from_mins(1);
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It worked.
+    /// The attempt worked.
     Done(String),
-    /// It was refused.
+    /// The attempt was refused.
     Refused(String),
 }
 
 impl Answer {
-    /// Reads the line that [`attempt`] prints; `None` if it is none.
+    /// Parses the line that [`attempt`] prints; returns `None` for any other line.
     pub(super) fn parse(output: &str) -> Option<Self> {
         let (word, detail) = output.trim_end().split_once(' ')?;
         match word {
@@ -67,15 +69,14 @@ impl Answer {
     }
 }
 
-/// Makes the attempt that the arguments name and prints what came of it: what the program that an
-/// [`Attempter`](super::Attempter) names must call, in a process that has one thread.
+/// Makes the attempt named by the arguments and prints its result. The program of an
+/// [`Attempter`](super::Attempter) must call this, in a process with one thread.
 ///
-/// This does to the machine what it says, where nothing refuses it. The attempts are harmless there: they read, write
-/// and kill only what the probe has made for them.
+/// An attempt that is not refused takes effect on the machine. The attempts are harmless: they
+/// read, write and kill only objects that the probe has made for them.
 ///
 /// # Errors
-///
-/// When there is no such attempt, or it could not even be begun.
+/// Returns an error if the attempt is unknown or could not be started.
 pub fn attempt(arguments: &[OsString]) -> io::Result<()> {
     let (name, arguments) =
         arguments.split_first().and_then(|(name, rest)| Some((name.to_str()?, rest))).ok_or_else(unknown)?;
@@ -92,7 +93,8 @@ pub fn attempt(arguments: &[OsString]) -> io::Result<()> {
     io::stdout().write_all(line.as_bytes())
 }
 
-/// The inner result is the answer; the outer one fails where nothing was attempted.
+/// Makes an attempt. The inner result is the answer; the outer one is an error if no attempt was
+/// made.
 fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
     let path = |index: usize| arguments.get(index).map(Path::new).ok_or_else(unknown);
     Ok(match name {
@@ -121,7 +123,7 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
         "connect-path" => UnixStream::connect(path(0)?).map(connected),
         "namespace" => namespace(path(0)?),
         "mount" => {
-            // An ordinary user outside may mount in namespaces of its own only.
+            // Outside of a cell, an ordinary user may mount in new namespaces alone.
             let _refused_inside = attempts::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS);
             mount("tmpfs", path(0)?, "tmpfs", MountFlags::empty(), None)
                 .map(|()| "mounted".to_owned())
@@ -142,7 +144,7 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
     })
 }
 
-/// What is called so in the home of this process, which the cell has chosen.
+/// Returns the path of this name in the home of this process, which the cell has chosen.
 fn in_home(name: &Path) -> io::Result<PathBuf> {
     std::env::home_dir().map(|home| home.join(name)).ok_or_else(unknown)
 }
@@ -164,7 +166,7 @@ fn text(arguments: &[OsString]) -> io::Result<&str> {
     arguments.first().and_then(|text| text.to_str()).ok_or_else(unknown)
 }
 
-/// Asks the proxy of the own network for a page of the host.
+/// Asks the proxy of this process's network for a page of the host.
 fn ask_proxy(host: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", PROXY_PORT))?;
     write!(stream, "GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
@@ -178,7 +180,7 @@ fn ask_proxy(host: &str) -> io::Result<String> {
     Err(io::Error::other(format!("{first}: {last}")))
 }
 
-/// Looks for a file with the marker, at any depth.
+/// Searches for a file with the marker, at any depth.
 fn seek(folder: &Path) -> io::Result<String> {
     let (mut pending, mut found) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = pending.pop() {
@@ -205,7 +207,7 @@ fn read(path: &Path) -> io::Result<String> {
     Err(io::Error::other("it does not have its content"))
 }
 
-/// Makes a user namespace in the way that is named.
+/// Makes a user namespace in the given way.
 fn namespace(way: &Path) -> io::Result<String> {
     match way.to_str() {
         Some("unshare") => attempts::unshare(libc::CLONE_NEWUSER)?,
@@ -227,7 +229,7 @@ fn reap(child: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Uses so much memory, in bytes.
+/// Uses this much memory, in bytes.
 fn touch(bytes: usize) -> String {
     let mut memory = vec![0_u8; bytes];
     for page in memory.chunks_mut(4096) {
@@ -240,17 +242,17 @@ fn touch(bytes: usize) -> String {
     format!("{} MiB were used", used >> 8)
 }
 
-/// How long something is held that a watchdog should see: several of its looks.
+/// Time for which a resource is occupied that a watchdog should see: several of its samples.
 const HELD: Duration = Duration::from_secs(1);
 
-/// Has so many processes at the same time, and for a while.
+/// Runs `count` processes at once for some time.
 fn fork_many(count: usize) -> io::Result<String> {
     let (reader, writer) = io::pipe()?;
     for made in 0..count {
         match sys::fork() {
             Ok(None) => {
                 drop(writer);
-                // Ends with its parent, however that ends.
+                // Ends with its parent, for any reason.
                 let _end = rustix::io::read(&reader, &mut [0_u8; 1]);
                 sys::exit(0)
             }
@@ -267,7 +269,7 @@ fn fill(path: &Path, bytes: u64) -> io::Result<String> {
     Ok(format!("{} MiB were written", written >> 20))
 }
 
-/// Prints what a process knows of itself. Every fact is a line that begins with its name.
+/// Prints facts about this process, each on a line that begins with its name.
 fn look() -> io::Result<()> {
     let sets = capabilities(None)?;
     let none = (sets.effective | sets.permitted | sets.inheritable).is_empty();
@@ -284,7 +286,7 @@ fn look() -> io::Result<()> {
         geteuid().as_raw(),
     );
     for name in NAMESPACES {
-        // A name that cannot be read says nothing, and the reader takes it so.
+        // An unreadable link gives an empty value, which the reader treats as unknown.
         let link = fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
         facts.push_str(&format!("namespace.{name} {}\n", link.display()));
     }
@@ -295,7 +297,7 @@ fn write_out(bytes: u64) -> io::Result<()> {
     io::copy(&mut io::repeat(b'x').take(bytes), &mut io::stdout()).map(drop)
 }
 
-/// Looks for a process that has this argument.
+/// Searches for a process with this argument.
 fn see(argument: &Path) -> io::Result<String> {
     let own = getpid().as_raw_nonzero().get();
     for entry in fs::read_dir("/proc")? {
@@ -304,7 +306,7 @@ fn see(argument: &Path) -> io::Result<String> {
         if process.is_none_or(|process| process == own) {
             continue;
         }
-        // Of processes that end meanwhile, or whose arguments are closed to this one, nothing is seen.
+        // A process that has ended in the meantime or hides its arguments counts as not seen.
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         if line.split(|&byte| byte == 0).any(|found| found == argument.as_os_str().as_bytes()) {
             return Ok("its command line was read".to_owned());
@@ -319,7 +321,7 @@ fn kill(pid: i32) -> io::Result<String> {
     Ok("the signal was sent".to_owned())
 }
 
-/// Gives root's rights up. This process has one thread.
+/// Gives up root's rights. This process has one thread.
 fn become_user(id: u32) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
     set_thread_groups(&[])?;
@@ -328,9 +330,10 @@ fn become_user(id: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a program of the system that runs with its owner's rights, and looks whose it has.
+/// Starts a program of the system that runs with its owner's rights, and checks whose rights it
+/// has.
 fn gain(candidates: &[OsString]) -> io::Result<io::Result<String>> {
-    // Root has nothing to gain. In a cell nobody is root.
+    // Root has nothing to gain, and in a cell no process is root.
     if geteuid().is_root() {
         become_user(65534)?;
     }
@@ -340,15 +343,15 @@ fn gain(candidates: &[OsString]) -> io::Result<io::Result<String>> {
         reason = "this runs in a cell, or is the control of what runs in one"
     )]
     let mut command = Command::new(program);
-    // Without input it asks for nothing that somebody would have to answer.
+    // Without input the program cannot ask a question that a user would have to answer.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // When this returns, the new process is the other program.
+    // When `spawn` returns, the new process runs the other program.
     let mut started = match command.spawn() {
         Ok(started) => started,
         Err(error) => return Ok(Err(error)),
     };
     let pid = Pid::from_child(&started);
-    // Stopped or ended, it does not go away before it is waited for.
+    // A stopped or ended process stays until it is reaped.
     let _ended = kill_process(pid, Signal::STOP);
     waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
     let status = fs::read_to_string(format!("/proc/{}/status", started.id()));
@@ -364,16 +367,16 @@ fn gain(candidates: &[OsString]) -> io::Result<io::Result<String>> {
     })
 }
 
-/// Prints that it waits, and does so until its input ends.
+/// Prints that it waits, and waits until its input ends.
 fn wait() -> io::Result<()> {
     writeln!(io::stdout(), "{WAITING}")?;
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
 }
 
-/// Leaves a process behind that ignores SIGTERM and belongs to nobody, and goes on itself. Whoever lives holds a lock
-/// on the file.
+/// Leaves a detached process behind that ignores SIGTERM, and continues. Both processes lock the
+/// file while they live.
 fn survive(path: &Path) -> io::Result<String> {
-    // Blocked signals are as good as ignored ones.
+    // Blocked signals have the effect of ignored ones.
     let _blocked = sys::block_signals();
     let file = File::create(path)?;
     flock(&file, FlockOperation::LockExclusive)?;

@@ -1,4 +1,4 @@
-//! The attempts that one process makes and that are refused or not.
+//! Attempts that one process makes and that are either refused or not.
 
 use std::ffi::OsString;
 
@@ -8,45 +8,47 @@ use crate::enforcement::{Degraded, Enforcement};
 /// One attempt with its control.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// The line of `docs/GUARANTEES.md` that it tries; `None` where nothing is promised.
+    /// Name of the line of `docs/GUARANTEES.md` that the attempt tests; `None` if nothing is
+    /// promised.
     pub(super) promise: Option<&'static str>,
-    /// What should refuse it.
+    /// Mechanism that should refuse the attempt.
     pub(super) enforced_by: Wall,
-    /// What is attempted in the cell.
+    /// Arguments of the attempt in the cell.
     pub(super) inside: Vec<OsString>,
-    /// What is attempted outside, where it must work.
+    /// Arguments of the control outside, which must work.
     pub(super) outside: Vec<OsString>,
-    /// What is to be known of a refusal, beside the answer.
+    /// Interpretation of the answers.
     pub(super) reading: Reading,
 }
 
-/// How the answers are to be read.
+/// The interpretation of an attempt's answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// As they are.
+    /// The answers count literally.
     Plain,
-    /// The host may refuse it to everybody, and then the refusal inside is as good.
+    /// The host may refuse the attempt to every process, and then a refusal inside counts as well.
     HostMayRefuse,
-    /// Being killed is being refused.
+    /// A kill counts as a refusal.
     MayKill,
-    /// What became of the host counts, not the answer: the cell may have something of its own by the same name.
+    /// The state of the host counts instead of the answer: the cell may have a private object of
+    /// the same name.
     ByEvidence,
 }
 
-/// How much of a limited thing is asked for, where the limit of the probe's cell is half of it.
+/// Requested amounts of limited resources; the limit of the probe's cell is half of each.
 pub(super) mod amount {
     /// Bytes of memory.
     pub(in crate::probe) const MEMORY: u64 = 128 << 20;
-    /// Processes at once.
+    /// Number of processes at once.
     pub(in crate::probe) const PROCESSES: u64 = 128;
     /// Bytes of one file.
     pub(in crate::probe) const FILE: u64 = 16 << 20;
 }
 
-/// The file beside the workspace that must not appear.
+/// Name of the file next to the workspace that must not appear.
 pub(super) const MADE: &str = "made-inside";
 
-/// What refuses an attempt: in a cell with namespaces, and in one without.
+/// The mechanism that refuses an attempt: in a cell with namespaces, and in one without.
 #[derive(Clone, Copy)]
 pub(super) struct Wall {
     with: &'static str,
@@ -76,12 +78,12 @@ const COVER_OF_SOCKETS: Wall = Wall::new("mounts over what listens", "seccomp");
 const LIMITS: Wall =
     Wall::new("control group, resource limits, watchdog", "control group, resource limits, watchdog");
 const BOUNDED: &str = "command-bounded";
-/// What ends everything that a command has started.
+/// Mechanism that ends all descendants of a command.
 pub(super) const END: Wall = Wall::new("pid namespace", "the cell's first process");
-/// What makes the command's files the owner's.
+/// Mechanism that gives the command's files to the owner.
 pub(super) const OWNER: Wall = Wall::new("user namespace, id-mapped mount", "it runs as that user");
 
-/// All of them, in the order in which they are shown.
+/// Returns all cases, in the order in which they are shown.
 pub(super) fn all(scene: &Scene) -> Vec<Case> {
     let file = |path: &str| scene.inside(path).into_os_string();
     let beside = |path: &str| scene.outside(path).into_os_string();
@@ -174,7 +176,7 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
     cases
 }
 
-/// Attempts to use more than the cell may.
+/// Returns the attempts to use more resources than the cell may.
 fn limits(scene: &Scene) -> Vec<Case> {
     let amount = |amount: u64| OsString::from(amount.to_string());
     let file = |name: &str| vec![scene.inside(name).into_os_string(), amount(amount::FILE)];
@@ -189,7 +191,7 @@ fn limits(scene: &Scene) -> Vec<Case> {
 }
 
 impl Case {
-    /// An attempt that is the same inside and outside. Without a name of a promise, nothing is promised.
+    /// Builds a case with equal attempts inside and outside. An empty promise stands for none.
     fn new(
         name: &'static str,
         promise: &'static str,

@@ -1,4 +1,4 @@
-//! What a process in a cell sees of itself.
+//! Facts that a process in a cell reports about itself.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::{Probe, Verdict, finding};
 use crate::enforcement::Degraded;
 use crate::outcome::Outcome;
 
-/// What can be told of a cell from what one process in it has seen.
+/// Derives findings about a cell from the report of one process in it.
 pub(super) fn findings(outcome: &Outcome) -> Vec<Probe> {
     let output = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
     let facts = Facts(&output);
@@ -27,7 +27,7 @@ pub(super) fn findings(outcome: &Outcome) -> Vec<Probe> {
     ]
 }
 
-/// What a cell has told of itself.
+/// The report of a process in a cell.
 struct Facts<'a>(&'a str);
 
 impl<'a> Facts<'a> {
@@ -68,7 +68,8 @@ fn namespaces(facts: &Facts<'_>, degraded: Option<Degraded>) -> Probe {
 
 fn privileges(facts: &Facts<'_>, degraded: Option<Degraded>) -> Probe {
     let none = facts.is("capabilities", "none");
-    // Who is not privileged cannot empty the set, and gains nothing from it where nothing can be gained.
+    // An unprivileged process cannot empty the bounding set, and cannot gain capabilities from it
+    // under no-new-privileges.
     let bounded = degraded.is_some() || facts.is("bounding-set", "empty");
     let user = facts.first("user");
     let holds = none && bounded && facts.is("no-new-privileges", "true") && !user.is_empty() && user != "0";

@@ -1,8 +1,8 @@
-//! Tries on this machine whether cells hold, for `handfast doctor`: each probe is an attempt from inside a cell to
-//! overstep, and its finding is what the attempt came to.
+//! Tests on this machine whether cells withstand attacks, for `handfast doctor`: each probe is an
+//! attempt from inside a cell to overstep its limits, and its finding is the result of the attempt.
 //!
-//! An attempt that was refused says something only if the same attempt works without a cell. So each has a control,
-//! and where that fails, the finding is that nothing is known.
+//! A refused attempt proves something only if the same attempt works without a cell. So each
+//! attempt has a control, and if the control fails, the verdict is unknown.
 
 mod attempt;
 mod cases;
@@ -32,53 +32,54 @@ use scene::Scene;
 
 pub use attempt::{MARKER, attempt};
 
-/// What a probe found.
+/// The finding of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Probe {
-    /// What was tried, in a word.
+    /// Name of the attempt, one word.
     pub name: &'static str,
-    /// The name of the line in `docs/GUARANTEES.md` that was tried; `None` where nothing is promised.
+    /// Name of the line in `docs/GUARANTEES.md` that was tested; `None` if nothing is promised.
     pub promise: Option<&'static str>,
-    /// Whether it holds.
+    /// Result of the test.
     pub verdict: Verdict,
-    /// What refuses it.
+    /// Mechanism that refuses the attempt.
     pub enforced_by: String,
-    /// What was seen.
+    /// Observed result.
     pub detail: String,
-    /// What to do, where it does not hold.
+    /// Advice if the verdict is not [`Verdict::Holds`].
     pub hint: Option<String>,
 }
 
-/// Whether something holds.
+/// The verdict on a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It was tried and refused, and the same works without a cell.
+    /// The attempt was refused, and works without a cell.
     Holds,
-    /// It was tried and worked.
+    /// The attempt worked.
     Fails,
-    /// It could not be tried.
+    /// The attempt could not be made.
     Unknown,
 }
 
-/// A program that calls [`attempt`] with what follows its own arguments, before it starts a thread.
+/// A program that calls [`attempt`] with the words after its own arguments, before it starts a
+/// thread.
 #[derive(Clone, Debug)]
 pub struct Attempter {
-    /// Its absolute path. It is shown in the cells of the probe.
+    /// Absolute path of the program, which the cells of the probe show.
     pub program: PathBuf,
-    /// Its own arguments.
+    /// Own arguments of the program.
     pub arguments: Vec<OsString>,
-    /// As in the [`CellSpec`] of other cells.
+    /// Entrance for cells that another program makes, as in [`CellSpec`].
     pub entrance: Option<Entrance>,
 }
 
-/// How long an attempt may take before it counts as not made.
+/// Maximum duration of an attempt before it counts as not made.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Makes all attempts, with `attempter` as the one who makes them. Takes about a second; blocks.
+/// Makes all attempts with `attempter`. Takes about a second; blocks.
 ///
-/// Files, sockets and processes that it needs are made for it, below the folder for temporary files, and are gone
-/// when this returns.
+/// Creates the files, sockets and processes that it needs below the folder for temporary files, and
+/// removes them before it returns.
 pub fn probe(attempter: &Attempter) -> Vec<Probe> {
     match examine(attempter) {
         Ok(probes) => probes,
@@ -136,7 +137,7 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Makes one attempt in a cell of its own.
+    /// Makes one attempt in a new cell.
     fn attempt(&self, attempt: &[OsString], deadline: Duration) -> Result<(Outcome, String), SandboxError> {
         let program = [self.attempter.program.clone().into_os_string()];
         let whole = program.iter().chain(&self.attempter.arguments).chain(attempt);
@@ -150,7 +151,7 @@ impl Cell<'_> {
     }
 }
 
-/// The answer of an attempt, or why there is none.
+/// The answer of an attempt, or a description of why there is no answer.
 type Tried = Result<Answer, String>;
 
 fn inside(case: &Case, outcome: &Outcome) -> Tried {
@@ -167,7 +168,7 @@ fn inside(case: &Case, outcome: &Outcome) -> Tried {
     }
 }
 
-/// The same attempt outside.
+/// Makes the control outside of a cell.
 fn control(attempter: &Attempter, case: &Case) -> Tried {
     let output = attempter.outside().args(&case.outside).output().map_err(|error| error.to_string())?;
     Answer::parse(&String::from_utf8_lossy(&output.stdout))
@@ -186,7 +187,7 @@ fn judge(case: &Case, by: &str, inside: Tried, untouched: bool, control: impl Fn
     finding(case.name, case.promise, verdict, by, detail)
 }
 
-/// The verdict on what was refused for this reason.
+/// Returns the verdict on an attempt that was refused for this reason.
 fn with_control(case: &Case, why: String, control: impl FnOnce() -> Tried) -> (Verdict, String) {
     match control() {
         Ok(Answer::Done(_)) => (Verdict::Holds, why),
@@ -198,7 +199,7 @@ fn with_control(case: &Case, why: String, control: impl FnOnce() -> Tried) -> (V
     }
 }
 
-/// A finding, with the hint that its verdict asks for.
+/// Builds a finding, with the hint for its verdict.
 fn finding(
     name: &'static str,
     promise: Option<&'static str>,
@@ -224,7 +225,7 @@ fn finding(
     }
 }
 
-/// The workspace can be written, and what is written belongs to its owner.
+/// Tests that the workspace is writable, and that new files belong to its owner.
 fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let path = scene.inside("plain/written");
     let (outcome, output) = cell.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE)?;
@@ -241,7 +242,8 @@ fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     Ok(finding("workspace", Some("command-owner"), verdict, cases::OWNER.of(&outcome.enforcement), detail))
 }
 
-/// What a command changes can be kept apart from the workspace, on the file system of temporary files.
+/// Tests that an overlay can store a command's changes apart from the workspace, on the file system
+/// of temporary files.
 fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     const NAME: &str = "plain/apart";
     let overlay = overlay_in(&scene.outside("changes"))?;
@@ -275,7 +277,8 @@ fn overlay_in(folder: &Path) -> Result<Overlay, SandboxError> {
     Ok(overlay)
 }
 
-/// A denied file that commands can remove is read by none. None where there is no overlay: then no command can remove one.
+/// Tests that a placeholder stands in for a denied file that commands can remove. Returns `None`
+/// without an overlay: then no command can remove a denied file.
 fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxError> {
     let denied = scene.inside("denied/file");
     let overlay = overlay_in(&scene.outside("hidden"))?;
@@ -297,7 +300,7 @@ fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxE
     Ok(Some(finding(name, Some(promise), verdict, "a placeholder in its place", detail)))
 }
 
-/// Of what one command leaves in its home, the next finds the caches and nothing else.
+/// Tests that a command finds the caches of the previous one's home, and no other files.
 fn home(cell: &Cell<'_>, scene: &Scene) -> Result<[Probe; 2], SandboxError> {
     let kept = Arc::new(KeptHome::new(scene.outside("kept"), &cell.spec.workspace)?);
     let spec = CellSpec { kept_home: Some(kept), ..cell.spec.clone() };
@@ -327,11 +330,12 @@ fn home(cell: &Cell<'_>, scene: &Scene) -> Result<[Probe; 2], SandboxError> {
     ])
 }
 
-/// A command that ignores SIGTERM, and what it leaves behind, are gone when their time is over.
+/// Tests that a command that ignores SIGTERM, and its descendants, are gone after the deadline.
 fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let path = scene.inside("plain/survivor");
     let attempt = ["survive".into(), path.clone().into_os_string()];
-    // The attempt must have begun before its time is over. How long that takes depends on what else the machine does.
+    // The attempt must have started before its deadline. The time for that depends on the load of
+    // the machine.
     for patience in [300, 1_000, 5_000].map(Duration::from_millis) {
         let (outcome, output) = cell.attempt(&attempt, patience)?;
         if output.trim() != attempt::WAITING {
@@ -357,7 +361,7 @@ fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     Ok(finding("deadline", Some("command-ends"), Verdict::Unknown, "", detail))
 }
 
-/// Output past its limit is counted and not kept.
+/// Tests that output past its limit is counted and dropped.
 fn output(cell: &Cell<'_>) -> Result<Probe, SandboxError> {
     let more = cell.spec.output_limit + 100_000;
     let (outcome, _) = cell.attempt(&[OUTPUT.into(), more.to_string().into()], PATIENCE)?;

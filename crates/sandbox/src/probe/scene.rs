@@ -1,4 +1,5 @@
-//! What probes need of the host: files, sockets, processes, all made for them and gone with them.
+//! Objects of the host that probes need: files, sockets and processes, made for the probes and
+//! removed with them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,15 +18,15 @@ use super::cases::amount;
 use crate::limits::Limits;
 use crate::spec::CellSpec;
 
-/// What the attempts are made on.
+/// The objects on which attempts are made.
 pub(super) struct Scene {
     workspace: TempDir,
     elsewhere: TempDir,
     pub(super) loopback: u16,
     pub(super) abstract_name: OsString,
-    /// One for the attempt, one for its control.
+    /// Processes to attack, one for the attempt and one for its control.
     pub(super) victims: [Victim; 2],
-    /// They listen while the scene lasts.
+    /// Sockets that listen while the scene exists.
     _listeners: (TcpListener, [UnixListener; 3]),
 }
 
@@ -38,14 +39,14 @@ impl Scene {
             fs::write(inside.join(folder).join("file"), MARKER)?;
         }
         fs::hard_link(inside.join("denied/file"), inside.join("other-name"))?;
-        // What attempts make is made here, beside nothing that is denied.
+        // Attempts make their files here, away from all denied files.
         fs::create_dir(inside.join("plain"))?;
         fs::write(inside.join("mode"), MARKER)?;
         fs::create_dir(inside.join("mount"))?;
         fs::create_dir(outside.join("shown"))?;
         fs::write(outside.join("file"), MARKER)?;
         let loopback = TcpListener::bind(("127.0.0.1", 0))?;
-        // The name of a folder that is new, so that no other probe has it.
+        // The name of a new folder is unique, so no other probe uses it.
         let unique = outside.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let abstract_name = format!("handfast-probe-{unique}");
         let unix = [
@@ -63,17 +64,17 @@ impl Scene {
         })
     }
 
-    /// A path in the workspace.
+    /// Returns a path in the workspace.
     pub(super) fn inside(&self, name: &str) -> PathBuf {
         self.workspace.path().join(name)
     }
 
-    /// A path beside the workspace.
+    /// Returns a path outside of the workspace.
     pub(super) fn outside(&self, name: &str) -> PathBuf {
         self.elsewhere.path().join(name)
     }
 
-    /// The cell in which attempts are made.
+    /// Returns the specification of the cell in which attempts are made.
     pub(super) fn spec(&self, attempter: &Attempter) -> CellSpec {
         CellSpec {
             workspace: self.workspace.path().to_owned(),
@@ -96,7 +97,7 @@ impl Scene {
 /// A process of the host.
 pub(super) struct Victim {
     process: Child,
-    /// One of its arguments, which no other process has.
+    /// Argument that no other process has.
     pub(super) argument: OsString,
 }
 
@@ -113,7 +114,7 @@ impl Victim {
             .map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", attempter.program.display()))
             })?;
-        // What it prints says that it is another program by now.
+        // The output shows that the process has executed the other program.
         let output = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         BufReader::new(output).read_line(&mut String::new())?;
         Ok(Self { process, argument })
@@ -130,13 +131,13 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // It may have been killed already; then this only takes it away.
+        // The process may have been killed already; then this only reaps it.
         let _ended = self.process.kill();
         let _status = self.process.wait();
     }
 }
 
-/// The programs of the system that run with the rights of their owner, as far as the usual ones are there.
+/// Finds one of the usual system programs that run with the rights of their owner.
 pub(super) fn set_user_id_program() -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let names = ["su", "passwd", "mount", "newgrp", "chsh", "chfn", "umount"];
@@ -148,7 +149,7 @@ pub(super) fn set_user_id_program() -> Option<PathBuf> {
 }
 
 impl Attempter {
-    /// The program, to be run without a cell.
+    /// Returns a command for the program, to run without a cell.
     #[expect(
         clippy::disallowed_methods,
         reason = "the control of a probe is the same attempt without a cell"

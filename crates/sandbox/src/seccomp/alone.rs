@@ -1,7 +1,8 @@
-//! What a cell without namespaces refuses in addition, because nothing else stands in between there.
+//! Further refusals of a cell without namespaces, in which no other layer restricts these calls.
 //!
-//! Landlock knows nothing of a Unix socket's path, of what System V shares, of the attributes of files, and of what one
-//! process of a user may set for another.
+//! Landlock does not restrict the path of a Unix socket, System V objects, or the attributes of
+//! files. Nor does it restrict the settings that one process may change for another one of the same
+//! user.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub(super) fn add(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), Backend
         refused.insert(number, Refusal { errno: libc::EPERM, when: Vec::new() });
     }
     for &number in ATTRIBUTES {
-        // What programs that copy files take as a file system without attributes.
+        // Programs that copy files take this error for a file system without attributes.
         refused.insert(number, Refusal { errno: libc::EOPNOTSUPP, when: Vec::new() });
     }
     refused.insert(libc::SYS_socketpair, Refusal { errno: libc::EPERM, when: pairs()? });
@@ -36,7 +37,7 @@ pub(super) fn add(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), Backend
     Ok(())
 }
 
-/// Adds the refusals of what changes a file without opening it for writing.
+/// Adds the refusals of calls that change a file without opening it for writing.
 pub(super) fn add_changes(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), BackendError> {
     for &number in MODES_AND_TIMES.iter().chain(MODES_AND_TIMES_ON_THIS_ARCHITECTURE) {
         refused.insert(number, Refusal { errno: libc::EROFS, when: Vec::new() });
@@ -52,7 +53,7 @@ fn compare(argument: u8, is: Is, value: u64) -> Result<Condition, BackendError> 
     Condition::new(argument, Width::Dword, is, value)
 }
 
-/// Pairs of sockets but of connected Unix ones: the others can be sent from to any path.
+/// Returns rules for pairs of sockets, except connected Unix ones: the others can send to any path.
 fn pairs() -> Result<Vec<SeccompRule>, BackendError> {
     /// `SOCK_TYPE_MASK` of linux/net.h: the rest of the argument is flags.
     const TYPE: u64 = 0xf;
@@ -63,12 +64,12 @@ fn pairs() -> Result<Vec<SeccompRule>, BackendError> {
     Ok(vec![
         SeccompRule::new(vec![compare(0, Is::Ne, unix)?])?,
         of_type(libc::SOCK_DGRAM)?,
-        // Of Unix sockets the same.
+        // A raw Unix socket is a datagram socket.
         of_type(libc::SOCK_RAW)?,
     ])
 }
 
-/// Refused with EPERM whatever the arguments are.
+/// Calls that are refused with EPERM for all arguments.
 const REFUSED: &[c_long] = &[
     // The network of the host, and its Unix sockets.
     libc::SYS_socket,
@@ -77,7 +78,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_listen,
     libc::SYS_accept,
     libc::SYS_accept4,
-    // What System V and POSIX share by a name of their own.
+    // Objects of System V and POSIX that have a separate namespace of names.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -91,23 +92,24 @@ const REFUSED: &[c_long] = &[
     libc::SYS_semctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // The owner of any file of the same owner, to another group of the user.
+    // Changes of ownership, which can move any file of the user to another of the user's groups.
     libc::SYS_fchown,
     libc::SYS_fchownat,
-    // The names of what happens in folders that cannot be listed.
+    // Names of events in folders that cannot be listed.
     libc::SYS_inotify_init1,
-    // Where another process has its memory.
+    // Memory placement of another process.
     libc::SYS_move_pages,
     libc::SYS_migrate_pages,
 ];
 
-/// The same for calls that only one architecture has.
+/// Refused calls that exist on one architecture alone.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_ON_THIS_ARCHITECTURE: &[c_long] = &[libc::SYS_chown, libc::SYS_lchown, libc::SYS_inotify_init];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_ON_THIS_ARCHITECTURE: &[c_long] = &[];
 
-/// `setxattrat` and `removexattrat`, which libc does not name yet; the numbers are the same on all architectures.
+/// Numbers of `setxattrat` and `removexattrat`, which libc does not define yet; equal on all
+/// architectures.
 const SYS_SETXATTRAT: c_long = 463;
 const SYS_REMOVEXATTRAT: c_long = 466;
 
@@ -123,7 +125,7 @@ const ATTRIBUTES: &[c_long] = &[
     SYS_REMOVEXATTRAT,
 ];
 
-/// `file_setattr`, which libc does not name yet; the number is the same on all architectures.
+/// Number of `file_setattr`, which libc does not define yet; equal on all architectures.
 const SYS_FILE_SETATTR: c_long = 469;
 
 /// Changes of modes and times, which reach every file of the user.
@@ -135,15 +137,17 @@ const MODES_AND_TIMES_ON_THIS_ARCHITECTURE: &[c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const MODES_AND_TIMES_ON_THIS_ARCHITECTURE: &[c_long] = &[];
 
-/// Requests that change the flags of an open file, also of one that is open for reading: `FS_IOC_SETFLAGS`,
-/// `FS_IOC32_SETFLAGS`, `FS_IOC_FSSETXATTR`, `FS_IOC_SETVERSION` and `FS_IOC32_SETVERSION` of linux/fs.h.
+/// Requests that change the flags of an open file, even one opened for reading: `FS_IOC_SETFLAGS`,
+/// `FS_IOC32_SETFLAGS`, `FS_IOC_FSSETXATTR`, `FS_IOC_SETVERSION` and `FS_IOC32_SETVERSION` of
+/// linux/fs.h.
 const FLAGS: [u64; 5] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602, 0x4004_7602];
 
-/// Settings of processes by what they have in common, the first argument: `PRIO_USER` of sys/resource.h and
-/// `IOPRIO_WHO_USER` of linux/ioprio.h.
+/// Settings of a class of processes, with the value of the first argument that means all processes
+/// of a user: `PRIO_USER` of sys/resource.h and `IOPRIO_WHO_USER` of linux/ioprio.h.
 const ALL_OF_A_USER: [(c_long, u64); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
-/// Settings of a process, which is the first argument: refused for any but the caller itself.
+/// Settings of the process named by the first argument: refused for every process except the
+/// caller.
 const OF_A_PROCESS: &[c_long] = &[
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,

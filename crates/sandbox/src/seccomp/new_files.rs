@@ -1,11 +1,11 @@
-//! The calls that make files, which must not get the rights of their owner.
+//! Calls that make files, which must not get the rights of their owner.
 
 use libc::c_long;
 use seccompiler::{
     BackendError, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition as Condition, SeccompRule,
 };
 
-/// The calls that always make a file, each with the number of the argument that is its mode.
+/// Calls that always make a file, each with the index of its mode argument.
 pub(super) const MODES: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_creat, 1),
@@ -14,16 +14,17 @@ pub(super) const MODES: &[(c_long, u8)] = &[
     (libc::SYS_mknodat, 2),
 ];
 
-/// The calls that open a file or make it, each with the numbers of the arguments that are its flags and its mode.
+/// Calls that open or make a file, each with the indices of its flags and mode arguments.
 pub(super) const OPENINGS: &[(c_long, u8, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
     (libc::SYS_openat, 2, 3),
 ];
 
-/// A mode with the setuid or the setgid bit, where the flags say that it counts. Otherwise the argument has any value.
+/// Returns rules for a mode with the setuid or the setgid bit, if the flags make it count.
+/// Otherwise the argument may have any value.
 pub(super) fn privileged(flags: u8, mode: u8) -> Result<Vec<SeccompRule>, BackendError> {
-    // A bit of O_TMPFILE is that of O_DIRECTORY, so it is told by the other alone.
+    // O_TMPFILE contains the bit of O_DIRECTORY, so test its other bit alone.
     let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
     let mut rules = Vec::new();
     for make in makes.map(|flag| u64::from(flag.cast_unsigned())) {

@@ -1,56 +1,57 @@
-//! What is known of a session.
+//! Facts about a session.
 
 use std::time::Duration;
 
 use crate::limits::LimitInForce;
 use crate::outcome::{Ended, Exit};
 
-/// Where a session is in its life.
+/// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The cell is being set up.
     Starting,
     /// The command runs.
     Running,
-    /// The command has ended with this, and what it left behind runs on.
+    /// The command has ended with this status, and its descendants run on.
     Left(Exit),
-    /// Nothing of it runs any more.
+    /// All processes of the session have ended.
     Ended(Ending),
 }
 
-/// How a session ended.
+/// The end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// How the command ended.
+    /// Exit status of the command.
     pub exit: Exit,
-    /// What ended the session.
+    /// Reason for the end of the session.
     pub ended: Ended,
 }
 
-/// What is known of a session at a moment.
+/// A snapshot of the facts about a session.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Where it is in its life.
+    /// Phase of its life.
     pub phase: Phase,
-    /// The bytes that it has written.
+    /// Number of bytes that the session has written.
     pub bytes: u64,
-    /// The lines that it has written.
+    /// Number of lines that the session has written.
     pub lines: u64,
-    /// Whether it has a terminal.
+    /// True if the session has a terminal.
     pub has_terminal: bool,
-    /// Since its start, until now or its end.
+    /// Time since its start, until now or until its end.
     pub runs_for: Duration,
-    /// Once it has ended: the limit at which a process of it was killed, where one was.
+    /// Limit for which a process of the session was killed, if any; known after the session's end.
     pub exceeded: Option<LimitInForce>,
-    /// Once it has ended: the reference under which its output is kept, or why it could not be.
+    /// Reference to the stored output, or the reason why it could not be stored; known after the
+    /// session's end.
     pub kept: Option<Result<String, String>>,
 }
 
 /// A piece of a session's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins: where it was asked for, or later where what came before is not kept any more.
+    /// Offset of the first byte: the requested one, or a later one if the bytes before are gone.
     pub offset: u64,
-    /// The bytes.
+    /// Content of the piece.
     pub bytes: Vec<u8>,
 }

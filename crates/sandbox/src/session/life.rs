@@ -1,4 +1,4 @@
-//! One session: a command, the thread that supervises it, and what others can ask of it meanwhile.
+//! One session: a command, the thread that supervises it, and the requests of other threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,29 +30,29 @@ use crate::streams::Streams;
 use crate::supervise::{End, Owner, Wish, supervise};
 use crate::sys;
 
-/// How much input may wait for a command that does not read it, in bytes.
+/// Maximum amount of input that may wait for a command that does not read it, in bytes.
 const MOST_INPUT: usize = 1 << 20;
 
-/// What a thread needs that only polls and copies.
+/// Stack size in bytes of a thread that only polls and copies.
 const STACK: usize = 256 * 1024;
 
-/// How long a session lives if nothing ends it before.
+/// Maximum lifetime of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetime {
-    /// Since anybody last asked for anything of it.
+    /// Time since the last request.
     pub idle: Duration,
-    /// Since its start.
+    /// Time since its start.
     pub absolute: Duration,
 }
 
-/// A command that runs in a cell of its own, held from outside. Clones are the same session.
+/// A handle of a command that runs in a separate cell. Clones refer to the same session.
 ///
-/// Its output is one stream: standard error goes where standard output goes.
-/// Dropping the last clone does not end it; [`Session::close`] does, and so does the end of this program.
+/// Its output is one stream: standard error goes to standard output. Dropping the last clone does
+/// not end the session; [`Session::close`] does, and so does the end of this program.
 #[derive(Clone)]
 pub struct Session(Arc<Shared>);
 
-/// Reads a session's output from its beginning, as far as it is kept.
+/// A reader of a session's output from its beginning, as far as it is stored.
 pub struct SessionOutput {
     session: Session,
     offset: u64,
@@ -60,9 +60,9 @@ pub struct SessionOutput {
 
 struct Shared {
     state: Mutex<State>,
-    /// Notified at every change of the state.
+    /// Condition variable for changes of the phase or the output, and for [`Session::wake`].
     changed: Condvar,
-    /// Readable when there are wishes.
+    /// Descriptor that is readable when there are requests.
     event: OwnedFd,
     lifetime: Lifetime,
     started: Instant,
@@ -72,13 +72,13 @@ struct Shared {
 
 struct State {
     phase: Phase,
-    /// Why it never ran; taken by who started it.
+    /// Error that ended the session, if any; the starter takes it if the command never ran.
     failure: Option<SandboxError>,
     enforcement: Option<Enforcement>,
     output: Capture,
-    /// Another descriptor of the terminal, while the session lives.
+    /// Copy of the terminal's descriptor, while the session lives.
     terminal: Option<OwnedFd>,
-    /// The cell's first process, while the session lives.
+    /// Id of the cell's first process, while the session lives.
     first: Option<i32>,
     wishes: VecDeque<Wish>,
     pending_input: usize,
@@ -86,18 +86,18 @@ struct State {
     asked_at: Instant,
     ended_at: Option<Instant>,
     exceeded: Option<LimitInForce>,
-    /// Where its output is kept, or why it is not.
+    /// Reference to the stored output, or the reason why it could not be stored.
     kept: Option<Result<String, String>>,
 }
 
 impl Session {
-    /// Starts `command` and returns when its program runs. `on_end` is called on the session's thread when everything
-    /// in the cell has ended, before the session says so; it keeps the output, and says where or why not. An empty file
-    /// in `record` gets the output as it comes, up to the limit of `spec`.
+    /// Starts `command` and returns when its program runs. `on_end` is called on the session's
+    /// thread after every process of the cell has ended, before the phase changes. It stores the
+    /// output and returns the reference to it, or the reason for a failure. An empty file in
+    /// `record` gets the output as it comes, up to the limit of `spec`.
     ///
     /// # Errors
-    ///
-    /// As those of [`run`](crate::run).
+    /// Returns the errors of [`run`](crate::run).
     pub fn start(
         spec: CellSpec,
         command: Command,
@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    /// What is known of it now.
+    /// Returns a snapshot of the facts about the session.
     pub fn status(&self) -> Status {
         let state = self.0.lock();
         Status {
@@ -167,26 +167,25 @@ impl Session {
         }
     }
 
-    /// What its caller should know and has not been told.
+    /// Returns the notes for the caller that have not been taken yet.
     pub fn take_notes(&self) -> Vec<String> {
         self.0.late_masks.as_ref().map(|masks| masks.take_notes()).unwrap_or_default()
     }
 
-    /// What is in force around the command.
+    /// Returns the restrictions in force around the command.
     pub fn enforcement(&self) -> Option<Enforcement> {
         self.0.lock().enforcement.clone()
     }
 
-    /// At most `limit` bytes of the output from `offset` on.
+    /// Returns at most `limit` bytes of the output from `offset`.
     ///
     /// # Errors
-    ///
-    /// Where what outgrew memory cannot be read back.
+    /// Returns an error if output on disk cannot be read back.
     pub fn read(&self, offset: u64, limit: usize) -> io::Result<Part> {
         let mut state = self.0.lock();
         state.asked_at = Instant::now();
         let (offset, mut bytes) = state.output.read_at(offset, limit)?;
-        // What is kept lies in several places.
+        // The stored output lies in several pieces.
         while bytes.len() < limit {
             let next = offset + bytes.len() as u64;
             let (at, more) = state.output.read_at(next, limit - bytes.len())?;
@@ -198,13 +197,13 @@ impl Session {
         Ok(Part { offset, bytes })
     }
 
-    /// The output from its beginning.
+    /// Returns a reader of the output from its beginning.
     pub fn output(&self) -> SessionOutput {
         SessionOutput { session: self.clone(), offset: 0 }
     }
 
-    /// Waits until there is output past `offset`, the session has ended, `given_up` says so, or it is `until`.
-    /// [`Session::wake`] has `given_up` asked again.
+    /// Waits until there is output past `offset`, the session has ended, `given_up` returns true,
+    /// or the time is `until`. [`Session::wake`] makes this function call `given_up` again.
     pub fn wait_for_output(&self, offset: u64, until: Instant, given_up: impl Fn() -> bool) {
         let mut state = self.0.lock();
         loop {
@@ -218,14 +217,15 @@ impl Session {
         }
     }
 
-    /// Has whoever waits look again.
+    /// Wakes all waiting threads, which then check their conditions again.
     pub fn wake(&self) {
-        // Under the lock, so that nobody is between looking and waiting.
+        // Take the lock, so that no thread is between its check and its wait.
         let _state = self.0.lock();
         self.0.changed.notify_all();
     }
 
-    /// Whether the program in the foreground of its terminal waits for somebody to type, as far as the kernel shows it.
+    /// Returns true if the foreground program of the terminal waits for input, as far as the kernel
+    /// shows that.
     pub fn waits_for_input(&self) -> bool {
         let state = self.0.lock();
         let copy = state.terminal.as_ref().map(OwnedFd::try_clone);
@@ -237,10 +237,10 @@ impl Session {
         }
     }
 
-    /// Writes to its input, in order, as fast as it reads. Does not wait for that.
+    /// Queues bytes for the command's input, in order, without waiting until the command reads
+    /// them.
     ///
     /// # Errors
-    ///
     /// [`SessionError::Ended`], [`SessionError::InputClosed`], [`SessionError::InputFull`].
     pub fn write(&self, bytes: Vec<u8>) -> Result<(), SessionError> {
         let mut state = self.0.lock();
@@ -257,10 +257,10 @@ impl Session {
         Ok(())
     }
 
-    /// Closes its input behind what was written before. A terminal has none to close: there, the key `ctrl-d` says so.
+    /// Closes the command's input after the bytes written so far. A terminal has no input to close:
+    /// there, the key `ctrl-d` has this effect.
     ///
     /// # Errors
-    ///
     /// [`SessionError::Ended`], [`SessionError::InputClosed`].
     pub fn end_input(&self) -> Result<(), SessionError> {
         let mut state = self.0.lock();
@@ -272,11 +272,11 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a signal. Where it has a terminal, those that a terminal can send (SIGINT, SIGQUIT, SIGTSTP) go to what is
-    /// in the foreground there; everything else goes to the process group of the command.
+    /// Sends a signal. With a terminal, the signals that a terminal can send (SIGINT, SIGQUIT,
+    /// SIGTSTP) go to its foreground process group; every other signal goes to the process group of
+    /// the command.
     ///
     /// # Errors
-    ///
     /// [`SessionError::Ended`].
     pub fn signal(&self, number: u8) -> Result<(), SessionError> {
         let mut state = self.0.lock();
@@ -290,10 +290,9 @@ impl Session {
         self.0.wish(&mut state, Wish::Signal(number))
     }
 
-    /// Changes the size of its terminal; the program in the foreground is told.
+    /// Changes the size of the terminal; the kernel notifies the foreground program.
     ///
     /// # Errors
-    ///
     /// [`SessionError::NoTerminal`], [`SessionError::Ended`].
     pub fn resize(&self, size: TerminalSize) -> Result<(), SessionError> {
         if !self.0.has_terminal {
@@ -307,8 +306,8 @@ impl Session {
             .map_err(|errno| SessionError::Start(SandboxError::io("resizing the terminal")(errno)))
     }
 
-    /// Ends it: SIGTERM to the command, and 200 ms later everything in its cell is killed. Waits until nothing of it
-    /// runs any more. Does nothing where it has ended.
+    /// Ends the session: sends SIGTERM to the command, and kills every process in its cell 200 ms
+    /// later. Waits until none is left. Does nothing if the session has ended.
     pub fn close(&self) {
         let mut state = self.0.lock();
         let _ended = self.0.wish(&mut state, Wish::End(Ended::Stopped));
@@ -317,12 +316,12 @@ impl Session {
         }
     }
 
-    /// Asks it to end as [`Session::close`] does, without waiting.
+    /// Asks the session to end as [`Session::close`] does, without waiting.
     pub fn begin_to_close(&self) {
         let _ended = self.0.wish(&mut self.0.lock(), Wish::End(Ended::Stopped));
     }
 
-    /// The session's thread.
+    /// Runs the session's thread.
     fn live(&self, spec: &CellSpec, command: &Command, on_end: impl FnOnce(&Self) -> Result<String, String>) {
         let lived = self.in_cell(spec, command);
         let (ending, failure) = match lived {
@@ -346,7 +345,7 @@ impl Session {
     fn in_cell(&self, spec: &CellSpec, command: &Command) -> Result<End, SandboxError> {
         let streams = Streams::Conversed;
         match launch(spec, command, streams).and_then(|cell| self.in_this_cell(cell, spec, command)) {
-            // INVARIANT: this error says that the command has not begun.
+            // INVARIANT: with this error, the command has not started.
             Err(error) if degraded::may_follow(spec, &error) => {
                 let cell = degraded::launch(spec, command, streams, error)?;
                 self.in_this_cell(cell, spec, command)
@@ -403,7 +402,8 @@ impl Read for SessionOutput {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change of the state is a single assignment or push, so a panic elsewhere left it whole.
+        // Every change of the state is a single assignment or push, so a panic elsewhere left it
+        // consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -418,7 +418,7 @@ impl Shared {
         }
         state.asked_at = Instant::now();
         state.wishes.push_back(wish);
-        // The one possible failure is a counter at its maximum, and a counter above zero says what is to be said.
+        // The only possible failure is a counter at its maximum, which wakes the reader as well.
         let _full = write(&self.event, &1_u64.to_ne_bytes());
         Ok(())
     }
@@ -451,7 +451,7 @@ impl Owner for Held<'_> {
         let next = state.wishes.pop_front();
         if next.is_none() {
             let mut count = [0_u8; 8];
-            // Empty already where two wishes were told of by one count.
+            // The counter is already empty if it counted two requests at once.
             let _empty = read(&self.0.event, &mut count);
         }
         next

@@ -1,7 +1,7 @@
-//! Commands that run on while their caller does other things: sessions, and who owns them.
+//! Sessions: commands that run on while their caller does other things, and their owners.
 //!
-//! A [`Session`] is one command in one cell with a thread that supervises it. [`Sessions`] holds those of a program, by
-//! owner, within limits; nobody finds the session of another.
+//! A [`Session`] is one command in one cell with a thread that supervises it. [`Sessions`] manages
+//! the sessions of a program, by owner, within limits; no owner can find the session of another.
 
 mod facts;
 mod life;
@@ -13,22 +13,22 @@ pub use registry::{Keeper, Listed, OwnedSessions, SessionLimits, Sessions};
 
 use crate::error::SandboxError;
 
-/// Why something cannot be done with a session.
+/// A failure of an operation on a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// There is no session `{id}`.
+    /// The session does not exist.
     #[error("there is no session `{id}`")]
     Unknown {
-        /// The id as it was asked for.
+        /// The requested id.
         id: String,
     },
-    /// {running} sessions run already, and {limit} may.
+    /// The owner already runs as many sessions as allowed.
     #[error("{running} sessions run already, and {limit} may")]
     TooMany {
-        /// How many run.
+        /// Number of running sessions.
         running: usize,
-        /// How many may.
+        /// Maximum number of running sessions.
         limit: usize,
     },
     /// The session has ended.
@@ -37,15 +37,15 @@ pub enum SessionError {
     /// The session has no terminal.
     #[error("the session has no terminal")]
     NoTerminal,
-    /// Its standard input has been closed.
+    /// The session's standard input has been closed.
     #[error("its standard input has been closed")]
     InputClosed,
-    /// {pending} bytes of input are waiting to be read already, and {limit} may.
+    /// Too much input is waiting for the command to read it.
     #[error("{pending} bytes of input are waiting to be read already, and {limit} may")]
     InputFull {
-        /// How many wait.
+        /// Number of waiting bytes.
         pending: usize,
-        /// How many may.
+        /// Maximum number of waiting bytes.
         limit: usize,
     },
     /// The command could not be started.

@@ -1,4 +1,4 @@
-//! The sessions of a program: who owns which, and how many there may be.
+//! Registry of a program's sessions, with their owners and limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,41 +11,40 @@ use super::facts::Phase;
 use super::life::{Lifetime, Session};
 use crate::spec::{CellSpec, Command};
 
-/// Ended sessions of one owner that can still be asked about; the oldest go first.
+/// Maximum number of ended sessions of one owner that stay visible; the oldest are removed first.
 const ENDED_KEPT: usize = 16;
 
-/// How many sessions there may be and how long they live.
+/// Limits on the number of sessions and their lifetime.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionLimits {
-    /// Sessions of one owner that run at once.
+    /// Maximum number of sessions of one owner that run at once.
     pub running: usize,
-    /// How long each lives.
+    /// Maximum lifetime of each session.
     pub lifetime: Lifetime,
 }
 
 impl Default for SessionLimits {
-    /// Eight at once, for an agent's servers, watchers and interpreters; each for an hour after it was last asked about,
-    /// and for twelve hours in all.
+    /// Returns the default limits. Eight sessions may run at once, for an agent's servers, watchers
+    /// and interpreters; each for one hour after the last request, and for twelve hours in total.
     fn default() -> Self {
         let lifetime = Lifetime { idle: Duration::from_hours(1), absolute: Duration::from_hours(12) };
         Self { running: 8, lifetime }
     }
 }
 
-/// Keeps what sessions write. An owner and an id name one session.
+/// Storage for the output of sessions. An owner and an id identify one session.
 pub trait Keeper: Send + Sync {
-    /// An empty file that the session's output is written to as it comes, so that it outlives this program; `None` where
-    /// that cannot be had.
+    /// Makes an empty file that gets the session's output as it comes, so that the output outlives
+    /// this program. Returns `None` if no file is available.
     fn begin(&self, _owner: &str, _id: &str) -> Option<File> {
         None
     }
 
-    /// Keeps the whole of an ended session, and gives the reference under which it is kept. One that never ran is told
-    /// to [`Keeper::forget`] instead.
+    /// Stores the whole output of an ended session, and returns the reference to it. For a session
+    /// that never ran, [`Keeper::forget`] is called instead.
     ///
     /// # Errors
-    ///
-    /// Why it could not be kept.
+    /// Returns the reason why the output could not be stored.
     fn keep(
         &self,
         owner: &str,
@@ -53,7 +52,7 @@ pub trait Keeper: Send + Sync {
         session: &Session,
     ) -> Result<String, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// Lets go of what was begun for a session that could not be started.
+    /// Drops the file that was begun for a session that could not be started.
     fn forget(&self, _owner: &str, _id: &str) {}
 }
 
@@ -71,55 +70,57 @@ where
     }
 }
 
-/// All sessions of a program. When it is dropped, they end.
+/// All sessions of a program. Dropping the registry ends them.
 pub struct Sessions {
     limits: SessionLimits,
     keeper: Arc<dyn Keeper>,
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
 
-/// The owner, and the number of the session in the order of their starts.
+/// The owner, and the number of the session in the order of the starts.
 type Key = (String, u64);
 
 struct Entry {
     id: String,
     command: String,
-    /// None while it is being started.
+    /// The session, or `None` while it is being started.
     session: Option<Session>,
 }
 
 impl Sessions {
-    /// None yet. `keeper` keeps an ended session on that session's thread.
+    /// Makes an empty registry. `keeper` stores the output of an ended session, on that session's
+    /// thread.
     pub fn new(limits: SessionLimits, keeper: Arc<dyn Keeper>) -> Arc<Self> {
         Arc::new(Self { limits, keeper, entries: Mutex::default() })
     }
 
-    /// The sessions of one owner, who sees no others.
+    /// Returns a view of the sessions of one owner.
     pub fn of(self: &Arc<Self>, owner: &str) -> OwnedSessions {
         OwnedSessions { sessions: self.clone(), owner: owner.to_owned(), beside: None }
     }
 
-    /// Ends the sessions of an owner, waits until nothing of them runs, and forgets them: what they held is given back.
+    /// Ends the sessions of an owner, waits until no process of them runs, and removes them, which
+    /// frees their resources.
     pub fn close_all_of(&self, owner: &str) {
         self.close(|key| key.0 == owner);
     }
 
-    /// Ends all sessions, waits until nothing of them runs, and forgets them.
+    /// Ends all sessions, waits until no process of them runs, and removes them.
     pub fn close_all(&self) {
         self.close(|_| true);
     }
 
     fn close(&self, which: impl Fn(&Key) -> bool) {
-        // Those that are still being started find that nobody waits for them any more, and are ended by who starts them.
+        // A session that is still being started finds its entry gone, and its starter ends it.
         let closed: Vec<(Key, Entry)> = self.lock().extract_if(.., |key, _| which(key)).collect();
         let sessions: Vec<Session> = closed.into_iter().filter_map(|(_, entry)| entry.session).collect();
-        // All at once, so that the time they are given passes once.
+        // End them at once, so that their grace periods overlap.
         sessions.iter().for_each(Session::begin_to_close);
         sessions.iter().for_each(Session::close);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
-        // The map is whole at any moment.
+        // The map is consistent at any moment.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,42 +137,43 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// The sessions of one owner, and those that it shares with others.
+/// The sessions of one owner, and those of a second owner that it shares with others.
 #[derive(Clone, Debug)]
 pub struct OwnedSessions {
     sessions: Arc<Sessions>,
     owner: String,
-    /// Another owner, whose sessions are seen as well.
+    /// Second owner, whose sessions are visible as well.
     beside: Option<String>,
 }
 
-/// A session with what it is known by.
+/// A session with its id and command.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Its id.
+    /// Id of the session.
     pub id: String,
-    /// The command as its caller named it.
+    /// Command as its caller named it.
     pub command: String,
     /// The session.
     pub session: Session,
-    /// Whether it belongs to the owner that others share.
+    /// True if the session belongs to the second owner, which others share.
     pub shared: bool,
 }
 
 impl OwnedSessions {
-    /// The same with those of another owner beside them: they are listed and found, and started are none.
+    /// Adds the sessions of a second owner: they can be listed and found, but none is started for
+    /// that owner.
     #[must_use]
     pub fn beside(mut self, owner: Option<String>) -> Self {
         self.beside = owner;
         self
     }
 
-    /// Starts a session under this id; `shown` is its command as a list shows it. It lives `at_most` so long, and never
-    /// longer than the limits allow.
+    /// Starts a session under this id; `shown` is its command for lists. It lives for `at_most`,
+    /// and never longer than the limits allow.
     ///
     /// # Errors
-    ///
-    /// [`SessionError::TooMany`], [`SessionError::Start`]; [`SessionError::Ended`] where all sessions of the owner were ended meanwhile.
+    /// [`SessionError::TooMany`], [`SessionError::Start`]; [`SessionError::Ended`] if all sessions
+    /// of the owner were ended in the meantime.
     pub fn start(
         &self,
         id: &str,
@@ -193,7 +195,8 @@ impl OwnedSessions {
             self.sessions.keeper.forget(&self.owner, id);
         }
         let mut entries = self.sessions.lock();
-        // The number may be another session's by now, where all of the owner's were ended meanwhile.
+        // If all of the owner's sessions were ended in the meantime, the number may belong to
+        // another session now.
         let entry = entries.get_mut(&key).filter(|entry| entry.id == id);
         match (started, entry) {
             (Ok(session), Some(entry)) => {
@@ -214,17 +217,16 @@ impl OwnedSessions {
         }
     }
 
-    /// The sessions, in the order of their starts: the owner's, then those beside them.
+    /// Lists the sessions in the order of their starts: the owner's, then the second owner's.
     pub fn list(&self) -> Vec<Listed> {
         let entries = self.sessions.lock();
         self.seen(&entries).filter_map(|(key, entry)| self.listed(key, entry)).collect()
     }
 
-    /// The session of this id.
+    /// Returns the session of this id.
     ///
     /// # Errors
-    ///
-    /// [`SessionError::Unknown`], also for the id of somebody else's.
+    /// [`SessionError::Unknown`], also for the id of another owner's session.
     pub fn find(&self, id: &str) -> Result<Listed, SessionError> {
         let entries = self.sessions.lock();
         let found = self.seen(&entries).find(|(_, entry)| entry.id == id);
@@ -232,7 +234,8 @@ impl OwnedSessions {
         found.ok_or_else(|| SessionError::Unknown { id: id.to_owned() })
     }
 
-    /// Takes a place among those that run, so that many starts at once do not exceed the limit together.
+    /// Reserves one of the running sessions, so that concurrent starts do not exceed the limit
+    /// together.
     fn reserve(&self, id: &str, shown: &str) -> Result<Key, SessionError> {
         let mut entries = self.sessions.lock();
         let limit = self.sessions.limits.running;

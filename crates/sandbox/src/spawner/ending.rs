@@ -1,4 +1,5 @@
-//! Cells whose command is over and answered, and whose first process is still taking the mounts down.
+//! Cells whose command has ended and been reported, and whose first process is still taking the
+//! mounts down.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,12 +7,13 @@ use crate::cgroup::Group;
 use crate::late::Kept;
 use crate::process::Process;
 
-/// So many are kept at most before the ends of some are looked after where somebody waits.
+/// Number of cells above which the next caller removes the ended ones.
 const MOST: usize = 16;
 
-/// One such cell.
+/// A cell that is ending.
 ///
-/// INVARIANT: in this order. Dropping the process waits for its end, and while it lives its group cannot be removed.
+/// INVARIANT: in this order. Dropping the process waits for its end, and while it lives its group
+/// cannot be removed.
 #[derive(Debug)]
 struct Cell {
     process: Process,
@@ -19,7 +21,7 @@ struct Cell {
     _file_system: Option<Kept>,
 }
 
-/// All of them. When this is dropped their ends are waited for.
+/// All ending cells. Dropping this waits for their ends.
 #[derive(Debug, Default)]
 pub(super) struct Ending(Mutex<Vec<Cell>>);
 
@@ -34,11 +36,12 @@ impl Ending {
         }
     }
 
-    /// Lets go of those that have ended meanwhile.
+    /// Drops the cells that have ended in the meantime.
     pub(super) fn look_after(&self) {
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ended: Vec<Cell> = cells.extract_if(.., |cell| cell.process.has_ended()).collect();
-        // The kernel may take its time, and others are to add theirs meanwhile.
+        // Release the lock first: the kernel may take time, and other threads must be able to add
+        // cells.
         drop(cells);
         drop(ended);
     }

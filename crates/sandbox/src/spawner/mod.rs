@@ -1,11 +1,12 @@
-//! Processes that keep cells waiting, and how this one takes them.
+//! Processes that keep cells waiting, and the calls that take these cells.
 //!
-//! The first process is started before this program has threads and memory worth mentioning, so that cloning it is
-//! cheap and its copies may do what a copy of a program with threads may not. A copy of it for each network, a spawner, builds what
-//! cells have in common before anybody asks. What a call wants, a waiting cell hears from the caller itself.
+//! The first process starts before this program has threads and much memory, so that cloning it is
+//! cheap. Its copies may also do things that a copy of a program with threads may not. A copy of it
+//! for each network, a spawner, builds the common parts of cells in advance. A waiting cell
+//! receives a call's request from the caller itself.
 //!
-//! Everything hangs on sockets: when this program dies, however it does, the kernel closes its ends, and the spawner,
-//! the waiting cells and the running ones end by themselves.
+//! Everything depends on sockets: when this program dies, for any reason, the kernel closes its
+//! ends. Then the spawner, the waiting cells and the running ones end without intervention.
 
 mod ending;
 mod nursery;
@@ -37,23 +38,25 @@ use ending::Ending;
 use nursery::{Born, Nursery};
 use serve::Answer;
 
-/// How long a call waits for a cell before it makes its own: many times what building one takes, also on a busy
-/// machine.
+/// Maximum wait of a call for a cell before it makes one itself: many times the duration of
+/// building one, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many cells wait at most in the network of a further spawner. There may be many of these.
+/// Maximum number of cells that wait in the network of a further spawner. There may be many of
+/// these spawners.
 const WAITING_IN_OTHERS: u8 = 2;
 
-/// How many cells are kept waiting.
+/// Settings of the waiting cells.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// The number of waiting cells; at least one is kept. Each holds about 50 KB of its own, and about 250 KB in
-    /// the kernel, most of it for the network namespace (measured on Linux 6.18).
+    /// Number of waiting cells; the minimum is one. Each uses about 50 KB of private memory, and
+    /// about 250 KB in the kernel, most of it for the network namespace (measured on Linux 6.18).
     pub waiting: u8,
 }
 
 impl Default for Pool {
-    /// Four: what an agent starts at once is seldom more, and the fifth waits for less than a millisecond.
+    /// Returns four waiting cells: an agent seldom starts more at once, and the fifth waits for
+    /// less than a millisecond.
     fn default() -> Self {
         Self { waiting: 4 }
     }
@@ -61,23 +64,23 @@ impl Default for Pool {
 
 /// A spawner process and the cells that wait in its network.
 ///
-/// When it is dropped, they end. The cells in which commands run do not.
+/// Dropping it ends both, but not the cells in which commands run.
 #[derive(Debug)]
 pub struct Spawner {
     nursery: Arc<Nursery>,
-    /// The network of all cells that name this spawner, also of those that it did not make.
+    /// Network of all cells that name this spawner, including those that the spawner did not make.
     network: Option<Arc<Network>>,
     waiting: u8,
     groups: Option<Groups>,
     ending: Ending,
-    /// A cell that is ready for what the next call will most likely want.
+    /// Cell that is prepared for the next call.
     ready: Mutex<Option<Ahead>>,
     line: Mutex<Line>,
-    /// INVARIANT: after `line`, which is closed first and by that tells the process to clear up and end.
+    /// INVARIANT: after `line`. Closing `line` first makes the process clean up and end.
     _process: Leaving,
 }
 
-/// The spawner process, which is given time to clear up before it is killed.
+/// The spawner process, which gets time to clean up before it is killed.
 #[derive(Debug)]
 struct Leaving(Process);
 
@@ -87,7 +90,7 @@ impl Drop for Leaving {
     }
 }
 
-/// Where the groups of the spawner's cells are.
+/// The place of the control groups of the spawner's cells.
 #[derive(Debug)]
 struct Groups {
     hierarchy: &'static Hierarchy,
@@ -98,20 +101,20 @@ struct Groups {
 #[derive(Debug)]
 struct Line {
     socket: OwnedFd,
-    /// How often mounts had changed when this was asked last.
+    /// Number of changes of the mounts at the last check.
     mounts: u64,
-    /// Set when the spawner did not answer in time, so that the next call does not wait for nothing.
+    /// True if the spawner did not answer in time, so that the next call does not wait in vain.
     impatient: bool,
-    /// How many times it was asked for cells that know the mounts of now, and has not answered. What comes before it
-    /// does is dropped.
+    /// Number of unanswered requests for cells with the current mounts. Cells that arrive before
+    /// the answers are dropped.
     refreshing: u32,
-    /// How many cells were taken that the spawner has not been asked for again.
+    /// Number of taken cells that have not been requested again.
     taken: u32,
 }
 
 /// A cell that waits for its request.
 ///
-/// INVARIANT: in this order. While the process lives its group cannot be removed.
+/// INVARIANT: in this order. While the process lives, its group cannot be removed.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) process: Process,
@@ -122,17 +125,17 @@ pub(crate) struct Waiting {
 impl Spawner {
     /// Starts the spawner, which starts to build cells at once.
     ///
-    /// Call this at the very start of `main`: the new process is a copy of this one, and a copy of a process that has
-    /// further threads could wait for ever for a lock that one of them held.
-    /// It keeps none of the open descriptors. What this process has read into memory by now, its environment
-    /// for one, it keeps.
+    /// Call this at the very start of `main`: the new process is a copy of this one. A copy of a
+    /// process with further threads could wait for ever for a lock that one of these threads owned.
+    /// The new process closes all inherited descriptors, but it keeps the data that this process
+    /// has read into memory so far, including its environment.
     ///
-    /// That cells cannot be built on this machine is not noticed here: the spawner gives none then, every call makes
-    /// its own cell, and says why that fails.
+    /// A machine on which cells cannot be built is not detected here: then the spawner provides no
+    /// cells, and every call makes a cell itself and reports the failure.
     ///
     /// # Errors
-    ///
-    /// [`SandboxError::TooLate`] when this process has more than one thread; others when the process cannot be made.
+    /// [`SandboxError::TooLate`] if this process has more than one thread; other variants if the
+    /// process cannot be made.
     pub fn start(pool: Pool) -> Result<Self, SandboxError> {
         let threads = fs::read_dir("/proc/self/task")
             .map_err(|source| SandboxError::Io { doing: "counting the own threads", source })?
@@ -143,30 +146,29 @@ impl Spawner {
         let identity = Identity::of_this_process()?;
         let landlock = landlock::version();
         let shown = view::foundation(landlock)?;
-        // What is in the home may be covered, as a whole or in part.
+        // Paths in the home may be covered, as a whole or in part.
         let in_home = |path: &Path| path.starts_with(view::HOME) && path != Path::new(view::HOME);
         let paths = shown.steps.iter().map(|step| step.path().to_owned());
         let foundation = paths.filter(|path| !in_home(path)).collect();
         let bounds = Bounds::of(&Limits::default(), Machine::this());
         let hierarchy = cgroup::hierarchy();
-        // Compiled once for all cells, and not in each.
+        // Compile the filter once for all cells, not in each.
         seccomp::filter(hierarchy.is_some())?;
         let nursery = Nursery::start(identity, landlock, foundation, bounds, hierarchy, shown)?;
         Self::of(Arc::new(nursery), pool.waiting.max(1))
     }
 
-    /// Starts another one, whose cells share a network with each other, and with nobody else. It is not a copy of this process,
-    /// which may have any number of threads by now.
+    /// Starts a further spawner, whose cells share a network with each other and with no other
+    /// cell. The spawner is not a copy of this process, which may have any number of threads.
     ///
     /// # Errors
-    ///
-    /// Where the process that spawners are started from is gone, or the machine refuses.
+    /// Returns an error if the process that starts spawners is gone, or the machine refuses.
     pub fn another(&self) -> Result<Self, SandboxError> {
         Self::of(self.nursery.clone(), self.waiting.min(WAITING_IN_OTHERS))
     }
 
     fn of(nursery: Arc<Nursery>, waiting: u8) -> Result<Self, SandboxError> {
-        // Before the new process builds anything, so that no change of the mounts is missed.
+        // Comes before the new process builds anything, so that no change of the mounts is missed.
         let mounts = nursery.mount_changes();
         let Born { line: socket, process, network } = nursery.ask(waiting)?;
         let groups = nursery
@@ -178,7 +180,8 @@ impl Spawner {
         Ok(Self { nursery, network, waiting, groups, ending, ready, line, _process: process })
     }
 
-    /// Whether its cells are what this process would make now, for these roots.
+    /// Returns true if the spawner's cells equal those that this process would make now, for these
+    /// roots.
     pub(crate) fn suits<'a>(
         &self,
         identity: Identity,
@@ -193,66 +196,71 @@ impl Spawner {
         self.nursery.identity == identity && self.nursery.landlock == landlock && !roots.any(replaces)
     }
 
-    /// The network that the cells share.
+    /// Returns the network that the cells share.
     pub(crate) fn network(&self) -> Option<&Network> {
         self.network.as_deref()
     }
 
-    /// How many cells may have died while they waited, before it is better to make one.
+    /// Returns the number of waiting cells to try before a new one is made: some may have died
+    /// while they waited.
     pub(crate) fn attempts(&self) -> u8 {
         self.waiting.saturating_add(1)
     }
 
-    /// The group of that number; zero stands for none.
+    /// Returns the group of this number; zero stands for no group.
     fn group(&self, number: u32) -> Option<Group> {
         let groups = self.groups.as_ref().filter(|_| number != 0)?;
         Some(Group::of(groups.hierarchy, &groups.owner, number))
     }
 
-    /// Sees to it that a waiting cell's group has these limits. Says whether it has.
+    /// Sets these limits on a waiting cell's group. Returns true if the group has them.
     pub(crate) fn adjust(&self, group: &mut Group, pid: i32, bounds: &Bounds) -> bool {
         *bounds == self.nursery.bounds
             || group.limit(bounds).and_then(|()| group.attach_to_processors(pid)).is_ok()
     }
 
-    /// Lets the spawner build what was taken. Called when a command has ended: while it starts, the machine has better
-    /// things to do, and building takes locks of the kernel that starting wants too.
+    /// Asks the spawner to replace the taken cells. Called after a command has ended: while a
+    /// command starts, building would compete with it for the machine and for locks of the kernel.
     pub(crate) fn refill(&self) {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).refill();
     }
 
-    /// Ends the cell that [`make_ready`](crate::make_ready) has made, if it was not used. Waits for its end.
+    /// Ends the cell that [`make_ready`](crate::make_ready) has prepared, if it was not used. Waits
+    /// for its end.
     pub fn put_away(&self) {
         drop(self.keep_ready(None));
     }
 
-    /// Keeps a cell that is ready. Gives the one before.
+    /// Stores a prepared cell. Returns the previous one.
     pub(crate) fn keep_ready(&self, ready: Option<Ahead>) -> Option<Ahead> {
         std::mem::replace(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner), ready)
     }
 
-    /// The cell that is ready for who puts the changes there, whether it still suits or not.
+    /// Takes the cell that is prepared for this overlay, even if it no longer matches otherwise.
     pub(crate) fn take_ready(&self, overlay: Option<&Overlay>) -> Option<Ahead> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.take_if(|ready| ready.is_for(overlay))
     }
 
-    /// Waits behind the answer for the end of a cell in which nobody is left but its first process.
+    /// Leaves the end of a cell with no process but its first one to the background, after the
+    /// answer.
     pub(crate) fn see_off(&self, process: Process, group: Option<Group>, file_system: Option<Kept>) {
         self.ending.add(process, group, file_system);
     }
 
-    /// Lets go of cells that have ended. The kernel takes their mounts down meanwhile, which blocks for milliseconds, now and
-    /// then for many: call this while nobody waits, and behind [`make_ready`](crate::make_ready).
+    /// Drops cells that have ended. The kernel takes their mounts down at the same time, which
+    /// blocks for milliseconds, sometimes for many. Call this while no caller waits, and after
+    /// [`make_ready`](crate::make_ready).
     pub fn look_after_the_ended(&self) {
         self.ending.look_after();
     }
 
-    /// The next cell that waits; `None` when there is none to be had and the caller must make its own.
+    /// Returns the next waiting cell; `None` if none is available, so that the caller must make
+    /// one.
     pub(crate) fn take(&self) -> Option<Waiting> {
-        // Whoever panicked with the lock left a socket behind that is as good as before.
+        // A thread that panicked with the lock left a usable socket behind.
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        // Waiting cells may not show what was mounted or unmounted since.
+        // Waiting cells may lack mounts that were made since, or show removed ones.
         let mounts = self.nursery.mount_changes();
         if std::mem::replace(&mut line.mounts, mounts) != mounts {
             line.refreshing += 1;
@@ -263,7 +271,7 @@ impl Spawner {
                 Answer::Fresh => line.refreshing = line.refreshing.saturating_sub(1),
                 Answer::Cell { process, group, .. } if line.refreshing > 0 => {
                     line.taken += 1;
-                    // In this order: a group can be removed when nothing is in it any more.
+                    // In this order: a group can be removed once no process is in it.
                     drop(process);
                     drop(self.group(group));
                 }
@@ -273,7 +281,8 @@ impl Spawner {
                     return Some(Waiting { process, control, group });
                 }
                 Answer::Failed => {
-                    // Asked for again, because what was in the way may pass. Each call sees for itself until then.
+                    // Request it again later, because the obstacle may pass. Until then each call
+                    // finds out the reason itself.
                     line.taken += 1;
                     return None;
                 }
@@ -289,12 +298,13 @@ impl Line {
         }
     }
 
-    /// Asks the spawner. When it is gone this does nothing, and the answers end after those that it gave before.
+    /// Sends a request to the spawner. If the spawner is gone this has no effect, and the answers
+    /// end after those sent before.
     fn ask(&self, what: u8) {
         let _gone = send(&self.socket, &[what], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 
-    /// The next answer, waited for within reason; `None` when the spawner is gone or stuck.
+    /// Returns the next answer, waiting for a limited time; `None` if the spawner is gone or stuck.
     fn answer(&mut self) -> Option<Answer> {
         let patience = if self.impatient { Duration::ZERO } else { PATIENCE };
         let mut ready = self.is_readable_within(Duration::ZERO);

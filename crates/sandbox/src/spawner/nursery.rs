@@ -1,7 +1,9 @@
-//! The process that spawners are started from: small, and with one thread, whatever this program has become by then.
+//! The process from which spawners are started: small, and with one thread, however large this
+//! program has become.
 //!
-//! Each spawner has a network of its own and is born into it, because a cell cannot change its network: it has no right over any.
-//! So the cells of every network wait in it, and none is a copy of this program.
+//! Each spawner starts in a separate network, because a cell has no right over any network and
+//! cannot change it. So the cells of each network wait inside of it, and none is a copy of this
+//! program.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -34,41 +36,44 @@ use crate::streams::above_standard;
 use crate::sys;
 use crate::view::View;
 
-/// How long a spawner may take until it is there: a thousand times what it takes, also on a busy machine.
+/// Maximum time for the start of a spawner: a thousand times its usual time, also on a busy
+/// machine.
 const BIRTH: Duration = Duration::from_secs(5);
 
-/// Says that a spawner is there: with its id, a descriptor of its process, and its network where it has one.
+/// Message that a spawner has started: its id, a descriptor of its process, and its network if it
+/// has one.
 const BORN: u8 = b'b';
 
-/// The process, as this program holds it.
+/// The process, seen from this program.
 #[derive(Debug)]
 pub(super) struct Nursery {
     pub(super) identity: Identity,
     pub(super) landlock: Option<i32>,
-    /// The paths of the foundation but for what is in the home, which no root may stand at or above.
+    /// Paths of the foundation, except those in the home. No root may lie at or above one of them.
     pub(super) foundation: Vec<PathBuf>,
-    /// What the groups of cells are limited to.
+    /// Limits of the cells' groups.
     pub(super) bounds: Bounds,
     pub(super) hierarchy: Option<&'static Hierarchy>,
     mounts: Mutex<Mounts>,
     line: OwnedFd,
-    /// INVARIANT: after `line`, which is closed first and by that tells the process to clear up and end.
+    /// INVARIANT: after `line`. Closing `line` first makes the process clean up and end.
     _process: Leaving,
 }
 
-/// The mounts of this process, which are those of the nursery and of all spawners.
+/// The mounts of this process, which the nursery and all spawners share.
 #[derive(Debug)]
 struct Mounts {
-    /// Tells that they have changed since it was asked last.
+    /// File that reports changes since the last check.
     file: File,
     changes: u64,
 }
 
-/// A spawner that was started.
+/// A started spawner.
 pub(super) struct Born {
     pub(super) line: OwnedFd,
     pub(super) process: Process,
-    /// The network of its cells; none where they have one each, because this machine refuses to share one.
+    /// Network of its cells; `None` if each has a separate one, because this machine refuses to
+    /// share one.
     pub(super) network: Option<Arc<Network>>,
 }
 
@@ -82,7 +87,7 @@ impl Nursery {
         hierarchy: Option<&'static Hierarchy>,
         shown: View,
     ) -> Result<Self, SandboxError> {
-        // Before the process copies the mounts, so that no change of them is missed.
+        // Opened before the process copies the mounts, so that no change of them is missed.
         let file = File::open("/proc/self/mountinfo")
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
         let (line, theirs) = pair()?;
@@ -95,7 +100,7 @@ impl Nursery {
         Ok(Self { identity, landlock, foundation, bounds, hierarchy, mounts, line, _process: process })
     }
 
-    /// How often something was mounted or unmounted, as far as anybody asked.
+    /// Returns the number of detected changes of the mounts.
     pub(super) fn mount_changes(&self) -> u64 {
         let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Timespec::default();
@@ -105,7 +110,7 @@ impl Nursery {
         mounts.changes
     }
 
-    /// Has a spawner started that keeps so many cells waiting.
+    /// Starts a spawner that keeps `waiting` cells waiting.
     pub(super) fn ask(&self, waiting: u8) -> Result<Born, SandboxError> {
         let (line, theirs) = pair()?;
         let descriptors = [theirs.as_fd()];
@@ -125,7 +130,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), SandboxError> {
         .map_err(SandboxError::io("making a socket pair"))
 }
 
-/// Waits for what a new spawner says first.
+/// Waits for the first message of a new spawner.
 fn born(line: OwnedFd) -> Result<Born, Errno> {
     let timeout = patience(BIRTH);
     loop {
@@ -155,27 +160,29 @@ fn born(line: OwnedFd) -> Result<Born, Errno> {
     }
 }
 
-/// What the process works with.
+/// The state of the process.
 struct Nursing {
     line: OwnedFd,
     identity: Identity,
     landlock: Option<i32>,
     bounds: Bounds,
     hierarchy: Option<&'static Hierarchy>,
-    /// The program that has started it.
+    /// Program that has started the process.
     starter: Option<Owner>,
 }
 
 impl Nursing {
-    /// Runs the process. All signals must be blocked: only its line and SIGKILL end it, not what a terminal sends to everybody.
+    /// Runs the process. All signals must be blocked: only its line and SIGKILL end it, not a
+    /// terminal's signals to all processes.
     fn serve(self, mut shown: View) -> ! {
         let _guard = EndOnUnwind;
         if settle(&self.line).is_ok() {
             while let Ok((line, waiting)) = self.asked() {
-                // Where there is none, whoever asked finds its line closed.
+                // On failure, the requester finds its line closed.
                 let _refused = self
                     .start(true, &line, waiting, &mut shown)
-                    // Where a network cannot be had, the cells have one each, and their results say so.
+                    // If a shared network is not available, each cell has a separate one, and the
+                    // results report that.
                     .or_else(|_| self.start(false, &line, waiting, &mut shown));
             }
             self.remove_groups();
@@ -183,8 +190,8 @@ impl Nursing {
         sys::exit(0)
     }
 
-    /// The line of the next spawner that is to be started, and how many cells it is to keep waiting; an error when this program is
-    /// gone.
+    /// Receives the line of the next spawner to start, and the number of cells that it keeps
+    /// waiting; returns an error when this program is gone.
     fn asked(&self) -> Result<(OwnedFd, u8), Errno> {
         loop {
             let mut waiting = [0_u8; 1];
@@ -202,13 +209,13 @@ impl Nursing {
             match (received, line) {
                 (0, _) => return Err(Errno::PIPE),
                 (_, Some(line)) => return Ok((line, waiting[0])),
-                // This program had too many files open to send one.
+                // The program had too many open files to send a descriptor.
                 (_, None) => {}
             }
         }
     }
 
-    /// Starts a spawner and waits until it has said that it is there.
+    /// Starts a spawner and waits until it has reported its start.
     fn start(
         &self,
         in_network: bool,
@@ -216,7 +223,7 @@ impl Nursing {
         waiting: u8,
         shown: &mut View,
     ) -> Result<(), SandboxError> {
-        // An ordinary user has rights over a network in a user namespace of their own alone.
+        // An ordinary user has rights over a network only in a separate user namespace.
         let own = in_network && self.identity.mapping == UserMapping::Own;
         let flags =
             if in_network { libc::CLONE_NEWNET } else { 0 } | if own { libc::CLONE_NEWUSER } else { 0 };
@@ -242,7 +249,7 @@ impl Nursing {
         }
     }
 
-    /// The new process: says that it is there, and builds cells from then on.
+    /// Runs the new process, which reports its start and then builds cells.
     fn begin(&self, line: &OwnedFd, told: &OwnedFd, network: Option<bool>, waiting: u8, shown: &mut View) {
         let _guard = EndOnUnwind;
         if introduce(line, told, network).is_err() {
@@ -251,7 +258,7 @@ impl Nursing {
         let Ok(line) = line.try_clone() else { sys::exit(1) };
         let mut keep = [0, 1, 2, line.as_raw_fd()];
         keep.sort_unstable();
-        // The line of the nursery, and its own under another number.
+        // Closes the line of the nursery, and the spawner's line under its other number.
         if keep_only(&keep).is_err() {
             sys::exit(1)
         }
@@ -260,8 +267,8 @@ impl Nursing {
         Serving { line, shares_network, identity, landlock, waiting, bounds, hierarchy }.serve(shown)
     }
 
-    /// Removes the groups of the cells that the program has made itself, which are ending because it is gone. The spawners remove
-    /// those of their own.
+    /// Removes the groups of the cells that the program has made itself, which are ending because
+    /// the program is gone. The spawners remove their own cells' groups.
     fn remove_groups(&self) {
         let (Some(hierarchy), Some(starter)) = (self.hierarchy, &self.starter) else { return };
         let begun = Instant::now();
@@ -271,10 +278,10 @@ impl Nursing {
     }
 }
 
-/// Says to the program that a new spawner is there, and to the nursery that this is said. `network` says whether the spawner was born into
-/// one, and whether that belongs to a user namespace of its own.
+/// Reports a new spawner to the program, and the report to the nursery. `network` is `None` without
+/// a shared network; its value is true if the network belongs to a separate user namespace.
 fn introduce(line: &OwnedFd, told: &OwnedFd, network: Option<bool>) -> Result<(), Errno> {
-    // So that nothing of the other end of `told` lives on here, and the nursery's end is noticed.
+    // Close the inherited copy of the other end of `told`, so that the nursery's end is noticed.
     let mut keep = [0, 1, 2, line.as_raw_fd(), told.as_raw_fd()];
     keep.sort_unstable();
     keep_only(&keep)?;
@@ -290,7 +297,7 @@ fn introduce(line: &OwnedFd, told: &OwnedFd, network: Option<bool>) -> Result<()
     let mut held = vec![pidfd_open(getpid(), PidfdFlags::empty())?];
     if let Some(own) = network {
         if own {
-            // Without it nobody but the host's root could map the users of the cells.
+            // Without this, only the host's root could map the users of the cells.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         }
         raise_loopback()?;

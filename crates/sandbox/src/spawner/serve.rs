@@ -1,4 +1,4 @@
-//! The spawner process: builds cells and gives them away, until its other end is closed.
+//! The spawner process, which builds cells and hands them out until its other end is closed.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -30,27 +30,27 @@ use crate::process::{Process, start_unattended};
 use crate::view::View;
 use crate::{landlock, seccomp, sys};
 
-/// Asks for one more cell. There is exactly one answer to each: a cell, or that it failed.
+/// Request for one more cell. It gets exactly one answer: a cell, or a failure.
 pub(super) const WANTED: u8 = b'w';
-/// Asks for [`Answer::Fresh`]: what comes after it was built after this was asked.
+/// Request for [`Answer::Fresh`]: cells after that answer were built after this request.
 pub(super) const REFRESH: u8 = b'r';
 
 const CELL: u8 = b'c';
 const FAILED: u8 = b'f';
 const FRESH: u8 = b'n';
 
-/// How long a caller may be kept from sending its request by a cell that does not read it. A cell that waits reads at
-/// once, so it has been stopped from outside.
+/// Maximum time for which a cell that does not read can block the sender of a request. A waiting
+/// cell reads at once, so this one has been stopped from outside.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long the spawner stays for the groups of cells that end: what keeps a process from dying for longer than this,
-/// such as a disk that does not answer, is left to who starts next.
+/// Maximum time for which the spawner waits for the groups of ending cells. Groups of a process
+/// that lives longer, for example because of an unresponsive disk, are left to the next program.
 pub(super) const AFTERMATH: Duration = Duration::from_secs(10);
 pub(super) const AFTERMATH_STEP: Duration = Duration::from_millis(2);
 
-/// What the spawner says.
+/// An answer of the spawner.
 pub(super) enum Answer {
-    /// With the number of its control group; zero when it has none.
+    /// A cell, with the number of its control group, or zero if it has none.
     Cell {
         process: Process,
         control: OwnedFd,
@@ -60,20 +60,21 @@ pub(super) enum Answer {
     Fresh,
 }
 
-/// What the spawner works with.
+/// The state of the spawner process.
 pub(super) struct Serving {
     pub(super) line: OwnedFd,
-    /// Whether the cells are in the network that this process was born into, and not in one each.
+    /// True if the cells share the network in which this process started, instead of having one
+    /// each.
     pub(super) shares_network: bool,
     pub(super) identity: Identity,
     pub(super) landlock: Option<i32>,
     pub(super) waiting: u8,
-    /// What the groups of cells are limited to until a call wants something else.
+    /// Limits of the cells' groups, until a call changes them.
     pub(super) bounds: Bounds,
     pub(super) hierarchy: Option<&'static Hierarchy>,
 }
 
-/// A cell that is ready to be given away.
+/// A cell that is ready to be handed out.
 struct Built {
     pid: i32,
     process: OwnedFd,
@@ -81,13 +82,13 @@ struct Built {
     group: Option<(u32, Group)>,
 }
 
-/// The other end of the line is closed.
+/// The error that the other end of the line is closed.
 struct Gone;
 
-/// Why there is no new cell.
+/// The reason why there is no new cell.
 enum NoCell {
     Gone,
-    /// The caller's own attempt will say why.
+    /// Building failed; the caller's own attempt will show the reason.
     Failed,
 }
 
@@ -103,10 +104,11 @@ impl From<Errno> for NoCell {
     }
 }
 
-/// Lets go of everything that is the program's.
+/// Drops all resources of the program.
 pub(super) fn settle(line: &OwnedFd) -> Result<(), Errno> {
     keep_only(&[line.as_raw_fd()])?;
-    // The first free number is 0. Taken, the standard descriptors are nobody else's by accident.
+    // The first free number is 0. With /dev/null there, no other file gets a standard descriptor by
+    // accident.
     let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     sys::duplicate_onto(&null, 1)?;
     sys::duplicate_onto(&null, 2)?;
@@ -118,8 +120,8 @@ pub(super) fn settle(line: &OwnedFd) -> Result<(), Errno> {
 }
 
 impl Serving {
-    /// Runs the process, which is settled. All signals must be blocked: only its line and SIGKILL end it, not what a terminal sends
-    /// to everybody.
+    /// Runs the process, which is settled. All signals must be blocked: only its line and SIGKILL
+    /// end it, not a terminal's signals to all processes.
     pub(super) fn serve(self, shown: &mut View) -> ! {
         let _guard = EndOnUnwind;
         let Err(Gone) = self.answer_all(shown);
@@ -146,7 +148,7 @@ impl Serving {
         send(&self.line, &[what], SendFlags::NOSIGNAL).map_err(|_| Gone).map(drop)
     }
 
-    /// Builds a cell and gives it away.
+    /// Builds a cell and hands it out.
     fn give(&self, shown: &mut View) -> Result<(), Gone> {
         let Built { pid, process, control, group } = match self.build(shown) {
             Ok(built) => built,
@@ -154,7 +156,8 @@ impl Serving {
             Err(NoCell::Gone) => return Err(Gone),
         };
         let (number, group) = group.unzip();
-        // The caller removes it from now on; what it leaves because it was killed is removed in the end.
+        // The caller removes the group from now on; the groups of a killed caller are removed at
+        // the end.
         std::mem::forget(group);
         let descriptors = [process.as_fd(), control.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -163,7 +166,7 @@ impl Serving {
         let (pid, number) = (pid.to_ne_bytes(), number.unwrap_or(0).to_ne_bytes());
         let message = [IoSlice::new(&[CELL]), IoSlice::new(&pid), IoSlice::new(&number)];
         sendmsg(&self.line, &message, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
-        // Closing the control socket here leaves it to the caller, whose end it is from now on.
+        // Closing the control socket here leaves the caller's copy as its only end.
         Ok(())
     }
 
@@ -174,7 +177,7 @@ impl Serving {
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let rules = shown.rules.as_ref().map(landlock::Rules::paths);
         let shares_network = self.shares_network;
-        // Where there is no group, the caller holds the limits in another way, and says so.
+        // Without a group, the caller enforces the limits in another way, and reports that.
         let mut group = self
             .hierarchy
             .zip(Owner::this())
@@ -196,7 +199,7 @@ impl Serving {
             zygote::wait(foundation)
         });
         if started.is_err() && door.is_some() {
-            // Perhaps it is the group that the kernel refuses. The next cell is made without.
+            // The kernel may have refused because of the group. The next cell is made without one.
             cgroup::give_up();
         }
         let (pid, process) = started?;
@@ -210,13 +213,14 @@ impl Serving {
         };
         let built = attached.and_then(|()| self.see_through(pid, &control));
         if built.is_err() {
-            // The one possible failure is that it has ended.
+            // The only possible failure is a process that has ended.
             let _ended = pidfd_send_signal(&process, Signal::KILL);
         }
         built.map(|()| Built { pid, process, control, group })
     }
 
-    /// Removes the groups of all cells, which are ending because the program has let go of them.
+    /// Removes the groups of all cells, which are ending because the program has closed their
+    /// sockets.
     fn remove_groups(&self) {
         let (Some(hierarchy), Some(own)) = (self.hierarchy, Owner::this()) else { return };
         let begun = Instant::now();
@@ -225,7 +229,7 @@ impl Serving {
         }
     }
 
-    /// Maps the cell's user and waits until it is ready.
+    /// Maps the cell's user and waits until the cell is ready.
     fn see_through(&self, pid: i32, control: &OwnedFd) -> Result<(), NoCell> {
         prefer_at_out_of_memory(pid);
         map_user(pid, self.identity)?;
@@ -249,7 +253,7 @@ impl Serving {
     }
 }
 
-/// The next answer on the line, from the other end; `None` when the spawner is gone.
+/// Receives the next answer at the other end of the line; returns `None` if the spawner is gone.
 pub(super) fn receive(line: BorrowedFd<'_>) -> Option<Answer> {
     let (mut what, mut pid, mut group) = ([0_u8; 1], [0_u8; 4], [0_u8; 4]);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];

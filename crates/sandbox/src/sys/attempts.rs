@@ -1,4 +1,4 @@
-//! System calls that a probe attempts and that nothing else needs.
+//! System calls that only probes attempt.
 
 use std::ffi::{c_int, c_long};
 use std::ptr;
@@ -9,11 +9,11 @@ use super::check;
 
 /// Moves the calling thread into new namespaces (`CLONE_NEW*` of `flags`).
 pub(crate) fn unshare(flags: c_int) -> Result<(), Errno> {
-    // SAFETY: takes integers only, and the flags are none that share or part memory or descriptors.
+    // SAFETY: takes integers only, and none of the flags shares or separates memory or descriptors.
     check(c_long::from(unsafe { libc::unshare(flags) })).map(drop)
 }
 
-/// Forks into new namespaces by `clone`, not by `clone3`. `None` in the child.
+/// Forks into new namespaces by `clone`, not by `clone3`. Returns `None` in the child.
 pub(crate) fn fork_into_namespaces(flags: c_int) -> Result<Option<i32>, Errno> {
     let flags = c_long::from(flags | libc::SIGCHLD);
     // SAFETY: plain fork semantics; all pointer arguments are null and so unused.
@@ -24,7 +24,7 @@ pub(crate) fn fork_into_namespaces(flags: c_int) -> Result<Option<i32>, Errno> {
     Ok(Some(i32::try_from(result).map_err(|_| Errno::OVERFLOW)?))
 }
 
-/// Asks to be traced by the parent.
+/// Asks the parent to trace this process.
 pub(crate) fn ask_to_be_traced() -> Result<(), Errno> {
     // SAFETY: this request ignores its pointers.
     check(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, ptr::null_mut::<u8>(), ptr::null_mut::<u8>()) })

@@ -1,4 +1,4 @@
-//! System calls of the process that keeps a cell without namespaces.
+//! System calls of the first process of a cell without namespaces.
 
 use std::ffi::{c_int, c_long};
 use std::mem::zeroed;
@@ -8,10 +8,11 @@ use rustix::io::Errno;
 
 use super::{Side, check};
 
-/// A descriptor that is readable when a child has changed state or SIGTERM has come. Both signals must be blocked.
+/// Opens a descriptor that is readable when a child has changed state or SIGTERM has arrived. Both
+/// signals must be blocked.
 pub(crate) fn child_and_termination_events() -> Result<OwnedFd, Errno> {
-    // SAFETY: a sigset_t is plain data that `sigemptyset` fills; all pointers are to live data; the returned
-    // descriptor is new and ours.
+    // SAFETY: a sigset_t is plain data that `sigemptyset` fills; all pointers are to live data; the
+    // returned descriptor is new and ours.
     unsafe {
         let mut set: libc::sigset_t = zeroed();
         libc::sigemptyset(&raw mut set);
@@ -22,7 +23,7 @@ pub(crate) fn child_and_termination_events() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The signal that an event of the descriptor stands for; `None` when there is none.
+/// Reads the next signal from the descriptor; returns `None` if there is none.
 pub(crate) fn next_signal(events: &OwnedFd) -> Option<u32> {
     // The number is the first field of `signalfd_siginfo`.
     let mut event = [0_u8; size_of::<libc::signalfd_siginfo>()];
@@ -35,11 +36,11 @@ pub(crate) fn next_signal(events: &OwnedFd) -> Option<u32> {
     }
 }
 
-/// Starts a process without namespaces by the older of the two calls: containers often refuse the newer one.
+/// Starts a process without namespaces by `clone`, because containers often refuse `clone3`.
 pub(crate) fn clone_by_older_call() -> Result<Side, Errno> {
     let mut descriptor: c_int = -1;
-    // SAFETY: without CLONE_VM this is a fork. With CLONE_PIDFD the third argument is where the descriptor goes; the
-    // others are null and so unused.
+    // SAFETY: without CLONE_VM this is a fork. With CLONE_PIDFD the third argument receives the
+    // descriptor; the others are null and so unused.
     let result = check(unsafe {
         libc::syscall(
             libc::SYS_clone,
@@ -53,16 +54,16 @@ pub(crate) fn clone_by_older_call() -> Result<Side, Errno> {
     if result == 0 {
         return Ok(Side::Child);
     }
-    // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+    // SAFETY: the kernel has just opened this descriptor for us, and it has no other owner.
     let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
     Ok(Side::Parent(i32::try_from(result).map_err(|_| Errno::OVERFLOW)?, owned))
 }
 
-/// Kills every process that the calling one may send signals to, but itself.
+/// Kills every process that the caller may send signals to, except the caller.
 ///
-/// INVARIANT: only behind a fence of Landlock around what the caller has started.
+/// INVARIANT: used only behind a Landlock fence around the caller's descendants.
 pub(crate) fn kill_all() {
-    // The one possible failure is that there is none.
+    // The only possible failure is that there is no process.
     // SAFETY: takes integers only.
     unsafe { libc::kill(-1, libc::SIGKILL) };
 }

@@ -1,4 +1,4 @@
-//! The home of a cell: files that it begins with, and caches that may be kept.
+//! The home of a cell: its initial files, and caches that may be kept.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::home::{CACHES, KEPT, link_text};
 use crate::landlock::Rights;
 
 impl View {
-    /// The home in memory, with the links of its caches and what they lead to.
+    /// Adds the home in memory, with the links of its caches and their targets.
     pub(super) fn home(
         &mut self,
         path: &Path,
@@ -21,7 +21,7 @@ impl View {
         self.steps.push(Step::Folder { at: Place::new(&path.join(KEPT))?, mode: 0o700 });
         for (cache, name) in CACHES {
             let at = path.join(cache);
-            // What its caller wants to see there comes instead, and a mount point is no link.
+            // A root at this place comes instead, and a mount point cannot be a link.
             if shown.is_some_and(|shown| shown.roots.all().any(|root| root.at.starts_with(&at))) {
                 continue;
             }
@@ -34,10 +34,10 @@ impl View {
         self.allow(path, Kind::Folder, Rights::Write)
     }
 
-    /// What the links of the home at `path` lead to.
+    /// Adds the folder to which the links of the home at `path` lead.
     pub(super) fn kept(&mut self, path: &Path, shown: Shown<'_>) -> Result<(), SandboxError> {
         let at = path.join(KEPT);
-        // Where it cannot be had, because its file system maps no owners for one, memory does.
+        // If its file system cannot map owners, the caches are in memory instead.
         if let Some(kept) = shown.kept
             && let Ok(tree) = self.tree(kept, shown.identity, READ_WRITE)
         {

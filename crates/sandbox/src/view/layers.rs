@@ -1,4 +1,4 @@
-//! The steps that show a workspace through an overlay.
+//! Steps that show a workspace through an overlay.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,9 +10,9 @@ use crate::error::SandboxError;
 use crate::overlay::{LAYERS, Layers};
 use crate::roots::Root;
 
-/// Where everything is mounted that an overlay is made of.
+/// Folder of the mounts from which an overlay is made.
 const SITE: &str = "/.cell/overlay";
-/// Where a workspace with several names is mounted first, for these to be clones of.
+/// First mount point of a workspace with several names, which are clones of it.
 const SHARED: &str = "/.cell/overlay/shared";
 
 impl View {
@@ -26,7 +26,7 @@ impl View {
         let several = shown.roots.all().filter(|other| other.real == root.real).count() > 1;
         let lower = Path::new(OsStr::from_bytes(LOWER.to_bytes()));
         if !std::mem::replace(&mut self.overlaid, true) {
-            // What is mounted below the workspace is shown from here, and can be written.
+            // The mounts below the workspace are shown from here, and can be written.
             let attributes = if layers.submounts.is_empty() { READ_ONLY } else { READ_WRITE };
             let tree = self.tree(&root.real, shown.identity, attributes)?;
             self.with_submounts = !tree.without_submounts;
@@ -56,10 +56,12 @@ impl View {
         Ok(())
     }
 
-    /// Makes what the overlay is built in. A cell that waits has it ready, whether there will be an overlay or not.
+    /// Makes the folder in which the overlay is built. A waiting cell has it ready, whether or not
+    /// there will be an overlay.
     ///
-    /// Nobody may enter it and, as it is read-only, nobody can change that: it holds as a mask does. Unmounting what
-    /// is in it instead would take longer than all the rest, because the kernel waits for every processor.
+    /// No process may enter the folder and, because it is read-only, no process can change that, so
+    /// it protects like a mask. Unmounting its content instead would take longer than all other
+    /// steps, because the kernel waits for every processor.
     pub(super) fn site(&mut self) -> Result<(), SandboxError> {
         let source = Source::Memory { size: c"4k".to_owned(), mode: c"0000".to_owned() };
         self.mount(source, Path::new(SITE), Kind::Folder, READ_WRITE)?;

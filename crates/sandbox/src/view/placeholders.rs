@@ -1,4 +1,4 @@
-//! The steps that put placeholders in the place of masked files.
+//! Steps that replace masked files with placeholders.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +12,12 @@ use crate::overlay::Layers;
 use crate::roots::Roots;
 use crate::spec::CellSpec;
 
-/// The name under which a placeholder is made. Where a file has it already, that file's neighbour is covered.
+/// Temporary name under which a placeholder is made. If the name is taken by a file, the masked
+/// file next to it is covered instead.
 const MADE_AS: &str = ".handfast-placeholder";
 
 impl View {
-    /// Puts placeholders in the place of those masked files that may have one. Gives the masked paths that are left.
+    /// Replaces the masked files that may have a placeholder. Returns the remaining masked paths.
     pub(super) fn placeholders<'a>(
         &mut self,
         spec: &'a CellSpec,
@@ -54,7 +55,8 @@ impl View {
     }
 }
 
-/// The path of a file in the cell and in the workspace, where it is seen through the overlay and may be removed.
+/// Returns the path of a file in the cell and relative to the workspace, if the file is visible
+/// through the overlay and may be removed.
 fn place(
     path: &Path,
     roots: &Roots,

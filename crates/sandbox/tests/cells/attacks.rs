@@ -1,4 +1,4 @@
-//! What hostile programs try, and what they get.
+//! Attempts of hostile programs, and their results.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -45,7 +45,7 @@ fn hostile_system_calls_are_refused_and_ordinary_ones_work() {
     ];
     assert!(inside.len() > 50, "the program has come to its end: {inside:?}");
     for (name, errno) in &inside {
-        // Refused by a limit and by Landlock, before or instead of the want of a capability.
+        // A limit or Landlock refuses these, before or instead of a missing capability.
         if ["nice-up", "mknod-device"].contains(name) {
             assert!([EPERM, EACCES].contains(errno), "{name} {errno}");
             continue;
@@ -59,7 +59,7 @@ fn hostile_system_calls_are_refused_and_ordinary_ones_work() {
         assert_eq!(*errno, expected, "{name}");
     }
 
-    // The control: outside, what is harmless is allowed, or a bad argument is all that is wrong with it.
+    // The control: outside, harmless calls are allowed, or fail only because of a bad argument.
     let outside = process::Command::new(place.path("attempts")).arg("harmless").output().unwrap();
     let outside = String::from_utf8(outside.stdout).unwrap();
     let outside = results(&outside);
@@ -128,7 +128,7 @@ fn an_abstract_socket_of_the_host_cannot_be_reached() {
     assert!(stderr(&outcome).contains("ConnectionRefusedError"), "{}", stderr(&outcome));
 }
 
-/// Connects to a socket and says what came of it.
+/// Connects to a socket and prints the result.
 const CONNECT: &str = "import socket, sys
 for address in sys.argv[1:]:
     one = socket.socket(socket.AF_UNIX)
@@ -147,7 +147,7 @@ fn sockets_of_the_host_are_absent_or_masked_and_those_of_the_cell_work() {
     let address = SocketAddr::from_abstract_name(&name.as_bytes()[1..]).unwrap();
     let outside = elsewhere.path().join("agent.sock");
     let masked = place.path("masked.sock");
-    // As the session bus, the agent of ssh, a display, and a server that somebody runs in the workspace.
+    // Stand-ins for the session bus, ssh's agent, a display, and a server in the workspace.
     let listeners = [
         UnixListener::bind_addr(&address).unwrap(),
         UnixListener::bind(&outside).unwrap(),
@@ -156,7 +156,7 @@ fn sockets_of_the_host_are_absent_or_masked_and_those_of_the_cell_work() {
     place.spec.masked = vec![masked.clone()];
     place.write("connect.py", CONNECT);
     let addresses = [name.as_str(), outside.to_str().unwrap(), masked.to_str().unwrap()];
-    // The control: outside of a cell all can be reached.
+    // The control: outside of a cell all sockets can be reached.
     let script = place.path("connect.py");
     let control = process::Command::new("/usr/bin/python3").arg(script).args(addresses).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&control.stdout), "connected\n".repeat(3));
@@ -218,7 +218,7 @@ fn no_process_of_the_host_is_visible() {
 fn no_descriptor_of_the_caller_is_inherited() {
     let place = Place::new();
     let (mut reader, writer) = std::io::pipe().unwrap();
-    // One that programs do inherit, as the control shows.
+    // A descriptor that programs do inherit, as the control shows.
     rustix::io::fcntl_setfd(writer.as_fd(), rustix::io::FdFlags::empty()).unwrap();
     let own = process::Command::new("ls").arg("/proc/self/fd").output().unwrap();
     let number = writer.as_raw_fd().to_string();
@@ -226,7 +226,7 @@ fn no_descriptor_of_the_caller_is_inherited() {
 
     let outcome = place.output("echo /proc/self/fd/*; sleep 0.01 & echo $!");
     let descriptors: Vec<_> = outcome.lines().next().unwrap().split(' ').collect();
-    // The shell itself holds the folder open that it lists.
+    // The shell itself has the folder open that it lists.
     assert_eq!(descriptors, ["/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2", "/proc/self/fd/3"]);
     let target = place.output("readlink /proc/self/fd/0");
     assert_eq!(target, "/dev/null\n");
@@ -256,14 +256,15 @@ fn landlock_closes_what_mounts_and_modes_leave_open() {
         assert!(outcome.enforcement.missing.contains(&"landlock".to_owned()));
         return;
     }
-    // Both paths are the same file, which its mode lets everybody read; a rule covers only one of them.
+    // Both paths are the same file, which its mode makes readable for every user; a rule covers
+    // only one of them.
     assert_eq!(crate::support::stdout(&outcome), "644\nread\n");
     assert!(stderr(&outcome).contains("Permission denied"), "{}", stderr(&outcome));
 }
 
 #[test]
 fn within_a_cell_no_further_cell_can_be_had_and_that_is_said() {
-    // Inside a cell there are no namespaces to be had, and no way to resolve paths safely.
+    // Inside a cell no namespaces are available, and no way to resolve paths safely.
     let place = Place::new();
     std::fs::copy(run_cell(), place.path("run_cell")).unwrap();
     std::fs::create_dir(place.path("inner")).unwrap();
@@ -271,7 +272,7 @@ fn within_a_cell_no_further_cell_can_be_had_and_that_is_said() {
     let said = stderr(&outcome);
     assert!(said.contains("no cell is made in another one"), "{said}");
     assert!(!place.path("inner/ran").exists());
-    // The control: the same program runs it where it is in no cell.
+    // The control: the same program runs the line outside of a cell.
     let run =
         process::Command::new(place.path("run_cell")).arg(place.path("inner")).arg("touch ran").output();
     assert!(String::from_utf8(run.unwrap().stderr).unwrap().starts_with("namespaces:"));

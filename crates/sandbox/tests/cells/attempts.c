@@ -1,5 +1,6 @@
-// Tries what a cell must refuse and prints one line for each attempt: its name, and 0 or the error number.
-// Called with an argument it makes only the attempts that do no harm outside of a cell.
+// Attempts system calls that a cell must refuse, and prints one line for each attempt: its name,
+// and 0 or the error number. With an argument, makes only the attempts that are harmless outside
+// of a cell.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@
 static void say(const char *name, long result) { printf("%s %d\n", name, result < 0 ? errno : 0); fflush(stdout); }
 #define TRY(name, ...) say(name, syscall(__VA_ARGS__))
 
-// Clones with the given flags; a child that comes to life ends at once.
+// Clones with the given flags; a child that starts ends at once.
 static long clone_with(unsigned long flags) {
     long pid = syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
     if (pid == 0) _exit(0);
@@ -42,7 +43,7 @@ static long clone3_with(unsigned long flags) {
     return pid;
 }
 
-// The signal that ends a child that does the given thing.
+// Prints the number of the signal that ends a child that calls `act`, or 0.
 static void fate(const char *name, void (*act)(void)) {
     pid_t pid = fork();
     if (pid == 0) { act(); _exit(0); }
@@ -134,9 +135,9 @@ int main(int count, char **arguments) {
     TRY("ioperm", SYS_ioperm, 0x80, 1, 1);
     TRY("modify_ldt", SYS_modify_ldt, 0, buffer, sizeof buffer);
 #endif
-    // The own persona is nobody else's concern: debuggers and sanitizers set it.
+    // The persona affects this process alone: debuggers and sanitizers set it.
     TRY("personality", SYS_personality, 0xffffffff);
-    // What is shared by name is shared within the cell.
+    // Named objects are shared within the cell alone.
     int segment = shmget(0x68616e64, 4096, IPC_CREAT | 0600);
     say("segment", segment);
     say("segment-gone", shmctl(segment, IPC_RMID, 0));

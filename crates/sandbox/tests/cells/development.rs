@@ -1,4 +1,4 @@
-//! Ordinary development works in a cell.
+//! Tests that ordinary development works in a cell.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +29,7 @@ fn the_user_is_agent_with_a_private_home() {
         let workspace = place.spec.workspace.display();
         format!("agent\nagent\nagent\n1000\n/home/agent\n{workspace}\n")
     });
-    // The names by which caches are kept are always there.
+    // The link names of the caches always exist.
     let look = "find ~ -type f -o -name mark | sort";
     let made = place.output(&format!(
         "touch ~/file && mkdir -p ~/.cache/mark && test -w /tmp && test -w /var/tmp && test -w /dev/shm && {look}"
@@ -131,7 +131,7 @@ fn cargo_builds_offline_with_the_toolchain_and_registry_shown_read_only() {
     let cargo = Path::new(env!("CARGO"));
     let toolchain = cargo.parent().and_then(Path::parent).unwrap();
     let registry = env!("CARGO_MANIFEST_DIR");
-    // The registry that this very build has filled, found by the source of a dependency.
+    // The registry that this build has filled, found by the source of a dependency.
     let cargo_home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));

@@ -1,4 +1,4 @@
-//! How commands end, and that nothing outlives its cell.
+//! The end of commands, and tests that no process outlives its cell.
 
 use std::io::{BufRead, BufReader};
 use std::process::{self, Stdio};
@@ -14,8 +14,9 @@ use crate::support::{
     PATIENCE, Place, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
 };
 
-/// Runs a line. When it says `ready`, waits until at least `count` processes of the host have the marker, which is the
-/// control of every test that finds none afterwards, and then calls `then`.
+/// Runs a line. When it prints `ready`, waits until at least `count` processes of the host have the
+/// marker, and then calls `then`. That wait is the control of every test that finds none
+/// afterwards.
 fn run_until_ready(
     place: &Place,
     line: &str,
@@ -163,7 +164,7 @@ fn a_cell_dies_with_the_program_that_started_it() {
     parent.kill().unwrap();
     parent.wait().unwrap();
     for process in &sleeping {
-        // Readable when the process has ended.
+        // The descriptor is readable when the process has ended.
         let mut ended = [PollFd::new(process, PollFlags::IN)];
         let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
         assert_eq!(poll(&mut ended, Some(&patience)), Ok(1), "the process lives on");

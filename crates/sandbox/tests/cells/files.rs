@@ -1,4 +1,4 @@
-//! A cell shows what it was given and nothing else of the host's files.
+//! Tests that a cell shows the given files and no other files of the host.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -170,7 +170,7 @@ fn a_set_user_id_program_gives_nothing() {
     let place = Place::new();
     fs::copy("/usr/bin/id", place.path("id")).unwrap();
     if is_root() {
-        // A third user's: the workspace's owner is the inner user already.
+        // A third user owns the file, because the workspace's owner is the inner user already.
         std::os::unix::fs::chown(place.path("id"), Some(12345), Some(12345)).unwrap();
     }
     fs::set_permissions(place.path("id"), fs::Permissions::from_mode(0o6755)).unwrap();
@@ -184,7 +184,7 @@ fn a_set_user_id_program_gives_nothing() {
 fn a_device_file_in_the_workspace_is_dead() {
     let place = Place::new();
     if is_root() {
-        // A second name for the null device, which is as harmless as the first.
+        // A second name for the null device, as harmless as the first.
         rustix::fs::mknodat(
             rustix::fs::CWD,
             place.path("null"),

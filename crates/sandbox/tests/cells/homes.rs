@@ -1,4 +1,4 @@
-//! What the next command finds of what one left in its home.
+//! Tests of the files that a command finds in its home from the previous one.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use sandbox::{CellSpec, Exit, Home, KeptHome};
 
 use crate::support::{Place, is_root, stderr, stdout};
 
-/// A place whose cells keep the caches of their home in a folder of its own.
+/// Makes a place whose cells keep the caches of their home in a separate folder.
 fn place() -> (Place, Arc<KeptHome>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut place = Place::new();
@@ -77,7 +77,7 @@ fn what_is_kept_belongs_to_nobody_who_could_do_harm_with_it() {
             "{name}: {found:?}"
         );
     }
-    // Whoever is not the user of this program does not get there.
+    // No other user than that of this program can enter the folder.
     assert_eq!(fs::metadata(folder.path().join("home")).unwrap().mode() & 0o777, 0o700);
     let mounts = place.output("grep /home/agent/.kept /proc/self/mountinfo");
     assert!(mounts.contains("nosuid") && mounts.contains("nodev"), "{mounts}");
@@ -104,7 +104,8 @@ fn nothing_of_the_host_is_seen_around_the_caches() {
     assert_eq!(place.output("cd -P ~/.npm/../.. && pwd && find . -name lock"), "/home/agent\n");
     let outcome = place.sh(&format!("cat {around}/beside {around}/home/lock"));
     assert_eq!((outcome.exit, stdout(&outcome)), (Exit::Code(1), String::new()));
-    // Nor can a file of the workspace be brought there, or one of there into the workspace, as the same file.
+    // A file of the workspace cannot be hard-linked into a cache, nor a file of a cache into the
+    // workspace.
     let outcome = place.sh("echo x > here && ln here ~/.npm/here");
     assert!(stderr(&outcome).contains("cross-device"), "{}", stderr(&outcome));
     assert!(!home.caches().join("npm/here").exists());

@@ -1,4 +1,4 @@
-//! Files that must be hidden and come while the command runs.
+//! Files that must be hidden and appear while the command runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::support::{PATIENCE, Place, stdout};
 
 const SECRET: &str = "s3cr3t-text";
 
-/// Runs a line that says `begun` and then waits for a sign. When it has begun, `change` is made to the workspace,
-/// and `covered` is covered.
+/// Runs a line after printing `begun` and waiting for a sign. Once it has begun, applies `change`
+/// to the workspace and covers `covered`.
 fn while_it_runs(place: &Place, line: &str, change: impl Fn(&Path), covered: &[&str]) -> Outcome {
     let paths: Vec<PathBuf> = covered.iter().map(|path| place.spec.workspace.join(path)).collect();
     when_it_has_begun(place, line, |workspace, masks| {
@@ -21,13 +21,14 @@ fn while_it_runs(place: &Place, line: &str, change: impl Fn(&Path), covered: &[&
     })
 }
 
-/// The same, with anything done meanwhile.
+/// Runs a line in the same way, with any action while it runs.
 fn when_it_has_begun(place: &Place, line: &str, act: impl Fn(&Path, &LateMasks)) -> Outcome {
     let masks = Arc::new(LateMasks::default());
     let mut spec = place.spec.clone();
     spec.late_masks = Some(masks.clone());
     let workspace = spec.workspace.clone();
-    // In a root of its own: an overlay does not show a name that was looked up before it was there.
+    // The sign is in a separate root: an overlay does not show a name that was looked up before it
+    // existed.
     let signs = tempfile::tempdir().unwrap();
     let sign = signs.path().canonicalize().unwrap().join("go");
     spec.read_write.push(sign.parent().unwrap().to_owned());
@@ -48,7 +49,7 @@ fn when_it_has_begun(place: &Place, line: &str, act: impl Fn(&Path, &LateMasks))
     outcome
 }
 
-/// What is changed, and what of it is to be hidden.
+/// Tests that `covered` is hidden after `change`, with an uncovered run as the control.
 fn hidden(make: impl Fn() -> Place, line: &str, change: impl Fn(&Path) + Copy, covered: &[&str]) {
     let seen = stdout(&while_it_runs(&make(), line, change, covered));
     assert!(!seen.contains(SECRET), "{line}: {seen}");
@@ -64,7 +65,7 @@ fn place() -> Place {
     place
 }
 
-/// The same, its changes kept apart.
+/// Makes a place whose changes go to an overlay.
 fn overlaid(layers: &tempfile::TempDir) -> Place {
     use std::os::unix::fs::PermissionsExt;
     let mut place = place();
@@ -106,7 +107,7 @@ fn files_and_folders_that_come_are_hidden_and_stay_so() {
 #[test]
 fn on_an_overlay_what_was_hidden_stays_so_and_what_comes_is_hidden() {
     let layers = tempfile::tempdir().unwrap();
-    // The cover lies on the overlay, so what is replaced below it is not seen at all.
+    // The cover lies on the overlay, so a file replaced below it is not visible at all.
     let seen = stdout(&while_it_runs(&overlaid(&layers), "cat .env 2>&1", replace, &[]));
     assert!(!seen.contains(SECRET), "{seen}");
     let covered = ["deep/er/.env", "keys"];
@@ -116,7 +117,7 @@ fn on_an_overlay_what_was_hidden_stays_so_and_what_comes_is_hidden() {
 
 #[test]
 fn what_the_command_does_to_its_own_kind_does_not_keep_a_file_from_being_hidden() {
-    // Stops and kills everything that it can reach, and holds on to the namespaces that it can find.
+    // Stops and kills every process within reach, and keeps the namespaces open that it can find.
     let line = "exec 9</proc/self/ns/mnt; kill -STOP -1; kill -KILL -1; cat deep/er/.env 2>&1";
     let seen = stdout(&while_it_runs(&place(), line, add, &["deep/er/.env"]));
     assert!(!seen.contains(SECRET), "{seen}");
@@ -130,14 +131,14 @@ fn what_is_to_be_hidden_before_the_command_starts_is_hidden_when_it_has() {
     spec.late_masks = Some(masks.clone());
     add(&spec.workspace);
     masks.cover(&[place.path("deep/er/.env")]).unwrap();
-    // The first reading may come a moment too early; it is no secret yet.
+    // The first reading may come a moment too early; the content is no secret yet.
     let line = "for i in $(seq 500); do cat deep/er/.env >/dev/null 2>&1 || { echo hidden; exit; }; sleep 0.01; done";
     let command =
         Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
     let outcome = run(&spec, &command, Some(PATIENCE), &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
     assert_eq!(stdout(&outcome), "hidden\n");
     assert!(outcome.enforcement.summary().contains(&"denied_files:watched".to_owned()));
-    // When it has ended there is nothing left to be covered.
+    // After the end of the command no file is left to cover.
     masks.cover(&[place.path(".env")]).unwrap();
     assert!(!masks.have_failed());
 }
@@ -158,7 +159,7 @@ fn what_is_frozen_while_the_command_runs_can_be_read_and_not_changed() {
         change(workspace);
         let paths = ["deep/er/lock", "locks", "missing"].map(|path| workspace.join(path));
         masks.freeze(&paths).unwrap();
-        // A second time changes nothing, and hiding goes over it.
+        // A second freeze has no effect, and hiding goes over it.
         masks.freeze(&paths).unwrap();
         assert!(
             masks.write_directly(&workspace.join("new")) && !masks.write_directly(Path::new("/etc/passwd"))
@@ -174,7 +175,7 @@ fn what_is_frozen_while_the_command_runs_can_be_read_and_not_changed() {
     assert_eq!(seen, "begun\nevil\nend\n");
 }
 
-/// Who the command is in the workspace.
+/// Returns the user of the command in the workspace.
 fn owner(workspace: &Path) -> u32 {
     std::os::unix::fs::MetadataExt::uid(&fs::metadata(workspace).unwrap())
 }

@@ -1,4 +1,4 @@
-//! What a command may use, tried past its limits.
+//! Tests of a command's limits, by attempts to exceed them.
 
 use std::fs;
 
@@ -12,8 +12,8 @@ fn layer(outcome: &Outcome, limit: Limit) -> Option<Layer> {
     outcome.enforcement.limits.iter().find(|it| it.limit == limit).map(|it| it.layer)
 }
 
-/// Each way to hold memory, as a line of Python that takes some megabytes. The process table says nothing about the
-/// last two.
+/// Ways to use memory, each as a line of Python that takes some megabytes. The process table does
+/// not show the last two.
 const WAYS: [(&str, &str); 4] = [
     ("own", "held = bytearray(SIZE << 20)"),
     ("shared", "import mmap; held = mmap.mmap(-1, SIZE << 20); held.write(b'x' * (SIZE << 20))"),
@@ -41,7 +41,8 @@ fn memory_of_every_kind_counts_and_the_limit_holds() {
             stderr(&modest)
         );
         if layer(&modest, Limit::Memory) == Some(Layer::Watchdog) {
-            // It sees what processes hold, several times a second: not every one of these, and not at once.
+            // The watchdog samples the memory of processes several times a second, so it misses
+            // some of these, and reacts late.
             continue;
         }
         let greedy = run(200);
@@ -56,7 +57,8 @@ fn memory_of_every_kind_counts_and_the_limit_holds() {
 fn memory_is_that_of_the_whole_cell() {
     let mut place = Place::new();
     place.spec.limits.memory = Some(100 * MEGABYTE);
-    // They take memory once the shell has started all of them: at its limit it cannot start another.
+    // The processes take memory once the shell has started all of them: at its limit the shell
+    // cannot start another.
     place.write(
         "takes.py",
         "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nx = bytearray(40 << 20)\ntime.sleep(60)\n",
@@ -88,7 +90,7 @@ fn processes_are_counted_with_all_that_they_start() {
          except OSError as error:\n    print(count, error.strerror)\n",
     );
     assert_eq!(place.output("exec /usr/bin/python3 forks.py"), "20 Resource temporarily unavailable\n");
-    // Threads count as well, and what another cell has does not.
+    // Threads count as well, and processes of another cell do not.
     place.write(
         "threads.py",
         "import threading\n\
@@ -108,7 +110,7 @@ fn a_fork_bomb_ends_with_its_cell_and_harms_no_other_cell() {
     place.write("bomb.sh", "bomb() { bomb | bomb & }\necho begun\nbomb\nsleep 0.3\n");
     let bomb = std::thread::scope(|scope| {
         let bomb = scope.spawn(|| place.sh("bash bomb.sh"));
-        // The control: others start processes meanwhile.
+        // The control: other cells start processes at the same time.
         let other = Place::new();
         for _ in 0..10 {
             assert_eq!(other.output("echo $(echo a | tr a b)"), "b\n");
@@ -135,7 +137,7 @@ fn open_files_and_the_size_of_a_file_are_bounded() {
         place.output("head -c 1000000 /dev/zero > small; head -c 2000000 /dev/zero | wc -c"),
         "2000000\n"
     );
-    // None of it can be raised from inside.
+    // A command cannot raise any of these limits.
     assert_ne!(place.sh("ulimit -Hn 41").exit, Exit::Code(0));
     assert_ne!(place.sh("ulimit -f unlimited").exit, Exit::Code(0));
 }
@@ -163,7 +165,7 @@ fn one_processor_is_the_time_of_one() {
         assert!(outcome.enforcement.limits.iter().all(|it| it.limit != Limit::Cpus), "one is all there are");
         return;
     };
-    // The quota is for a tenth of a second at a time, and what was begun may be finished.
+    // The quota is for a tenth of a second at a time, and started work may be finished.
     assert!(share(&place) < 1.3, "held by {held:?}");
 }
 
@@ -177,7 +179,7 @@ fn a_strict_cell_says_what_it_would_not_hold_and_runs_nothing() {
     assert!(matches!(error, sandbox::SandboxError::Unavailable { .. }), "{text}");
     assert!(text.contains("strict") && text.contains("disk"), "{text}");
     assert!(!place.path("ran").exists());
-    // The control: without that limit it runs where all others are exact.
+    // The control: without that limit it runs if all others are exact.
     place.spec.limits.disk = None;
     let outcome = place.try_run(sandbox::Program::Shell("touch ran".to_owned()));
     assert_eq!(outcome.is_ok(), place.path("ran").exists());

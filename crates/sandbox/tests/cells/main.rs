@@ -1,6 +1,6 @@
-//! What a cell promises, tried from inside real ones.
+//! The promises of a cell, tested from inside real ones.
 //!
-//! Every refusal that is asserted has a control beside it that shows that the attempt itself works.
+//! Every asserted refusal has a control next to it, which shows that the attempt itself works.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]

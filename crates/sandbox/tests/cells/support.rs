@@ -11,12 +11,13 @@ use sandbox::{CellSpec, Command, Outcome, Program, SandboxError, Stopper};
 
 use crate::run;
 
-/// A limit for tests in which nothing should take long; reaching it fails them by how the command ended.
+/// Deadline for commands that should not take long; reaching it fails a test through the way in
+/// which the command ended.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A workspace with a cell around it.
 pub(crate) struct Place {
-    /// Removes the workspace at the end.
+    /// Guard that removes the workspace at the end.
     _workspace: tempfile::TempDir,
     pub(crate) spec: CellSpec,
 }
@@ -57,7 +58,7 @@ impl Place {
         self.try_run(Program::Shell(line.to_owned())).unwrap()
     }
 
-    /// Runs a shell line that must succeed, and gives what it printed.
+    /// Runs a shell line that must succeed, and returns its output.
     pub(crate) fn output(&self, line: &str) -> String {
         let outcome = self.sh(line);
         assert_eq!(outcome.exit, sandbox::Exit::Code(0), "{line}\n{}{}", stdout(&outcome), stderr(&outcome));
@@ -79,13 +80,14 @@ pub(crate) fn stderr(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&[&outcome.stderr.head[..], &outcome.stderr.tail].concat()).into_owned()
 }
 
-/// A number of seconds to sleep that no other process on this machine has among its arguments.
+/// Returns a number of seconds to sleep that no other process on this machine has among its
+/// arguments.
 pub(crate) fn marker() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("9999.{}0{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The processes of the host that have `marker` among their arguments.
+/// Lists the processes of the host with `marker` among their arguments.
 pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {
@@ -99,8 +101,8 @@ pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
     found
 }
 
-/// Looks until as many processes have the marker, which they have only when they have executed; the shell that
-/// started them may be ahead of that. Gives up when that takes longer than anything here may.
+/// Waits until `count` processes have the marker, which they get by executing; the shell that
+/// started them may be ahead of that. Gives up after [`PATIENCE`].
 pub(crate) fn wait_for_processes_with(marker: &str, count: usize) -> Vec<i32> {
     let started = Instant::now();
     loop {
@@ -112,7 +114,7 @@ pub(crate) fn wait_for_processes_with(marker: &str, count: usize) -> Vec<i32> {
     }
 }
 
-/// The example that runs a cell, which is built beside the tests.
+/// Returns the path of the example that runs a cell, which is built with the tests.
 pub(crate) fn run_cell() -> PathBuf {
     // target/debug/deps/this -> target/debug/examples/run_cell
     let own = std::env::current_exe().unwrap();

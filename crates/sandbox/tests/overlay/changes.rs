@@ -1,4 +1,4 @@
-//! The upper folder says what was changed, and the workspace is as it was.
+//! Tests that the upper folder shows the changes, and the workspace has none.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -8,7 +8,7 @@ use rustix::fs::{Timespec, Timestamps, XattrFlags, getxattr, setxattr};
 
 use crate::support::{each, state};
 
-/// Whether this marks a name as gone.
+/// Returns true if this marks a deleted name.
 fn is_whiteout(path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|metadata| metadata.file_type().is_char_device() && metadata.rdev() == 0)
@@ -55,7 +55,7 @@ fn new_changed_and_removed_files_are_in_the_upper_folder_and_the_workspace_is_un
     });
 }
 
-/// The value of an attribute as text.
+/// Returns the value of an attribute as text.
 fn attribute(path: &Path, name: &str) -> Option<String> {
     let mut value = [0_u8; 100];
     let length = getxattr(path, name, &mut value[..]).ok()?;
@@ -122,7 +122,8 @@ fn one_of_two_names_that_is_changed_leaves_the_other() {
     each(|place| {
         place.write("one", "old");
         fs::hard_link(place.path("one"), place.path("two")).unwrap();
-        // An overlay of an unprivileged user cannot know that they are one file, and the commit must not either.
+        // An overlay of an unprivileged user cannot know that both names are one file, and a commit
+        // must not either.
         let ran = place.ok("echo new > one; cat two");
         assert_eq!((ran.stdout().as_str(), ran.changed()), ("old", vec!["one".to_owned()]));
     });
@@ -144,7 +145,7 @@ fn a_folder_of_the_workspace_is_moved_by_copying() {
             ["again", "again/deep", "again/deep/file", "folder", "new", "new/sub", "renamed"]
         );
         assert!(is_whiteout(&ran.path("folder")));
-        // What does not fall back to copying is told so.
+        // A program that does not fall back to copying gets the error.
         let refused = place.sh("python3 -c \"import os; os.rename('folder', 'moved')\"");
         assert!(refused.stderr().contains("Invalid cross-device link"), "{}", refused.stderr());
         assert_eq!(refused.changed(), Vec::<String>::new());

@@ -1,4 +1,5 @@
-//! What is in the upper folder when the command is over, and that nothing of the overlay is left.
+//! The content of the upper folder after the command, and tests that no part of the overlay is
+//! left.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +14,7 @@ use sandbox::{CellSpec, Ended, Program, Stopper};
 
 use crate::support::{each, is_root, overlay_at, run, run_cell, state};
 
-/// Longer than anything here may take on a busy machine.
+/// Longer than any step here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
@@ -36,7 +37,7 @@ fn nothing_changes_after_the_answer_although_the_command_left_writers_behind() {
              done; while ! test -s busy; do :; done",
         );
         let before = state(&ran.upper);
-        // What another command takes is time enough for a writer that was left.
+        // The duration of another command is time enough for a remaining writer.
         place.ok("ls -l /usr/bin > /tmp/list");
         assert_eq!(state(&ran.upper), before);
         assert!(fs::metadata(ran.path("busy")).unwrap().len() > 0, "the control: they did write");
@@ -70,7 +71,7 @@ fn changes_of_others_are_told_by_the_time_at_which_it_started() {
             let metadata = fs::metadata(place.path(name)).unwrap();
             (metadata.ctime(), metadata.ctime_nsec())
         };
-        // A kernel with coarse stamps may give the same one to what came just before.
+        // A kernel with coarse stamps may give a change just before the start the same stamp.
         let _seen = changed("before");
         let ran = place.ok("true");
         place.write("after", "x");
@@ -102,7 +103,7 @@ fn a_hundred_commands_on_one_workspace_at_once_see_it_alike_and_keep_apart() {
     assert_eq!(state(&place.spec.workspace), before);
 }
 
-/// The processes whose mounts name `text`, as far as this user may see.
+/// Lists the processes whose mounts contain `text`, as far as this user may see.
 fn mounts_naming(text: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     let names = |path: &std::path::Path| {
@@ -125,7 +126,8 @@ fn a_program_that_is_killed_leaves_no_process_and_no_mount() {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        // The folders for the changes are mounted under their own path, which is nobody else's.
+        // The folders for the changes are mounted under their own path, which no other mount
+        // contains.
         let name = place.outside("").file_name().unwrap().to_str().unwrap().to_owned() + "/killed";
         let holders = mounts_naming(&name);
         assert!(!is_root() || !holders.is_empty(), "the control: they are there while it runs");
@@ -146,7 +148,7 @@ fn a_program_that_is_killed_leaves_no_process_and_no_mount() {
     });
 }
 
-/// A process and all that it has started.
+/// Returns a process and all its descendants.
 fn family(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut next = 0;

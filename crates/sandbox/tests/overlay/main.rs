@@ -1,6 +1,6 @@
-//! What a command changes in a workspace that is shown through an overlay, in cells of both kinds.
+//! A command's changes to a workspace that is shown through an overlay, in cells of every origin.
 //!
-//! Where the tests run as root, they run once more as an ordinary user.
+//! When the tests run as root, they run once more as an ordinary user.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
@@ -21,19 +21,20 @@ use sandbox::{Pool, Spawner};
 
 static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
 
-/// Runs before `main`, so before the threads of the test harness.
+/// Runs before `main`, and so before the threads of the test harness.
 extern "C" fn start() {
     let spawner = Spawner::start(Pool::default()).unwrap();
     SPAWNER.set(Arc::new(spawner)).unwrap();
 }
 
-// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a function of the C
-// convention may ignore. The standard library needs nothing set up for what `start` does.
+// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a
+// function of the C convention may ignore. The standard library needs no setup for the work of
+// `start`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
-/// A user that owns nothing (`nobody` of Debian).
+/// Id of a user that owns no files (`nobody` of Debian).
 const NOBODY: &str = "65534";
 
 #[test]
@@ -41,7 +42,7 @@ fn all_of_this_holds_for_an_ordinary_user_too() {
     if !support::is_root() {
         return;
     }
-    // Where that user can reach them, and beside each other as the build leaves them.
+    // Copies that the user can reach, next to each other as the build leaves them.
     let folder = tempfile::tempdir().unwrap();
     support::open_to_all(folder.path());
     let copy = |from: &std::path::Path, name: &str| {

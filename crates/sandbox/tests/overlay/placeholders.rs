@@ -12,7 +12,7 @@ use crate::support::{Place, each};
 
 const MARK: &CStr = c"user.overlay.test-hidden";
 
-/// Masks these files with placeholders that are closed to everybody.
+/// Masks these files with placeholders that no user may read.
 fn hide(place: &mut Place, names: &[&str]) {
     let closed = || Placeholder { mark: MARK.to_owned(), content: Vec::new(), mode: 0 };
     place.spec.masked = names.iter().map(|name| place.path(name)).collect();
@@ -26,7 +26,7 @@ fn is_marked(path: &Path) -> bool {
     names[..length].split_inclusive(|byte| *byte == 0).any(|name| name == MARK.to_bytes_with_nul())
 }
 
-/// Whether any file below the folder holds the text.
+/// Returns true if any file below the folder contains the text.
 fn holds(folder: &Path, text: &[u8]) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| match path.symlink_metadata() {
@@ -140,7 +140,7 @@ fn what_may_not_be_removed_is_masked_all_the_same() {
         place.write("vendor/x.pem", "secret");
         place.spec.read_only = vec![place.path("vendor")];
         place.spec.frozen = vec![place.path("frozen"), place.path("both.pem")];
-        // The last one's name is taken by another file, so that its placeholder cannot be made.
+        // A file already has the name under which the last one's placeholder would be made.
         hide(&mut place, &["frozen/.env", "both.pem", "vendor/x.pem", ".env"]);
         let files = "frozen/.env both.pem vendor/x.pem .env";
         let ran =

@@ -1,4 +1,4 @@
-//! Further roots, several names, other owners, and what is mounted below the workspace.
+//! Further roots, several names, other owners, and mounts below the workspace.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -108,7 +108,7 @@ fn a_workspace_of_another_owner_gets_what_root_writes_for_it() {
     });
 }
 
-/// Runs the example behind `mounts`, lines of a shell in mount namespaces of their own.
+/// Runs the example after `mounts`, shell lines in a new mount namespace.
 pub(crate) fn behind(place: &Place, name: &str, mounts: &str, line: &str) -> (String, String) {
     let folder = place.outside(name);
     overlay_at(&folder);
@@ -145,7 +145,7 @@ fn what_is_mounted_below_is_shown_and_written_directly_or_there_is_no_overlay() 
             assert_eq!(fs::read_to_string(place.outside("call/upper/file")).unwrap(), "new\n");
             assert!(!place.outside("call/upper/sub").exists());
         } else {
-            // The kernel lets no user namespace uncover what is below a mount.
+            // The kernel does not allow a user namespace to uncover files below a mount.
             assert!(told.contains("something is mounted in it") && told.contains(&sub), "{said}{told}");
         }
         assert_eq!(place.read("file"), "old");

@@ -1,4 +1,4 @@
-//! Where an overlay cannot be had, that is said, and said as such.
+//! Tests that an unavailable overlay is reported with its reason.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -73,9 +73,10 @@ fn other_kinds_of_file_systems_work_or_are_refused_as_such() {
                 format!("mount -t tmpfs none \"$WS\"; mount -t tmpfs none \"$CALL\"; {fill}"),
                 true,
             ),
-            // In a container both are often on an overlay themselves; nothing can be kept on one.
+            // In a container both are often on an overlay themselves; an overlay cannot be an upper
+            // folder.
             ("upper-overlay", format!("{overlaid} \"$CALL\"; {fill}"), false),
-            // One can be seen through, but not with its owner mapped.
+            // An overlay can be a lower folder, but not with its owner mapped.
             ("lower-overlay", format!("{overlaid} \"$WS\"; {fill}"), !is_root()),
         ];
         for (name, mounts, works) in cases {

@@ -1,4 +1,4 @@
-//! A workspace with the folders of an overlay beside it.
+//! A workspace with the folders of an overlay next to it.
 
 use std::cell::Cell;
 use std::fs::{self, DirBuilder, Permissions};
@@ -12,18 +12,18 @@ use sandbox::{
 
 use crate::SPAWNER;
 
-/// A limit for tests in which nothing should take long.
+/// Deadline for commands that should not take long.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     calls: Cell<u32>,
-    /// Whether a cell is made ready before each command.
+    /// True if a cell is made ready before each command.
     ready: bool,
     pub(crate) spec: CellSpec,
 }
 
-/// What a command came to, and where its changes are.
+/// The outcome of a command, and the folder with its changes.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) upper: PathBuf,
@@ -40,7 +40,7 @@ impl Ran {
         String::from_utf8_lossy(&[&captured.head[..], &captured.tail].concat()).into_owned()
     }
 
-    /// The sorted names of everything in the upper folder.
+    /// Returns the sorted names of everything in the upper folder.
     pub(crate) fn changed(&self) -> Vec<String> {
         names(&self.upper)
     }
@@ -51,7 +51,7 @@ impl Ran {
 }
 
 impl Place {
-    /// A workspace of its own whose cells come from where `origin` says.
+    /// Makes a new workspace whose cells have this origin.
     pub(crate) fn new(origin: Origin) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
@@ -68,7 +68,7 @@ impl Place {
         Self { folder, calls: Cell::new(0), ready: origin == Origin::Ready, spec }
     }
 
-    /// A workspace of its own whose cells come from where those of `other` do.
+    /// Makes a new workspace whose cells have the origin of those of `other`.
     pub(crate) fn like(other: &Self) -> Self {
         Self {
             ready: other.ready,
@@ -94,7 +94,7 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// New folders for the changes of one call.
+    /// Makes new folders for the changes of one call.
     pub(crate) fn overlay(&self) -> Overlay {
         self.calls.set(self.calls.get() + 1);
         overlay_at(&self.outside(&format!("call{}", self.calls.get())))
@@ -106,7 +106,7 @@ impl Place {
         let spec = CellSpec { overlay: Some(overlay), ..self.spec.clone() };
         self.make_ready(&spec);
         let outcome = run(&spec, line)?;
-        // A cell that is ready may have been ended by another test, which shares the spawner.
+        // Another test, which shares the spawner, may have ended a ready cell.
         let made = outcome.origin == Origin::Made;
         assert_eq!(made, spec.spawner.is_none(), "{:?}", outcome.origin);
         assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Overlay);
@@ -115,7 +115,7 @@ impl Place {
 
     fn make_ready(&self, spec: &CellSpec) {
         if self.ready {
-            // What stands against it, the command will say.
+            // The command will report any obstacle.
             let _made = sandbox::make_ready(spec);
         }
     }
@@ -125,7 +125,7 @@ impl Place {
         self.try_sh(line).unwrap()
     }
 
-    /// Runs a shell line on an overlay that says `ready`, and calls `meanwhile` when it does.
+    /// Runs a shell line on an overlay, and calls `meanwhile` when the line prints `ready`.
     pub(crate) fn sh_meanwhile(&self, line: &str, meanwhile: impl Fn()) -> Ran {
         let overlay = self.overlay();
         let upper = overlay.upper.clone();
@@ -185,7 +185,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     found
 }
 
-/// For every way in which a cell comes about.
+/// Runs a test for each origin of a cell.
 pub(crate) fn each(test: impl Fn(&Place)) {
     for origin in [Origin::Made, Origin::Spawner, Origin::Ready] {
         test(&Place::new(origin));
@@ -200,14 +200,14 @@ pub(crate) fn open_to_all(folder: &Path) {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The example that runs a cell, which is built beside the tests.
+/// Returns the path of the example that runs a cell, which is built with the tests.
 pub(crate) fn run_cell() -> PathBuf {
     // target/debug/deps/this -> target/debug/examples/run_cell
     let own = std::env::current_exe().unwrap();
     own.parent().unwrap().parent().unwrap().join("examples/run_cell")
 }
 
-/// Everything about a tree that a change would change.
+/// Describes every property of a tree that a change would affect.
 pub(crate) fn state(folder: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let names = names(folder).into_iter();

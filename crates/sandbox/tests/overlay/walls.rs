@@ -1,4 +1,4 @@
-//! What is hidden or read-only stays so on an overlay.
+//! Tests that hidden and read-only files stay so on an overlay.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -62,7 +62,7 @@ fn a_masked_file_that_the_host_replaces_meanwhile_stays_hidden() {
         let ran = place.sh_meanwhile(line, || {
             place.write("fresh", "new secret");
             fs::rename(place.path("fresh"), place.path(".env")).unwrap();
-            // In place, so that the overlay shows it.
+            // Written in place, so that the overlay shows the change.
             fs::write(place.path("go"), "x").unwrap();
         });
         assert_eq!(ran.outcome.exit, Exit::Code(0), "the listing is the control");
@@ -130,7 +130,7 @@ fn set_user_id_bits_and_devices_give_nothing() {
             "{overlays:?}"
         );
         assert_eq!(place.sh("mknod made c 1 3").outcome.exit, Exit::Code(1));
-        // With these numbers it would be a mark that something is gone.
+        // A device with these numbers would mark a deleted file.
         assert_eq!(place.sh("mknod made c 0 0").outcome.exit, Exit::Code(1));
     });
 }

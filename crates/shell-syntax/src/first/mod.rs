@@ -1,4 +1,4 @@
-//! The first opinion: the typed tree of `brush-parser`, with words in the pieces that its word parser makes.
+//! The first opinion: the typed tree of `brush-parser`, with words split into pieces by its word parser.
 
 mod word;
 
@@ -18,15 +18,15 @@ use crate::raw::{
 };
 use crate::{DEEPEST, Joint, Opaque};
 
-/// The words and operators of a text.
+/// Splits a text into words and operators.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, Opaque> {
     certain_to_end(text)?;
-    // The variant that keeps what it has read in a cache is of no use here.
+    // The variant of this function with a cache is of no use here.
     brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default())
         .map_err(|_| other("it does not read as words"))
 }
 
-/// How many operators there are, with those that may stand in substitutions.
+/// Counts the operators, including those that may be in substitutions.
 pub(crate) fn operators(tokens: &[Token]) -> usize {
     let inside = |text: &str| text.bytes().filter(|byte| b"|&;<>()\n".contains(byte)).count();
     tokens
@@ -39,18 +39,19 @@ pub(crate) fn operators(tokens: &[Token]) -> usize {
         .sum()
 }
 
-/// Reads tokens of a line that the other parser has read already, so that it is known to be shallow.
+/// Reads the tokens of a line. The other parser has already read the line, so it is known to be shallow.
 pub(crate) fn read(tokens: &[Token]) -> Result<Vec<RawStep>, Opaque> {
     Reader { options: ParserOptions::default(), read: Cell::new(0) }.parse(tokens, 0)
 }
 
 struct Reader {
     options: ParserOptions,
-    /// How much of scripts in words has been looked at, in bytes: some is, more than once, on the way to its end.
+    /// Total length of the scripts in words that were read, in bytes. Some are read more than once
+    /// until their end is found.
     read: Cell<usize>,
 }
 
-/// More is not looked at: scripts in scripts in 32 kB come to less.
+/// Maximum total length of scripts in words, in bytes: nested scripts in 32 kB come to less.
 const MOST_READ: usize = 200 * 1024;
 
 fn other(what: &'static str) -> Opaque {
@@ -116,7 +117,8 @@ impl Reader {
             if position == 0
                 && let Some(timed) = &pipeline.timed
             {
-                // The other parser takes the word for a program, and so does who judges it: a wrapper.
+                // The other parser takes `time` for a program, and so does the code that judges it
+                // as a wrapper.
                 let RawNode::Command(RawCommand { assignments, words, .. }) = &mut node else {
                     return Err(other("it takes the time of a group"));
                 };
@@ -219,7 +221,7 @@ impl Reader {
         })
     }
 
-    /// The words of `[[ ]]` in their order, each test with its operator.
+    /// Adds the words of `[[ ]]` in their order, each test with its operator.
     // BOUNDED: by `MOST_TOKENS` and `MOST_OPERATORS`, which count before anything is parsed.
     fn condition(
         &self,

@@ -1,4 +1,4 @@
-//! Words as the word parser of `brush-parser` takes them apart.
+//! Words, as the word parser of `brush-parser` splits them.
 
 use brush_parser::ast;
 use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, WordPieceWithSource};
@@ -17,15 +17,15 @@ impl Reader {
         let quoted = text.strip_prefix("\"$(").and_then(|rest| rest.strip_suffix(")\""));
         let bare = text.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
         if let Some(inner) = quoted.or(bare).filter(|inner| !inner.starts_with('(')) {
-            // The search for the end below would stumble over a parenthesis in a here-document.
+            // The search for the end below would fail on a parenthesis in a here-document.
             match self.script(inner, depth + 1) {
                 Ok(steps) => return Ok(RawWord::output(steps, quoted.is_some())),
-                // `"$(a) $(b)"` is no script between its ends.
+                // `"$(a) $(b)"` is not one script between its ends.
                 Err(opaque) if !inner.contains("$(") => return Err(opaque),
                 Err(_) => {}
             }
         }
-        // A tilde at the begin is expanded, and one before digits is more than the word parser bears.
+        // A tilde at the start is expanded, and the word parser cannot handle one before digits.
         if text.starts_with('~') || has_backquote(text) {
             return Err(expansion());
         }
@@ -51,11 +51,11 @@ impl Reader {
                 *bit = Bit::Output { steps: outputs.next().ok_or_else(expansion)?, quoted: *quoted };
             }
         }
-        // One that stood where the word parser saw no expansion.
+        // A script was left over: the word parser saw no expansion at its place.
         if outputs.next().is_some() { Err(expansion()) } else { Ok(cooked) }
     }
 
-    /// Reads each `$( )` in a word, and puts a variable in its place.
+    /// Reads each `$( )` in a word, and replaces it with a variable.
     fn mark_outputs(
         &self,
         text: &str,
@@ -67,7 +67,7 @@ impl Reader {
         }
         let mut marked = String::with_capacity(text.len());
         let mut rest = text;
-        // No single quote begins in double ones, and nothing expands in single ones.
+        // A single quote in double quotes is literal, and nothing expands in single quotes.
         let (mut in_double, mut in_single) = (false, false);
         while let Some(character) = rest.chars().next() {
             let inside = rest.strip_prefix("$(").filter(|_| !in_single);
@@ -95,7 +95,8 @@ impl Reader {
         Ok(marked)
     }
 
-    /// The script before the first parenthesis that can end it, and what follows.
+    /// Reads the script up to the first parenthesis at which it parses, and returns it with the
+    /// rest of the text.
     fn up_to_its_end<'t>(&self, text: &'t str, depth: usize) -> Result<(Vec<RawStep>, &'t str), Opaque> {
         for (at, _) in text.match_indices(')').take(MOST_ENDS) {
             let (inner, behind) = text.split_at(at);
@@ -107,13 +108,13 @@ impl Reader {
     }
 }
 
-/// Stands for a script in a word while its other parts are read.
+/// Placeholder for a script in a word while the other parts are read.
 const MARK: &str = "OUTPUT_OF_A_SCRIPT_IN_THIS_WORD";
 
-/// More parentheses are not tried as the end of a script in a word.
+/// Maximum number of parentheses that are tried as the end of a script in a word.
 const MOST_ENDS: usize = 8;
 
-/// Whether a word holds a backquote that neither stands in single quotes nor behind a backslash.
+/// Returns true if a word has a backquote that is neither in single quotes nor after a backslash.
 fn has_backquote(text: &str) -> bool {
     let (mut in_double, mut in_single, mut escaped) = (false, false, false);
     text.chars().any(|character| {
@@ -162,7 +163,7 @@ fn bare_text(text: &str, word: &mut RawWord) -> Result<(), Opaque> {
     for character in text.chars() {
         match character {
             '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
-            // The other reading looks at braces and tildes closely, and at where a dollar stands.
+            // The other reader checks braces and tildes closely, and the position of a dollar.
             '{' | '}' | '~' | '$' => word.push_char(character),
             character if is_plain(character) => word.push_char(character),
             _ => return Err(other("it holds a character with a meaning of its own")),

@@ -50,7 +50,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Operators and operands in their order. The grammar's own order of precedence is not that of the shell.
+    /// Lists operators and operands in their order. The precedence of the grammar is not that of
+    /// the shell.
     fn flatten(&mut self, node: Node<'a>, flat: &mut Vec<Node<'a>>) -> Result<(), Opaque> {
         let parts = children(node);
         let opens = match (node.kind(), parts.first().map(Node::kind)) {
@@ -68,14 +69,14 @@ impl<'a> Reader<'a> {
         self.enter(|reader| parts.iter().try_for_each(|part| reader.flatten(*part, flat)))
     }
 
-    /// The words of an expression in their order, each test with its operator.
+    /// Adds the words of an expression in their order, each test with its operator.
     fn condition(
         &mut self,
         whole: Node<'a>,
         mut parts: &[Node<'a>],
         words: &mut Vec<RawWord>,
     ) -> Result<(), Opaque> {
-        // Whether a test has to begin; otherwise one has ended.
+        // True if a test must begin here, false if one has ended.
         let mut begins = true;
         while let [first, rest @ ..] = parts {
             let text = self.text(*first)?;
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
                     parts = rest;
                     begins = false;
                 }
-                // A word alone is there if it is not empty.
+                // A single word tests whether it is not empty.
                 (true, ..) => {
                     words.push(RawWord::text("-n"));
                     words.push(self.word(*first)?);

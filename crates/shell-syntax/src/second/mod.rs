@@ -14,12 +14,12 @@ use crate::raw::{RawCommand, RawNode, RawStep, RawWord, refuse_extended_test};
 use crate::{DEEPEST, Joint, MOST_STEPS, Opaque};
 
 thread_local! {
-    /// Making a parser takes longer than parsing a line.
+    /// Parser of this thread, kept because creating one takes longer than parsing a line.
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
-/// How often the parser may report its progress (each 100 operations) before a line counts as too intricate.
-/// 32 kB of short words take about 400, a here-document none.
+/// Maximum number of progress reports of the parser (one for each 100 operations) for one line. 32
+/// kB of short words take about 400, a here-document none.
 const MOST_PROGRESS: usize = 800;
 
 pub(crate) fn read(line: &str) -> Result<Vec<RawStep>, Opaque> {
@@ -135,7 +135,8 @@ impl<'a> Reader<'a> {
     fn append(&mut self, node: Node<'a>, joint: Joint, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         let parts = children(node);
         match node.kind() {
-            // A list leans to the left: one level for each of its commands, which the limit of steps bounds.
+            // A list leans to the left: one level for each of its commands, which the limit of
+            // steps bounds.
             "list" => self.list(&parts, joint, steps),
             "pipeline" => self.pipeline(&parts, joint, steps),
             "redirected_statement" => self.redirected(&parts, joint, steps),
@@ -201,7 +202,7 @@ impl<'a> Reader<'a> {
         self.append(*right, next, steps)
     }
 
-    /// The left side of a list: as deep as the list is long, which does not count as nesting.
+    /// Reads the left side of a list. It is as deep as the list is long, which does not count as nesting.
     fn enter_list(&mut self, left: Node<'a>, joint: Joint, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
@@ -308,14 +309,14 @@ impl<'a> Reader<'a> {
         Ok(command)
     }
 
-    /// The words of `[ ... ]`, which the grammar reads as an expression.
+    /// Adds the words of `[ ... ]`, which the grammar reads as an expression.
     fn leaves(&mut self, parts: &[Node<'a>], words: &mut Vec<RawWord>) -> Result<(), Opaque> {
         for part in parts {
             match part.kind() {
                 "unary_expression" | "binary_expression" => {
                     self.enter(|reader| reader.leaves(&children(*part), words))?;
                 }
-                // One word to the shell, however it is divided.
+                // The shell sees one word, however the grammar divides it.
                 "[" => words.push(RawWord::text("[")),
                 _ => words.push(self.word(*part)?),
             }
@@ -361,7 +362,8 @@ impl<'a> Reader<'a> {
         cook(self.text(node)?, substitutions)
     }
 
-    /// The scripts in a word, in their order. What stands in other expansions is left for [`cook`] to refuse.
+    /// Collects the scripts in a word, in their order. Scripts in other expansions are left for
+    /// [`cook`] to refuse.
     // BOUNDED: by `MOST_BRACKETS`: words nest in brackets alone.
     fn substitutions(
         &mut self,
@@ -373,7 +375,8 @@ impl<'a> Reader<'a> {
             match part.kind() {
                 "command_substitution" => {
                     let steps = self.script(part, &children(part))?;
-                    // Blanks between two of them in quotes are a part of the second one to the grammar.
+                    // In quotes, the grammar counts blanks between two scripts as part of the
+                    // second one.
                     let text = self.text(part)?;
                     let length = text.trim_start().len();
                     let at = part.end_byte() - length - begin;
@@ -399,7 +402,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What stands between the first and the last part, where those are these two.
+/// Returns the parts between the first and the last, if these two are `open` and `close`.
 fn inside<'p, 'a>(parts: &'p [Node<'a>], open: &str, close: &str) -> Option<&'p [Node<'a>]> {
     match parts {
         [first, inner @ .., last] if first.kind() == open && last.kind() == close => Some(inner),

@@ -18,7 +18,8 @@ impl<'a> Reader<'a> {
         let (body, redirects) = parts.split_at(redirects.unwrap_or(parts.len()));
         match body {
             [] => self.push(joint, RawNode::Command(RawCommand::default()), steps)?,
-            // The grammar hangs it on a whole list; in the shell it belongs to the last command.
+            // The grammar attaches the redirection to a whole list; in the shell it belongs to the
+            // last command.
             [body] => self.append(*body, joint, steps)?,
             _ => return Err(Opaque::new("it holds a redirection of another shape")),
         }
@@ -38,7 +39,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A redirection to a file, and the words behind it, which the grammar takes for more files.
+    /// Reads a redirection to a file, and the words after it, which the grammar takes for more files.
     fn redirect(&mut self, node: Node<'a>, steps: &mut [RawStep]) -> Result<(), Opaque> {
         let (redirect, words) = self.read_redirect(node)?;
         last_redirects(steps)?.push(redirect);
@@ -95,7 +96,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A here-document, and what stands behind it on its first line.
+    /// Reads a here-document, and the rest of its first line.
     fn here_document(&mut self, node: Node<'a>, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         let parts = children(node);
         let mut parts = parts.as_slice();
@@ -119,7 +120,7 @@ impl<'a> Reader<'a> {
         let start = self.text(start.ok_or_else(|| refused(node))?)?;
         let quoted = start.contains(['\'', '"', '\\']);
         let end = parts.last().filter(|part| part.kind() == "heredoc_end").ok_or_else(|| refused(node))?;
-        // From the end of the first line to the begin of the line that ends it.
+        // The text reaches from the end of the first line to the start of the end marker's line.
         let text = match body {
             Some(body) => {
                 let range = body.start_byte()..end.start_byte();

@@ -1,4 +1,4 @@
-//! Extends the chain on one connection, whichever process wrote the row before.
+//! Extends the chain on one connection, whichever process wrote the previous row.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// One that waits while another process writes.
+    /// Opens a connection that waits while another process writes.
     pub(crate) fn open(database: &Arc<Database>) -> Result<Self, StoreError> {
         let marks = vec!["?"; COLUMNS.len() + 2].join(", ");
         let insert = format!("INSERT INTO audit ({}, previous, hash) VALUES ({marks})", COLUMNS.join(", "));
@@ -33,8 +33,8 @@ impl Chain {
         Ok(Self { database: Arc::clone(database), connection, insert, full: Flushed::No })
     }
 
-    /// One that fails where it would have to wait for another process or for the disk: it never moves the log of changes
-    /// into the database, which others have to see to.
+    /// Opens a connection that fails instead of waiting for another process or for the disk. The
+    /// connection never runs a WAL checkpoint; other connections must do that.
     pub(crate) fn open_without_waiting(database: &Arc<Database>) -> Result<Self, StoreError> {
         let chain = Self::open(database)?;
         chain
@@ -47,19 +47,19 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Adds the rows after the last one, whichever process wrote that, and commits.
+    /// Appends the rows after the last one in the log, and commits.
     pub(crate) fn extend<'r>(
         &mut self,
         rows: impl IntoIterator<Item = &'r AuditRow>,
         flushed: Flushed,
     ) -> Result<Point, StoreError> {
         let point = self.begin(flushed).and_then(|()| {
-            // Whoever brought the file up to date meanwhile has changed what a row means.
+            // A process that migrated the database meanwhile has changed the meaning of a row.
             self.database.is_known(&self.connection)?;
             self.add(rows).map_err(|error| self.database.error(error))
         });
         if point.is_err() && !self.connection.is_autocommit() {
-            // Where even this fails the connection is closed by the caller, which rolls back too.
+            // If the rollback fails too, the caller closes the connection, which rolls back as well.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         point
@@ -98,7 +98,7 @@ impl Chain {
         Ok(point)
     }
 
-    /// Whether the log has this row with this hash.
+    /// Returns true if the log contains this row with this hash.
     pub(crate) fn holds(&self, point: Point) -> Result<bool, StoreError> {
         if point.rows == 0 {
             return Ok(point == Point::START);
@@ -110,8 +110,8 @@ impl Chain {
         Ok(found.map_err(|error| self.database.error(error))? == Some(point.hash))
     }
 
-    /// Makes every committed row outlive a power loss, as far as other processes do not hold it up, and
-    /// says so in the head file.
+    /// Makes every committed row survive a power loss, as far as other processes do not prevent it,
+    /// and records that in the head file.
     pub(crate) fn finish(&self, head: &HeadFile) -> Result<(), StoreError> {
         let Some(said) = head.read()? else { return Ok(()) };
         if said.committed.rows <= said.flushed.rows {
@@ -133,7 +133,7 @@ impl Chain {
 
 fn hash(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Hash> {
     let value = row.get_ref(index)?;
-    // A hash of another length is one that no row was hashed with: the chain shows the break there.
+    // A hash of another length matches no row: verification finds the break there.
     Ok(value.as_blob().ok().and_then(Hash::from_slice).unwrap_or(Hash::GENESIS))
 }
 
@@ -154,7 +154,7 @@ mod tests {
         let asked = |chain: &Chain, what: &str| -> i64 {
             chain.connection.query_row(&format!("PRAGMA {what}"), [], |row| row.get(0)).unwrap()
         };
-        // The numbers of SQLite: 1 is NORMAL, which flushes no commit; 2 is FULL, which flushes each.
+        // SQLite's values: 1 is NORMAL, which flushes no commit; 2 is FULL, which flushes each.
         for (flushed, expected) in [(Flushed::No, 1), (Flushed::Yes, 2), (Flushed::No, 1)] {
             chain.extend([&row], flushed).unwrap();
             assert_eq!(asked(&chain, "synchronous"), expected);

@@ -1,4 +1,4 @@
-//! The columns of an audit row, and the encoding that its hash is taken over.
+//! Columns of an audit row, and the encoding that is the input of its hash.
 //!
 //! The hash of a row is BLAKE3 over: the 16 bytes `handfast audit 1`, the 32 bytes of the hash of the row
 //! before ([`Hash::GENESIS`] for the first), then every column of [`COLUMNS`] in order, each as one byte of
@@ -10,7 +10,8 @@ use rusqlite::types::ValueRef;
 use crate::audit::row::AuditRow;
 use crate::hash::Hash;
 
-/// The hash of a row, from the hash before it and its values in the order of [`COLUMNS`].
+/// Computes the hash of a row, from the previous hash and the row's values in the order of
+/// [`COLUMNS`].
 pub(crate) fn digest<'v>(previous: &Hash, values: impl IntoIterator<Item = ValueRef<'v>>) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.update(DOMAIN).update(previous.as_bytes());
@@ -24,8 +25,8 @@ pub(crate) fn digest<'v>(previous: &Hash, values: impl IntoIterator<Item = Value
             }
             ValueRef::Text(text) => (2, text),
             ValueRef::Blob(blob) => (3, blob),
-            // No column is a floating point number, so such a row was not written by this program: its
-            // encoding is one that no written row has.
+            // No column is a floating point number, so this program did not write the row: its
+            // encoding differs from that of every written row.
             ValueRef::Real(_) => (4, &[][..]),
         };
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -35,7 +36,7 @@ pub(crate) fn digest<'v>(previous: &Hash, values: impl IntoIterator<Item = Value
 }
 
 impl AuditRow {
-    /// The values of [`COLUMNS`].
+    /// Returns the values of [`COLUMNS`].
     pub(crate) fn values(&self, sequence: i64) -> [ValueRef<'_>; COLUMNS.len()] {
         let duration = self.duration.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
         [
@@ -61,7 +62,7 @@ impl AuditRow {
     }
 }
 
-/// The hashed columns in the order of the encoding.
+/// Hashed columns, in the order of the encoding.
 pub(crate) const COLUMNS: [&str; 18] = [
     "sequence",
     "format",
@@ -83,10 +84,10 @@ pub(crate) const COLUMNS: [&str; 18] = [
     "output_ref",
 ];
 
-/// What starts the encoding, and changes with it.
+/// First bytes of the encoding; they change with it.
 const DOMAIN: &[u8; 16] = b"handfast audit 1";
 
-/// The value of the `format` column: which encoding a row was hashed with.
+/// Value of the `format` column: the encoding that a row was hashed with.
 const FORMAT: i64 = 1;
 
 #[cfg(test)]
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn bytes_that_move_from_one_field_to_the_next_change_the_hash() {
-        // With only the type between the fields, these two would have the same encoding.
+        // If the encoding had only the type between the fields, these two rows would be equal.
         let row = |door: &str, dialect: &str| {
             AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "c", door, dialect, "file_read")
         };

@@ -1,26 +1,29 @@
-//! `audit.head`: how many rows the log has and the hash of the last one, in a file outside the database,
-//! so that a log whose last rows were cut off does not look whole.
+//! `audit.head`: the number of audit rows and the hash of the last one, in a file outside the
+//! database. A log whose last rows were cut off therefore does not look complete.
 //!
 //! The file names two points of the chain:
 //!
-//! - `flushed`, the last row that is known to outlive a power loss. It is moved only after a flushed commit,
-//!   so on any disk it is never ahead of the database. The file itself is flushed when no row came for 20 ms
-//!   and at the latest after 64 flushed commits, so after a power loss it may be behind by as much.
-//! - `committed`, the last row that a process committed, with the boot of the kernel it did so under. It is
-//!   written after every commit but not flushed. Under the same boot no power was lost, so the database must
-//!   hold that row; after another boot it may legally have lost the rows since `flushed`.
+//! - `flushed`, the last row that is known to survive a power loss. The point advances only after a
+//!   flushed commit, so on any disk it is never ahead of the database. The file itself is flushed
+//!   after 20 ms without a row, and at the latest after 64 flushed commits. After a power loss it may
+//!   be behind by that much.
+//! - `committed`, the last row that a process committed, with the boot id of the kernel at that
+//!   time. The point is written after every commit but not flushed. Under the same boot id no power
+//!   was lost, so the database must contain that row. After another boot, the database may legally
+//!   have lost the rows since `flushed`.
 //!
-//! A process killed between a commit and the write of this file leaves it behind the database, which is
-//! legal and healed by the next commit. The file is created before the first row can be, so that its absence
-//! is a finding too.
+//! A process killed between a commit and the write of this file leaves the file behind the database.
+//! A file that is behind is legal, and the next commit heals it. The file is created before the
+//! first row can exist, so a missing file is a finding too.
 //!
-//! INVARIANT: the file is only ever moved forward, and only while the database still holds the points it
-//! names. Otherwise it stays as it is: the evidence of a cut log is not overwritten by the next row.
+//! INVARIANT: the file only moves forward, and only while the database still contains the points in
+//! the file. Otherwise the file stays unchanged: the next row must not overwrite the evidence of a
+//! cut log.
 //!
-//! The two lines of 512 bytes, each in a disk sector of its own, are written in turn and in place; each has
-//! a checksum and a generation, so whatever interrupts a write leaves the other line. It is no protection
-//! against who can write both files and knows this format: for that, a hash is kept elsewhere and given to
-//! `verify`.
+//! The file has two lines of 512 bytes, each in its own disk sector. The lines are written
+//! alternately and in place. Each line has a checksum and a generation, so an interrupted write
+//! leaves the other line intact. The file does not protect against somebody who can write both files
+//! and knows this format. Against that, keep a hash elsewhere and pass it to `verify`.
 
 use std::fs::File;
 use std::io;
@@ -35,10 +38,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::hash::Hash;
 
-/// A line and its newline; the sector size of every disk is a multiple of it.
+/// Length of a line with its newline; the sector size of every disk is a multiple of it.
 const LINE: usize = 512;
 
-/// The digits of the checksum in front of a line.
+/// Number of checksum digits at the start of a line.
 const CHECK: usize = 32;
 
 /// A point of the chain.
@@ -52,7 +55,7 @@ impl Point {
     pub(crate) const START: Self = Self { rows: 0, hash: Hash::GENESIS };
 }
 
-/// What the file says.
+/// Content of the head file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     generation: u64,
@@ -62,7 +65,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Whether the database must hold the committed point: no power loss can lie in between.
+    /// Returns true if the database must contain the committed point: no power loss can lie in
+    /// between.
     pub(crate) fn same_boot(&self) -> bool {
         boot().is_some_and(|boot| boot == self.boot)
     }
@@ -91,17 +95,17 @@ fn check(json: &str) -> String {
     digits
 }
 
-/// What a look at the file finds.
+/// Result of reading the head file.
 #[derive(Debug)]
 pub(crate) enum Found {
     Head(Head),
-    /// No line has a right checksum.
+    /// A file in which each line has a wrong checksum.
     Broken,
-    /// There is no file.
+    /// A missing file.
     Missing,
 }
 
-/// The file, opened by whoever writes it.
+/// The head file, opened by a writer.
 pub(crate) struct HeadFile {
     path: PathBuf,
     file: File,
@@ -109,8 +113,8 @@ pub(crate) struct HeadFile {
 }
 
 impl HeadFile {
-    /// Creates the file for a log without rows and makes it outlive a power loss; leaves one that is there
-    /// as it is.
+    /// Creates the file for a log without rows, and makes it survive a power loss. An existing file
+    /// stays unchanged.
     pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
         let at = |error| StoreError::from_io(path, error);
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -132,7 +136,7 @@ impl HeadFile {
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(at)
     }
 
-    /// Opens the file to be moved forward; none where there is no file, which `verify` reports.
+    /// Opens the file for writing. Returns `None` if the file is missing, which `verify` reports.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
         match File::options().read(true).write(true).open(path) {
             Ok(file) => Ok(Some(Self { path: path.to_owned(), file, boot: boot().unwrap_or_default() })),
@@ -152,41 +156,41 @@ impl HeadFile {
         Ok(head.map_err(|error| StoreError::from_io(path, error))?.map_or(Found::Broken, Found::Head))
     }
 
-    /// What the file says now; none where no line is right.
+    /// Reads the current content of the file, or `None` if each line is damaged.
     pub(crate) fn read(&self) -> Result<Option<Head>, StoreError> {
         locked(&self.file, Kind::Shared, || read(&self.file))
             .map_err(|error| StoreError::from_io(&self.path, error))
     }
 
-    /// Waits until nobody else moves the file.
+    /// Waits for the exclusive lock on the file.
     pub(crate) fn turn(&self) -> Result<Turn<'_>, StoreError> {
         let lock = Lock::take(&self.file, Kind::Exclusive);
         let lock = lock.map_err(|error| StoreError::from_io(&self.path, error))?;
         Ok(Turn { head: self, _lock: lock })
     }
 
-    /// Takes the turn, and fails where somebody else has it.
+    /// Takes the exclusive lock, and fails if another process has it.
     pub(crate) fn try_turn(&self) -> Result<Turn<'_>, StoreError> {
         flock(&self.file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| StoreError::from_io(&self.path, errno.into()))?;
         Ok(Turn { head: self, _lock: Lock(&self.file) })
     }
 
-    /// Makes what was written outlive a power loss.
+    /// Makes the written content survive a power loss.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(|error| StoreError::from_io(&self.path, error))
     }
 }
 
-/// The right to move the file, which one has at a time.
+/// The exclusive right to move the file forward.
 pub(crate) struct Turn<'f> {
     head: &'f HeadFile,
     _lock: Lock<'f>,
 }
 
 impl Turn<'_> {
-    /// Moves the file forward to `point`, which is in the database and, where `flushed` says so, outlives a
-    /// power loss. `holds` says whether the database has a point; see the invariant above.
+    /// Moves the file forward to `point`, which is in the database and, with `flushed`, survives a
+    /// power loss. `holds` checks whether the database contains a point; see the invariant above.
     pub(crate) fn advance<E: From<StoreError>>(
         self,
         point: Point,
@@ -216,7 +220,7 @@ impl Turn<'_> {
     }
 }
 
-/// Whether a commit outlives a power loss.
+/// Durability of a commit: whether it survives a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
     Yes,
@@ -235,7 +239,7 @@ fn read(file: &File) -> io::Result<Option<Head>> {
     Ok(bytes.chunks(LINE).filter_map(Head::parse).max_by_key(|head| head.generation))
 }
 
-/// An advisory lock on the open file, given back when dropped.
+/// An advisory lock on the open file, released on drop.
 struct Lock<'f>(&'f File);
 
 impl<'f> Lock<'f> {
@@ -256,7 +260,7 @@ fn locked<T>(file: &File, kind: Kind, work: impl FnOnce() -> io::Result<T>) -> i
     work()
 }
 
-/// The kernel's name for the time since it started; none where it does not say.
+/// Returns the kernel's boot id, or `None` if the kernel does not report it.
 fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let text = text.trim();
@@ -267,7 +271,7 @@ fn boot() -> Option<String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Writes `flushed` and `committed` as a process under another boot would have left them.
+    /// Writes `flushed` and `committed` as left by a process under another boot.
     pub(crate) fn write_as_another_boot(path: &Path, flushed: Point, committed: Point) {
         let head = Head { generation: 1, flushed, committed, boot: "another".to_owned() };
         let line = head.line().unwrap();
@@ -327,7 +331,7 @@ pub(crate) mod tests {
         advance(&file, 1, Flushed::Yes, true);
         advance(&file, 2, Flushed::Yes, true);
         let mut bytes = std::fs::read(&path).unwrap();
-        // Generation 2 is in the first line; the positive control is that it was read from there.
+        // Generation 2 is in the first line; as a positive control, it was read from there.
         assert_eq!(points(&file), (2, 2));
         bytes[100..200].fill(b'x');
         std::fs::write(&path, &bytes).unwrap();

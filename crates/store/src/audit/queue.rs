@@ -1,13 +1,14 @@
-//! Rows on their way to the writer thread: a bounded queue between any number of callers and one thread.
+//! Queue of rows for the writer thread: a bounded queue between any number of callers and one
+//! thread.
 //!
-//! The bound works through the receipts. Up to [`ROOM`] rows, a row written behind is answered at once;
-//! above it, or after a failed attempt, its receipt waits for the commit like any other. Callers that wait
-//! for their receipts therefore never have more rows here than `ROOM` and one each; for callers that do not,
-//! [`LIMIT`] refuses more.
+//! The receipts enforce the bound. Up to [`ROOM`] rows, a row written behind is answered at once.
+//! Above `ROOM`, or after a failed write, its receipt waits for the commit like any other. Callers
+//! that wait for their receipts therefore never have more than `ROOM` rows here, plus one each. For
+//! other callers, [`LIMIT`] refuses further rows.
 //!
-//! A row that somebody waits for wakes the thread at once. One that nobody waits for does so only where the thread has
-//! nothing to do: right after a batch it lets such rows gather for [`GATHER`], since waking it for each would take longer
-//! than many a read, and its commits would run beside the reads that come next.
+//! A row with a waiting caller wakes the thread at once. Other rows wake the thread only if it is
+//! idle. Right after a batch, they gather for [`GATHER`]. A wakeup per row would take longer than
+//! many a read, and its commits would run concurrently with the next reads.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,23 +19,26 @@ use crate::audit::receipt::{Receipt, Sender};
 use crate::audit::row::AuditRow;
 use crate::error::StoreError;
 
-/// Rows, and bytes of their texts, up to which rows written behind are answered at once.
+/// Queued rows, and bytes of their texts, below which rows written behind are answered at once.
 const ROOM: Size = Size { rows: 1_024, bytes: 8 * 1024 * 1024 };
 
-/// Rows, and bytes of their texts, above which a row is refused.
+/// Queued rows, and bytes of their texts, at which a further row is refused.
 const LIMIT: Size = Size { rows: 16_384, bytes: 64 * 1024 * 1024 };
 
-/// The most rows of one commit, measured: larger ones gain nothing and hold the write lock longer.
+/// Maximum number of rows of one commit, measured: larger commits gain nothing and hold the write
+/// lock longer.
 const BATCH: usize = 256;
 
-/// How long rows that nobody waits for gather after a batch: some twenty of the quickest calls.
+/// Time for which rows without a waiting caller gather after a batch: about twenty of the quickest
+/// calls.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// Rows that callers write themselves before one is left to the thread, which then moves SQLite's log of changes into the
-/// database where that has grown long. A row changes some four pages, and the log is moved at a thousand.
+/// Number of rows that callers write themselves before one is left to the thread. The thread's
+/// commit then runs the WAL checkpoint if the WAL has grown long. A row changes about four pages,
+/// and a checkpoint is due at a thousand.
 const CLAIMS: usize = 64;
 
-/// The most rows of others that a caller writes along with its own: those that gathered before it.
+/// Maximum number of queued rows that a caller writes together with its own.
 const ALONG: usize = 32;
 
 #[derive(Clone, Copy, Default)]
@@ -49,12 +53,12 @@ impl Size {
     }
 }
 
-/// A row that waits.
+/// A queued row.
 pub(crate) struct Entry {
     pub(crate) row: AuditRow,
     pub(crate) flush: bool,
     bytes: usize,
-    /// Where its commit is told; none for a row that was answered when it was queued.
+    /// Sender of the commit's result; `None` for a row that was answered when it was queued.
     pub(crate) sender: Option<Sender>,
 }
 
@@ -68,22 +72,22 @@ pub(crate) struct Queue {
 struct State {
     waiting: VecDeque<Entry>,
     bytes: usize,
-    /// The last attempt to write failed; rows written behind are told the result of the next one.
+    /// True if the last write failed; rows written behind then wait for the result of the next one.
     failing: bool,
-    /// The rows at the front were tried and failed: they wait for the next row or for the end.
+    /// Number of rows at the front whose write failed: they wait for the next row or for the end.
     stale: usize,
     closed: bool,
-    /// Somebody waits for one of the rows, or they are a batch: they are taken at once.
+    /// True if the rows must be taken at once: a caller waits for one of them, or they fill a batch.
     hurry: bool,
-    /// The thread is awake soon enough for rows that nobody waits for.
+    /// True if the thread will wake up soon enough for rows without a waiting caller.
     gathering: bool,
-    /// The thread writes what it has taken last.
+    /// True while the thread writes its last batch.
     writing: bool,
-    /// A caller writes its row itself.
+    /// True while a caller writes its own row.
     claimed: bool,
-    /// How many rows callers have written since the thread last did.
+    /// Number of rows that callers have written since the thread's last batch.
     claims: usize,
-    /// Whether a caller ever has.
+    /// True if a caller has ever written a row.
     ever_claimed: bool,
 }
 
@@ -108,23 +112,23 @@ impl State {
     }
 }
 
-/// What the writer does next.
+/// Next step of the writer thread.
 pub(crate) enum Next {
-    /// Rows to write; none is the end.
+    /// Rows to write; an empty batch means the end.
     Batch(Batch),
-    /// Nothing came for the given time.
+    /// A quiet period: no row arrived for the given time.
     Quiet,
 }
 
 /// Rows to be written in one transaction.
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
-    /// Nothing will follow that is not in the queue by now.
+    /// True if no further rows will follow those in the queue.
     pub(crate) closing: bool,
 }
 
 impl Queue {
-    /// Adds a row for the writer.
+    /// Adds a row for the writer thread.
     pub(crate) fn push(&self, row: AuditRow, durability: Durability) -> Receipt {
         let bytes = row.text_bytes();
         let mut state = self.lock();
@@ -150,8 +154,8 @@ impl Queue {
         receipt
     }
 
-    /// Lets a caller write its row itself, after the few that gathered and before all that are added later; nothing while
-    /// others write or wait, and when the thread has to write again.
+    /// Allows a caller to write its row itself, after the few queued rows and before all later ones.
+    /// Returns `None` while others write or wait, and when the thread's turn has come.
     pub(crate) fn claim(&self) -> Option<Claim<'_>> {
         let mut state = self.lock();
         let others = state.writing || state.claimed || state.hurry || state.waiting.len() > ALONG;
@@ -165,13 +169,13 @@ impl Queue {
         Some(Claim { queue: self, before })
     }
 
-    /// Whether a caller has written a row itself.
+    /// Returns true if a caller has ever written a row itself.
     pub(crate) fn was_claimed(&self) -> bool {
         self.lock().ever_claimed
     }
 
-    /// Blocks until there is something new to write, until the end, or until nothing came for `quiet`. What was taken before
-    /// is written.
+    /// Blocks until there are new rows to write, until the end, or until no row came for `quiet`.
+    /// The call means that the previous batch is written.
     pub(crate) fn take(&self, quiet: Option<Duration>) -> Next {
         let mut state = self.lock();
         if state.writing {
@@ -195,7 +199,7 @@ impl Queue {
         Next::Batch(Batch { entries, closing: state.closed })
     }
 
-    /// Lets rows gather, until somebody waits for one.
+    /// Lets rows gather until a caller waits for one.
     fn gather<'q>(&'q self, mut state: MutexGuard<'q, State>) -> MutexGuard<'q, State> {
         state.writing = false;
         state.gathering = true;
@@ -211,13 +215,13 @@ impl Queue {
         state
     }
 
-    /// The batch is written.
+    /// Records that the batch was written.
     pub(crate) fn succeeded(&self) {
         self.lock().failing = false;
     }
 
-    /// The batch is not written: who waits is told why, and the rows that nobody waits for stay at the
-    /// front, to be tried again with the next row and at the end.
+    /// Records that the batch was not written: waiting callers get the error. The other rows stay at
+    /// the front, to be retried with the next row and at the end.
     pub(crate) fn failed(&self, entries: Vec<Entry>, error: &StoreError) {
         let mut state = self.lock();
         state.failing = true;
@@ -230,11 +234,12 @@ impl Queue {
                 kept += 1;
             }
         }
-        // Rows still behind the kept ones were never tried; they are taken with the next batch at once.
+        // Rows still behind the kept ones were never tried; they are taken with the next batch at
+        // once.
         state.stale = if state.waiting.len() == kept { kept } else { 0 };
     }
 
-    /// Accepts no more rows; the writer ends when it has taken those that wait.
+    /// Refuses further rows; the writer thread ends after it has taken the queued ones.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
@@ -244,8 +249,8 @@ impl Queue {
         self.lock().closed
     }
 
-    /// Accepts no more rows and answers those that wait: the writer is gone. Gives how many rows are lost
-    /// whose callers were already answered.
+    /// Refuses further rows and answers the queued ones, because the writer thread is gone. Returns
+    /// the number of lost rows whose callers were already answered.
     pub(crate) fn abandon(&self) -> usize {
         let mut state = self.lock();
         state.closed = true;
@@ -260,25 +265,26 @@ impl Queue {
     }
 }
 
-/// The right of a caller to write its row itself. Nobody else writes while this value lives.
+/// Right of a caller to write its own row. While this value lives, no other thread writes.
 pub(crate) struct Claim<'q> {
     queue: &'q Queue,
-    /// What gathered before, for the caller to write along with its own; back in the queue unless it did.
+    /// Queued rows to be written before the caller's own; on drop, unwritten ones return to the
+    /// queue.
     before: Vec<Entry>,
 }
 
 impl Claim<'_> {
-    /// The rows to write, in order, with the caller's own as the last.
+    /// Returns the rows to write, in order, with the caller's own as the last.
     pub(crate) fn rows<'r>(&'r self, own: &'r AuditRow) -> impl Iterator<Item = &'r AuditRow> {
         self.before.iter().map(|entry| &entry.row).chain([own])
     }
 
-    /// They are in the database.
+    /// Records that the rows are in the database.
     pub(crate) fn written(&mut self) {
         self.before.clear();
     }
 
-    /// Leaves the row to the thread, as the first one that waits but for those that gathered before.
+    /// Passes the row to the thread, to be written first after the rows that were queued before.
     pub(crate) fn hand_over(self, row: AuditRow, durability: Durability) -> Receipt {
         let (receipt, sender) = Receipt::pending();
         let bytes = row.text_bytes();

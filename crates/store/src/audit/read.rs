@@ -1,4 +1,4 @@
-//! Looking at the log: a page of it, one call, all of it as JSON Lines.
+//! Reading the log: one page, one call, or everything as JSON Lines.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::audit::recorded::{Recorded, select};
 use crate::database::Database;
 use crate::error::StoreError;
 
-/// Which rows a page has. All conditions must hold.
+/// Conditions on the rows of a page. All of them must hold.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Of this session only.
+    /// Session of the rows.
     pub session: Option<String>,
-    /// Of this canonical tool only.
+    /// Canonical tool name of the rows.
     pub tool: Option<String>,
-    /// Not older than this.
+    /// Earliest time of the rows.
     pub since: Option<Timestamp>,
-    /// Only rows with a smaller number, so that the next page starts at the last number of this one.
+    /// Upper bound, exclusive, of the row numbers: the last number of one page starts the next page.
     pub before: Option<i64>,
-    /// At most this many rows; 50 by default.
+    /// Maximum number of rows; 50 by default.
     pub limit: u32,
 }
 
@@ -31,16 +31,16 @@ impl Default for Filter {
     }
 }
 
-/// The newest rows first.
+/// Returns the newest rows first.
 pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<Recorded>, StoreError> {
     let since = filter.since.map(Timestamp::as_microsecond);
     let conditions: [(&str, Option<&dyn ToSql>); 5] = [
         ("session = ?", filter.session.as_ref().map(|value| value as _)),
         ("tool = ?", filter.tool.as_ref().map(|value| value as _)),
         ("time_us >= ?", since.as_ref().map(|value| value as _)),
-        // Ends the walk at the first row that can match. The order of the times is not that of the rows, as
-        // clocks are set back, so the time alone bounds nothing; and left to itself the engine would look
-        // for that row from the start of the log.
+        // This condition ends the walk at the first row that can match. Clocks can be set back, so
+        // times are not in row order, and the time alone bounds nothing. Without the index hint, the
+        // engine would search for that row from the start of the log.
         (
             "sequence >= (SELECT min(sequence) FROM audit INDEXED BY audit_by_time WHERE time_us >= ?)",
             since.as_ref().map(|value| value as _),
@@ -66,7 +66,7 @@ pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<Recorded>
     Ok(found)
 }
 
-/// The rows of one call, in the order in which they were written; none where there is no such call.
+/// Returns the rows of one call, in the order of writing, or an empty list for an unknown call.
 pub(crate) fn show(database: &Database, call: &str) -> Result<Vec<Recorded>, StoreError> {
     let mut found = Vec::new();
     each(database, &format!("{} WHERE call = ? ORDER BY sequence", select()), &[&call], |recorded| {
@@ -76,7 +76,8 @@ pub(crate) fn show(database: &Database, call: &str) -> Result<Vec<Recorded>, Sto
     Ok(found)
 }
 
-/// Every row, oldest first, one JSON object a line; gives how many. One row is in memory at a time.
+/// Writes every row, oldest first, one JSON object per line, and returns the number of rows. One row
+/// is in memory at a time.
 pub(crate) fn export(database: &Database, target: &mut dyn Write) -> Result<u64, StoreError> {
     let failed = |error: std::io::Error| StoreError::Export { source: Arc::new(error) };
     let mut count = 0;

@@ -1,6 +1,6 @@
-//! The answer to an appended row, awaited or waited for.
+//! Result of an appended row, to be awaited or waited for.
 //!
-//! A oneshot of our own: it must work under any executor and under none.
+//! The crate has its own oneshot channel, because it must work under any executor and under none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::StoreError;
 
-/// Resolves when the row is as durable as was asked for. The row is recorded whether or not anybody waits;
-/// dropping the receipt only forgets the answer.
+/// A receipt that resolves when the row has the requested durability. The row is recorded whether or
+/// not a caller waits; dropping the receipt only discards the result.
 #[must_use = "a row is only known to be recorded when its receipt says so"]
 pub struct Receipt(Arc<Answer>);
 
 impl Receipt {
-    /// Blocks the calling thread until the answer is there. In async code, await the receipt instead.
+    /// Blocks the calling thread until the result arrives. In async code, await the receipt instead.
     pub fn wait(self) -> Result<(), StoreError> {
         let mut state = self.0.lock();
         loop {
@@ -56,7 +56,8 @@ impl Future for Receipt {
     }
 }
 
-/// The writer's end. Dropped without an answer, it answers that the writer stopped: nobody waits forever.
+/// The writer's end. A sender dropped without a result reports that the writer stopped, so no caller
+/// waits forever.
 pub(crate) struct Sender(Option<Arc<Answer>>);
 
 impl Sender {

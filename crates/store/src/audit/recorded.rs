@@ -1,4 +1,4 @@
-//! A row as it stands in the log, and as JSON.
+//! A row as stored in the log, and its JSON form.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::audit::row::{AuditRow, Kind};
 use crate::error::StoreError;
 use crate::hash::Hash;
 
-/// A row as it stands in the log.
+/// A row as stored in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its number, from 1 without gaps.
+    /// Number of the row, from 1 without gaps.
     pub sequence: i64,
-    /// What was handed in.
+    /// Row that the caller appended.
     pub row: AuditRow,
-    /// The hash of the row before.
+    /// Hash of the previous row.
     pub previous: Hash,
-    /// Its own hash.
+    /// Hash of this row.
     pub hash: Hash,
 }
 
 impl Recorded {
-    /// Reads a row of [`select`]. Bytes that are no text are shown as replacement characters: a row that
-    /// was tampered with can still be looked at, and `verify` says what is wrong with it.
+    /// Reads a row of [`select`]. Bytes that are not UTF-8 become replacement characters: a tampered
+    /// row can still be examined, and `verify` reports the fault.
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, StoreError> {
         let value = |index: usize| row.get_ref(index).unwrap_or(ValueRef::Null);
         let sequence = value(0).as_i64().unwrap_or(0);
@@ -72,7 +72,7 @@ impl Recorded {
     }
 }
 
-/// The columns that [`Recorded::read`] expects.
+/// Returns the query for the columns that [`Recorded::read`] expects.
 pub(crate) fn select() -> String {
     format!("SELECT {}, previous, hash FROM audit", COLUMNS.join(", "))
 }
@@ -108,7 +108,7 @@ impl Serialize for Recorded {
     }
 }
 
-/// The JSON shape of a row: every field is always there.
+/// The JSON shape of a row: every field is always present.
 #[derive(Serialize)]
 struct Line<'a> {
     sequence: i64,
@@ -132,7 +132,7 @@ struct Line<'a> {
     hash: Hash,
 }
 
-/// A plan goes out byte for byte, as JSON; as a string where tampering made it something else.
+/// A plan, written byte for byte as JSON, or as a string if tampering made it invalid.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Plan<'a> {

@@ -1,4 +1,4 @@
-//! An audit row as the caller hands it in, and what is refused of it.
+//! An audit row as the caller appends it, and its validation.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,45 +8,45 @@ use serde::Serialize;
 
 use crate::error::StoreError;
 
-/// One row as the caller hands it in. Nothing in it may be text that the redaction has not seen.
+/// An audit row as the caller appends it. Every text in the row must have passed the redaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
-    /// What the row says about its call.
+    /// Kind of the row.
     pub kind: Kind,
-    /// When, by the caller's clock; kept in whole microseconds.
+    /// Time by the caller's clock, in whole microseconds.
     pub time: Timestamp,
-    /// The id of the call.
+    /// Id of the call.
     pub call: String,
-    /// The session that the call belongs to.
+    /// Session of the call.
     pub session: Option<String>,
-    /// The door that it came through.
+    /// Door through which the call came.
     pub door: String,
-    /// The dialect that it was spoken in.
+    /// Dialect of the call.
     pub dialect: String,
-    /// The canonical name of the tool.
+    /// Canonical name of the tool.
     pub tool: String,
     /// JSON on one line: the effects and the redacted arguments.
     pub plan: Option<String>,
-    /// What the policy decided.
+    /// Decision of the policy.
     pub decision: Option<String>,
-    /// The rule that decided.
+    /// Rule that decided.
     pub rule: Option<String>,
-    /// Who approved it.
+    /// Name of the person who approved the call.
     pub approved_by: Option<String>,
-    /// What was really enforced.
+    /// Sandbox limits that were really enforced.
     pub sandbox: Option<String>,
-    /// How long it ran; kept in whole microseconds.
+    /// Duration of the call, in whole microseconds.
     pub duration: Option<Duration>,
     /// `ok`, or the code of the error.
     pub outcome: Option<String>,
-    /// Whether the world changed: `none`, `maybe` or `done`.
+    /// Effect on the world: `none`, `maybe` or `done`.
     pub effect: Option<String>,
-    /// The id under which the full output is kept.
+    /// Id of the stored full output.
     pub output_ref: Option<String>,
 }
 
 impl AuditRow {
-    /// A row with the fields that every row has; the others are set by name.
+    /// Creates a row with the required fields; the others are set by name.
     pub fn new(kind: Kind, time: Timestamp, call: &str, door: &str, dialect: &str, tool: &str) -> Self {
         Self {
             kind,
@@ -68,7 +68,7 @@ impl AuditRow {
         }
     }
 
-    /// Lists all its texts.
+    /// Lists all texts of the row.
     pub(crate) fn texts(&mut self) -> Vec<&mut String> {
         let mut texts = vec![&mut self.call, &mut self.door, &mut self.dialect, &mut self.tool];
         let optional = [
@@ -86,7 +86,7 @@ impl AuditRow {
         texts
     }
 
-    /// The bytes of all its texts.
+    /// Returns the total length of all texts in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         let required = [&self.call, &self.door, &self.dialect, &self.tool];
         let optional = [
@@ -103,7 +103,7 @@ impl AuditRow {
         required.into_iter().chain(optional.into_iter().flatten()).map(String::len).sum()
     }
 
-    /// Refuses what could not be written or exported, before it is queued.
+    /// Refuses a row that could not be written or exported, before it is queued.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if self.text_bytes() > ROW_BYTES_MAX {
             return Err(StoreError::RowRefused { field: "text", problem: "has more than 1 MiB in all" });
@@ -120,20 +120,20 @@ impl AuditRow {
     }
 }
 
-/// What a row says about its call.
+/// Kind of an audit row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Written before the effect of a call.
+    /// A row written before the effect of a call.
     Intent,
-    /// Written after it.
+    /// A row written after the effect.
     Outcome,
-    /// Both at once, for a call that only reads or that was refused.
+    /// A combined row, for a call that only reads or was refused.
     Call,
 }
 
 impl Kind {
-    /// The word in the log.
+    /// Returns the word used in the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Intent => "intent",
@@ -151,6 +151,6 @@ impl FromStr for Kind {
     }
 }
 
-/// The most bytes that the texts of one row may have together: 1 MiB, so that the queue of the writer and a
-/// walk over the log have a known bound.
+/// Maximum total length of the texts of one row: 1 MiB, so that the writer's queue and a walk over
+/// the log have a known bound.
 pub const ROW_BYTES_MAX: usize = 1024 * 1024;

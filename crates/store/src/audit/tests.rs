@@ -1,4 +1,5 @@
-//! The log of one process: what is recorded, when, and what becomes of it after each kind of interruption.
+//! Tests of the log in one process: recorded rows, their times, and the state after each kind of
+//! interruption.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,7 +39,7 @@ fn head_of(folder: &Path) -> (i64, i64) {
     }
 }
 
-/// The state folder as it is on disk at this moment, as a process that is killed leaves it.
+/// Copies the state folder from disk at this moment, as a killed process leaves it.
 fn copy(folder: &Path) -> tempfile::TempDir {
     let copied = tempfile::tempdir().unwrap();
     for name in ["handfast.db", "handfast.db-wal", "audit.head"] {
@@ -129,7 +130,7 @@ fn a_store_that_only_reads_starts_no_thread_and_leaves_the_head_alone() {
     assert!(control.audit().writer.is_running());
 }
 
-/// Makes every attempt to write fail, or work again.
+/// Makes every write fail, or work again.
 fn hide_the_table(folder: &Path, hide: bool) {
     let (from, to) = if hide { ("audit", "hidden") } else { ("hidden", "audit") };
     let connection = rusqlite::Connection::open(folder.join("handfast.db")).unwrap();
@@ -150,7 +151,8 @@ fn a_row_behind_that_could_not_be_written_is_told_at_the_next_and_written_later(
     append(&store, 4..=4, Durability::Behind);
     store.close().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    // Rows whose callers were told of the failure are theirs to repeat; the one that was answered is there.
+    // Callers that received the failure must repeat their rows; the row that was answered is
+    // present.
     assert_eq!(calls(&store), ["1", "4"]);
     assert_eq!(store.audit().verify(None).unwrap().fault, None);
 }
@@ -277,7 +279,8 @@ fn a_kill_between_the_commit_and_the_head_file_is_no_fault_and_heals() {
     assert_eq!((verification.fault, verification.head_file), (None, Some(HeadFileState::Current)));
 }
 
-/// A folder whose log has rows 1 to 3 and whose head file names row 3 as flushed and row 5 as committed.
+/// Creates a folder whose log has rows 1 to 3, and whose head file names row 3 as flushed and row 5
+/// as committed.
 fn folder_without_its_last_two_rows(same_boot: bool) -> tempfile::TempDir {
     let (folder, store) = store();
     append(&store, 1..=3, Durability::Flushed);
@@ -313,7 +316,7 @@ fn the_same_rows_missing_without_a_restart_are_a_cut_tail_for_good() {
     let store = Store::open(lost.path()).unwrap();
     let cut = |store: &Store| store.audit().verify(None).unwrap().fault;
     assert_eq!(cut(&store), Some(Fault::CutTail { rows: 3, recorded: 5 }));
-    // Later rows fill the place of those that were cut, and do not cover it up.
+    // Later rows fill the numbers of the removed ones, but do not hide the cut.
     append(&store, 6..=6, Durability::Flushed);
     assert_eq!(cut(&store), Some(Fault::CutTail { rows: 4, recorded: 5 }));
     append(&store, 7..=9, Durability::Flushed);
@@ -338,7 +341,7 @@ fn flushed_rows_missing_after_a_restart_are_a_cut_tail_for_good() {
 fn a_row_that_nobody_is_ahead_of_is_committed_by_its_caller() {
     let (folder, store) = store();
     assert!(store.audit().append(row("1"), Durability::Committed).is_answered());
-    // What the thread has to wait for, the caller does not.
+    // The thread has to wait for this lock, but the caller does not.
     let other = rusqlite::Connection::open(folder.path().join("handfast.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let told = store.audit().append(row("2"), Durability::Committed);
@@ -378,7 +381,7 @@ fn the_log_of_changes_stays_short_whoever_commits() {
     let (folder, store) = store();
     append(&store, 1..=3_000, Durability::Committed);
     let bytes = std::fs::metadata(folder.path().join("handfast.db-wal")).unwrap().len();
-    // Four pages of 4 KiB a row, if it were never moved into the database.
+    // Four pages of 4 KiB per row, if the WAL were never moved into the database.
     assert!(bytes < 16 * 1024 * 1024, "{bytes} bytes");
 }
 

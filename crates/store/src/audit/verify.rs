@@ -1,9 +1,10 @@
-//! Walks the chain from the first row to the last and says what is wrong with it first.
+//! Walks the chain from the first row to the last, and reports the first fault.
 //!
-//! Reads one row at a time in one read transaction, so the memory is that of one row and rows added
-//! meanwhile are not seen. It finds every change by someone who can write the database and does not also
-//! recompute every later hash; of someone who does, the head file shows it, and of someone who rewrites that
-//! too, a hash kept elsewhere. A row with a right hash that another program adds at the end is not found.
+//! The walk reads one row at a time, so only one row is in memory. One read transaction hides rows
+//! that are added meanwhile. The walk finds every change by somebody who can write the database but
+//! does not recompute all later hashes. If the hashes are recomputed, the head file reveals the
+//! change. If the head file is rewritten too, a hash kept elsewhere does. A row with a correct hash
+//! that another program appends is not found.
 
 use std::path::Path;
 
@@ -17,95 +18,95 @@ use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
 
-/// What a walk over the log found.
+/// Result of a walk over the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// The rows that are proved: all of them, or those before the fault.
+    /// Number of verified rows: all of them, or those before the fault.
     pub rows: i64,
-    /// The hash of the last proved row; what to keep elsewhere for a later `expect`.
+    /// Hash of the last verified row; keep it elsewhere for a later `expect`.
     pub head: Hash,
-    /// How the head file stands to the log; none where a fault was found first.
+    /// State of the head file relative to the log; `None` if a fault was found first.
     pub head_file: Option<HeadFileState>,
-    /// The number of the row whose hash is the expected one.
+    /// Number of the row with the expected hash.
     pub expected_at: Option<i64>,
-    /// The first thing that is wrong.
+    /// First fault.
     pub fault: Option<Fault>,
 }
 
-/// How the head file stands to a log without fault.
+/// State of the head file relative to a log without fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum HeadFileState {
-    /// It names the last row.
+    /// The head file names the last row.
     Current,
-    /// The log has more rows than it names: a process was killed right after a commit, or is just between a
-    /// commit and the file.
+    /// The log has further rows: a process was killed right after a commit, or is between a commit
+    /// and the update of the file.
     Behind {
-        /// How many more.
+        /// Number of further rows.
         rows: i64,
     },
-    /// The machine was restarted, and rows that were committed but not flushed are not there. That is what a
-    /// power loss does; a cut of exactly those rows looks the same.
+    /// The machine was restarted, and rows that were committed but not flushed are missing. A power
+    /// loss causes this state; a cut of exactly those rows looks the same.
     UnflushedLost {
-        /// How many rows the file named beyond those that are there.
+        /// Number of missing rows that the file names.
         rows: i64,
     },
 }
 
-/// The first thing that is wrong with the log.
+/// First fault of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Fault {
-    /// a row does not have the hash of its content
+    /// A row whose hash does not match its content.
     #[error("audit row {sequence} was changed: its hash is not that of its content")]
     ChangedRow {
-        /// The row's number.
+        /// Number of the row.
         sequence: i64,
     },
-    /// a row does not follow the row before it
+    /// A row that does not follow its predecessor.
     #[error("audit row {sequence} does not follow row {}: one of them was replaced, moved or inserted", sequence - 1)]
     BrokenLink {
-        /// The number of the later of the two.
+        /// Number of the later row of the two.
         sequence: i64,
     },
-    /// a number is not there although later ones are
+    /// A missing row number, although later ones exist.
     #[error("audit row {sequence} is missing although later rows are there")]
     MissingRow {
-        /// The missing number.
+        /// Missing number.
         sequence: i64,
     },
-    /// fewer rows than the head file names
+    /// A log with fewer rows than the head file names.
     #[error(
         "the log ends at row {rows} although audit.head names row {recorded}: the last rows were removed"
     )]
     CutTail {
-        /// The rows that are there.
+        /// Number of the last row in the log.
         rows: i64,
-        /// The row that the head file names.
+        /// Number of the row that the head file names.
         recorded: i64,
     },
-    /// as many rows as the head file names, but other ones
+    /// A log with other rows than the head file names.
     #[error("audit row {sequence} has another hash than audit.head names: the log was rewritten")]
     Rewritten {
-        /// The row that the head file names.
+        /// Number of the row that the head file names.
         sequence: i64,
     },
-    /// no head file beside a log
+    /// A log without a head file.
     #[error("the file audit.head is missing, which would show whether the last rows were removed")]
     HeadFileMissing,
-    /// a head file that no interrupted write explains
+    /// A head file with damage that an interrupted write cannot cause.
     #[error("the file audit.head is damaged, which would show whether the last rows were removed")]
     HeadFileBroken,
-    /// no row has the expected hash
+    /// An expected hash that belongs to no row.
     #[error("no audit row has the expected hash {hash}: the log was cut before it or rewritten")]
     ExpectedAbsent {
-        /// The hash asked for.
+        /// Expected hash.
         hash: Hash,
     },
 }
 
-/// A point that the walk looks for.
+/// A point that the walk searches for.
 struct Wanted {
     point: Point,
     found: Option<Hash>,
@@ -136,7 +137,8 @@ pub(crate) fn verify(
     head: &Path,
     expect: Option<Hash>,
 ) -> Result<Verification, StoreError> {
-    // Read before the log is: a point written meanwhile could be ahead of what this walk sees.
+    // Read the head file before the log: a point written meanwhile could be ahead of this walk's
+    // view.
     let found = HeadFile::look(head)?;
     let mut wanted: Vec<Wanted> = match &found {
         Found::Head(head) => vec![Wanted::new(head.flushed), Wanted::new(head.committed)],
@@ -189,7 +191,8 @@ fn judge(found: &Found, wanted: &[Wanted], end: Point) -> Result<HeadFileState, 
     }
 }
 
-/// Calls `see` for every row that is proved; gives the last of them and what ended the walk early.
+/// Calls `see` for every verified row. Returns the last one, and the fault that ended the walk
+/// early.
 fn walk(database: &Database, mut see: impl FnMut(Point)) -> Result<(Point, Option<Fault>), StoreError> {
     database.with(|connection| {
         let wrap = |error| database.error(error);
@@ -202,7 +205,7 @@ fn walk(database: &Database, mut see: impl FnMut(Point)) -> Result<(Point, Optio
             let expected = last.rows + 1;
             let found = value(0).as_i64().unwrap_or(0);
             if found != expected {
-                // A number below the expected one cannot follow it in this order, except before the first.
+                // In this order, a lower number than expected is possible only for the first row.
                 let sequence = if found > expected { expected } else { found };
                 let fault = if found > expected {
                     Fault::MissingRow { sequence }

@@ -1,13 +1,13 @@
-//! Extends the chain: one thread takes what waits in the queue, at most one batch at a time, and commits it
-//! in one immediate transaction.
+//! Writer of the chain: one thread takes the queued rows, at most one batch at a time, and commits
+//! each batch in one immediate transaction.
 //!
-//! Nothing that somebody waits for is held up to make a batch larger: while one batch is being committed the next one
-//! gathers, so the more callers there are, the more rows share a commit and its flush. Rows that nobody waits for gather
-//! for a moment more ([`queue`](crate::audit::queue)).
+//! Rows with a waiting caller are never delayed to make a batch larger. While one batch is being
+//! committed the next one gathers, so with more callers, more rows share a commit and its flush.
+//! Rows without a waiting caller gather a moment longer ([`queue`](crate::audit::queue)).
 //!
-//! Where nobody else writes, a caller that waits for a commit without a flush makes it itself: that takes
-//! a third of the time that waking two threads adds. It never waits for another process, and leaves to the
-//! thread whatever it cannot do at once.
+//! If no other thread writes, a caller that waits for a commit without a flush makes the commit
+//! itself, in a third of the time that waking two threads adds. The caller never waits for another
+//! process, and leaves everything that does not succeed at once to the thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,11 +29,11 @@ pub(crate) struct Writer {
     head: PathBuf,
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
-    /// With what callers write themselves, once one has.
+    /// Connection and file for rows that callers write themselves, opened by the first one.
     direct: Mutex<Option<Direct>>,
 }
 
-/// The connection and the file for rows that callers write themselves.
+/// The connection and the head file for rows that callers write themselves.
 struct Direct {
     chain: Chain,
     head: Option<HeadFile>,
@@ -57,11 +57,12 @@ impl Writer {
         }
     }
 
-    /// Writes a row on this thread, and what gathered before; nothing where that did not work at once, and then they are not in
-    /// the database. A head file that cannot be moved is an error although they are.
+    /// Writes a row and the queued rows before it on this thread. Returns `None` if that did not
+    /// succeed at once, and no row is in the database. A head file that cannot be moved is an error,
+    /// although the rows are in the database.
     fn write(&self, claim: &mut Claim<'_>, row: &AuditRow) -> Option<Result<(), StoreError>> {
         let mut kept = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that failed is not kept: the cause may be the connection.
+        // A failed connection is not kept: it may be the cause.
         let mut direct = match kept.take() {
             Some(direct) => direct,
             None => {
@@ -78,7 +79,7 @@ impl Writer {
         Some(told)
     }
 
-    /// Writes what waits, flushes, and ends the thread. The second time, it does nothing.
+    /// Writes the queued rows, flushes, and ends the thread. A second call does nothing.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.queue.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -106,9 +107,9 @@ impl Writer {
     }
 }
 
-/// The life of the thread.
+/// Runs the writer thread.
 fn run(database: &Arc<Database>, head: &Path, queue: &Queue) -> Result<(), StoreError> {
-    // Whatever ends this thread, also a panic, nobody is left waiting.
+    // However this thread ends, even by a panic, no caller is left waiting.
     let _abandon = Abandon(queue);
     loop {
         let Next::Batch(batch) = queue.take(None) else { continue };
@@ -116,7 +117,7 @@ fn run(database: &Arc<Database>, head: &Path, queue: &Queue) -> Result<(), Store
             return Ok(());
         }
         let closing = batch.closing;
-        // A connection is opened for the first batch, and again after a failure: the cause may be gone.
+        // Open a connection for the first batch, and again after a failure: the cause may be gone.
         let failure = match open(database, head) {
             Ok((mut chain, head)) => match serve(&mut chain, head.as_ref(), queue, batch) {
                 Ok(result) => return result,
@@ -146,8 +147,8 @@ fn open(database: &Arc<Database>, head: &Path) -> Result<(Chain, Option<HeadFile
     Ok((Chain::open(database)?, HeadFile::open(head)?))
 }
 
-/// Writes batch after batch until the queue ends (the inner result is that of the orderly end) or a batch
-/// fails.
+/// Writes batch after batch until the queue ends (the inner result is that of the orderly end) or a
+/// batch fails.
 fn serve(
     chain: &mut Chain,
     head: Option<&HeadFile>,
@@ -163,8 +164,8 @@ fn serve(
             Err(error) => return Err(Failure { error, entries: batch.entries, closing: batch.closing }),
         };
         queue.succeeded();
-        // The rows are in the database from here on. A head file that cannot be moved is told to those who
-        // wait, but is no reason to write the rows again.
+        // The rows are in the database from here on. If the head file cannot be moved, the waiting
+        // callers get the error, but the rows are not written again.
         let told = head.map_or(Ok(()), |head| {
             head.turn()?.advance(point, flushed, |point| chain.holds(point))?;
             debt.add(flushed);
@@ -176,7 +177,7 @@ fn serve(
         batch = loop {
             match (queue.take(debt.quiet()), head) {
                 (Next::Batch(batch), _) => break batch,
-                // A failure stays on the books and is told with the next row.
+                // A failure is remembered, and reported with the next row.
                 (Next::Quiet, Some(head)) => drop(debt.pay(head)),
                 (Next::Quiet, None) => {}
             }
@@ -185,10 +186,10 @@ fn serve(
     Ok(head.map_or(Ok(()), |head| chain.finish(head)))
 }
 
-/// Flushed commits since the head file was last flushed itself.
+/// Number of flushed commits since the head file itself was flushed.
 ///
-/// Flushing it each time would halve the rate. Flushed late, it only lags behind the database after a power
-/// loss, as it does after a kill.
+/// A flush of the file with every commit would halve the rate. A late flush only means that the file
+/// may lag behind the database after a power loss, as it does after a kill.
 #[derive(Default)]
 struct Debt {
     commits: u32,
@@ -196,10 +197,10 @@ struct Debt {
 }
 
 impl Debt {
-    /// The commits after which the head file is flushed even if more rows wait.
+    /// Number of commits after which the head file is flushed even if more rows wait.
     const MOST: u32 = 64;
 
-    /// How long nothing must have come for it to be flushed before that.
+    /// Time without new rows after which the head file is flushed earlier.
     const QUIET: Duration = Duration::from_millis(20);
 
     fn add(&mut self, flushed: Flushed) {
@@ -211,7 +212,8 @@ impl Debt {
     }
 
     fn quiet(&self) -> Option<Duration> {
-        // After a failure nothing is tried before the next row, so that a broken disk is not tried for ever.
+        // After a failure, the next attempt comes with the next row, so that a broken disk is not
+        // retried forever.
         (self.commits > 0 && !self.failed).then_some(Self::QUIET)
     }
 

@@ -1,3 +1,5 @@
+//! Tests of checkpoints and of the pruning of their contents.
+
 use std::io::Read;
 
 use jiff::ToSpan;
@@ -101,7 +103,7 @@ fn saved_bytes_stay_while_a_checkpoint_names_them() {
     let saver = store.blobs().saver().unwrap();
     let hash = saver.save(&mut content.as_bytes()).unwrap();
     saver.save(&mut &b"another in the same pack"[..]).unwrap();
-    // Large enough for a file of its own, each.
+    // Each content is large enough for its own file.
     let large = |letter: &str| saver.save(&mut letter.repeat(100_000).as_bytes()).unwrap();
     let (needed, more, nobodys) = (large("a"), large("b"), large("c"));
     saver.finish().unwrap();

@@ -1,7 +1,8 @@
-//! Finding what is remembered: by words, and by meaning where its vectors were made.
+//! Search in memories: by words, and by meaning if vectors exist.
 //!
-//! Who sees a memory is said in every statement, so that a vector that is near tells nothing of what another agent remembers. A vector
-//! is of one version: that of an earlier one is never compared, and goes with the next change.
+//! Every statement restricts the memories to those that the agent sees, so that a near vector
+//! reveals nothing about another agent's memories. A vector belongs to one version: an outdated
+//! vector is never compared, and the next change removes it.
 
 use std::collections::HashMap;
 
@@ -12,51 +13,52 @@ use super::{COLUMNS, Memories, Memory, Remembering, SEEN, memory};
 use crate::approvals::bytes as path_bytes;
 use crate::error::StoreError;
 
-/// How many the meaning brings in, whatever the page, so that the order is one; and words at most.
+/// Maximum number of memories found by meaning, whatever the page, so that the order is stable.
 const NEAREST: usize = 100;
 const MOST_BY_WORDS: i64 = 10_000;
 
-/// A question as a vector of the length one, and the hash of the model that made it.
+/// A question as a vector of length one, with the hash of its model.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning<'a> {
-    /// The vector.
+    /// Vector of the question.
     pub vector: &'a [f32],
-    /// The model.
+    /// Hash of the model.
     pub model: &'a [u8; 32],
 }
 
 /// A memory without a vector of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// How it is known here.
+    /// Row number of the memory.
     pub number: i64,
-    /// Its version, which the vectors are to be of.
+    /// Version that the vectors must belong to.
     pub version: i64,
-    /// Its key; none where that is its id.
+    /// Key of the memory; `None` if the key equals the id.
     pub key: Option<String>,
-    /// Its text.
+    /// Text of the memory.
     pub content: String,
 }
 
 /// Memories that a search has found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundMemories {
-    /// Each with the score that the order goes by, from 0 to 1; the best first.
+    /// Memories with the scores that determine their order, from 0 to 1, best first.
     pub memories: Vec<(Memory, f64)>,
-    /// Whether there are more.
+    /// True if there are more.
     pub has_more: bool,
-    /// How sure it is that any memory answers the question, from 0 to 1.
+    /// Confidence that any memory answers the question, from 0 to 1.
     pub confidence: f64,
 }
 
-/// Memories that count: those that `SEEN` says, and that are not deleted.
+/// Condition for memories that are not deleted.
 const LIVE: &str = "m.deleted_at_us IS NULL";
 
 impl Memories {
-    /// What fits a question best, from the given place on: by its words and, where it has a vector, by its meaning.
+    /// Finds the memories that fit a question best, from position `skip` on: by words and, for
+    /// memories with a vector, by meaning.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if the database cannot be read.
     pub fn search(
         &self,
         who: &Remembering,
@@ -86,17 +88,18 @@ impl Memories {
             let mut memories = Vec::new();
             for Scored { id, score } in order.into_iter().skip(skip).take(limit) {
                 let mut rows = seen(&mut statement, who, id)?;
-                // One that went meanwhile is passed over.
+                // A memory that was deleted meanwhile is skipped.
                 memories.extend(rows.pop().map(|memory| (memory, score)));
             }
             Ok(FoundMemories { memories, has_more, confidence })
         })
     }
 
-    /// How many of the memories that an agent sees have no vector of this model, and the newest of them.
+    /// Counts the memories that an agent sees and that have no vector of this model. Returns the
+    /// newest of them.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Returns an error if the database cannot be read.
     pub fn unread(
         &self,
         who: &Remembering,
@@ -125,10 +128,11 @@ impl Memories {
         })
     }
 
-    /// Keeps the vectors of a memory's pieces in place of those that it had, where it still is of that version.
+    /// Replaces the vectors of memories, one for each piece of text, if the memories still have that
+    /// version.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if the database cannot be written.
     pub fn keep_vectors(&self, model: &[u8; 32], of: &[(&Unread, &[Vec<f32>])]) -> Result<(), StoreError> {
         self.database.write(|connection| {
             let mut insert = connection.prepare_cached(
@@ -152,7 +156,7 @@ impl Memories {
     }
 }
 
-/// Lets go of the vectors of a memory that changes.
+/// Deletes the vectors of a memory that changes.
 pub(super) fn forget_vectors(connection: &Connection, number: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM memory_vectors WHERE memory = ?")?.execute([number])?;
     Ok(())
@@ -162,8 +166,9 @@ fn seen(statement: &mut Statement<'_>, who: &Remembering, number: i64) -> rusqli
     statement.query_map(params![path_bytes(&who.workspace), who.agent, number], memory)?.collect()
 }
 
-/// What the words of each memory tell that holds any of the question's. Terms are weighed by how many memories hold them that the agent
-/// sees; nothing that is sought is an operator of the index.
+/// Computes the word evidence of each memory that contains any term of the question. The weight of a
+/// term depends on how many memories visible to the agent contain it. No search text acts as an
+/// operator of the index.
 fn by_words(
     connection: &Connection,
     who: &Remembering,
@@ -192,7 +197,8 @@ fn by_words(
         let rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;
         let with_term =
             count("SELECT count(*) FROM memory_words WHERE memory_words MATCH ?1", params![quoted])?;
-        // FTS5 multiplies by a weight of its own, which counts what other agents remember, and may be nothing.
+        // FTS5 multiplies by its own weight, which counts other agents' memories too, and may be
+        // zero.
         let (with_term, without) = (as_float(with_term), as_float(indexed.saturating_sub(with_term)));
         let its_own = ((without + 0.5) / (with_term + 0.5)).ln().max(1e-6);
         held.push((term, Some(rows.len() as u64)));
@@ -213,13 +219,14 @@ fn as_float(count: u64) -> f64 {
     count as f64
 }
 
-/// The best cosine of every memory that the agent sees and that has vectors of the model.
+/// Returns the best cosine of every memory that the agent sees and that has vectors of the model.
 fn cosines(
     connection: &Connection,
     who: &Remembering,
     meaning: Meaning<'_>,
 ) -> rusqlite::Result<HashMap<i64, f32>> {
-    // In this order of the tables: the index of what an agent sees is short, and vectors are looked up by it.
+    // The order of the tables matters: few memories are visible to the agent, and vectors are looked
+    // up by memory.
     let sql = format!(
         "SELECT m.number, v.vector FROM memories m CROSS JOIN memory_vectors v
          ON v.memory = m.number AND v.version = m.version AND v.model = ?3 WHERE {SEEN} AND {LIVE}"
@@ -249,7 +256,8 @@ mod tests {
 
     const MODEL: [u8; 32] = [1; 32];
 
-    /// Gives every memory that an agent sees a vector: one direction for each first letter of its text.
+    /// Gives every memory that an agent sees a vector: one direction for each first letter of the
+    /// text.
     fn read_all(memories: &Memories, who: &Remembering, model: &[u8; 32]) -> u64 {
         let (count, unread) = memories.unread(who, model, 1_000).unwrap();
         for unread in &unread {
@@ -294,7 +302,8 @@ mod tests {
         assert_eq!(found(memories, &one, "baidarka", &MODEL), ["ship", "pier", "food"]);
         assert_eq!(found(memories, &two, "baidarka", &MODEL), ["pier", "mast"]);
         assert_eq!(found(memories, &elsewhere, "baidarka", &MODEL), ["far"]);
-        // Words alone find nothing here, and words and meaning together put first what both find.
+        // Words alone find nothing here, and words and meaning together rank first the memory that
+        // both find.
         assert!(memories.search(&one, "baidarka", None, (0, 10)).unwrap().memories.is_empty());
         assert_eq!(found(memories, &one, "berth", &MODEL)[0], "pier");
         let vector = direction("b");
@@ -320,14 +329,14 @@ mod tests {
         done(memories.create(&one, "i", ("k", "boats"), false).unwrap());
         let (_, stale) = memories.unread(&one, &MODEL, 10).unwrap();
         read_all(memories, &one, &MODEL);
-        // What is only tried takes nothing along.
+        // A dry run deletes no vectors.
         let tries = Remembering { only_tries: true, ..one.clone() };
         done(memories.update(&tries, "k", "water", None).unwrap());
         done(memories.delete(&tries, "k", None).unwrap());
         assert_eq!((kept(), found(memories, &one, "b", &MODEL)), (1, vec!["k".to_owned()]));
         done(memories.update(&one, "k", "water", None).unwrap());
         assert_eq!(kept(), 0);
-        // A vector of what it was comes too late.
+        // A vector of an earlier version comes too late.
         memories.keep_vectors(&MODEL, &[(&stale[0], &[direction("boats")])]).unwrap();
         assert_eq!((kept(), memories.unread(&one, &MODEL, 0).unwrap().0), (0, 1));
         read_all(memories, &one, &MODEL);
@@ -377,7 +386,7 @@ mod tests {
         memories.keep_vectors(&MODEL, &[(&unread[0], &[vec![0.0, 1.0], vec![0.6, 0.8]])]).unwrap();
         let meaning = Meaning { vector: &[1.0, 0.0], model: &MODEL };
         let found = memories.search(&one, "x", Some(meaning), (0, 1)).unwrap();
-        // Of a strength s the score is s / (1 + s).
+        // For a strength s, the score is s / (1 + s).
         assert!((found.memories[0].1 - 0.6 / 1.6).abs() < 0.01, "{found:?}");
     }
 
@@ -397,7 +406,7 @@ mod tests {
             |model| found(memories, &one, "boat pump stalls with err-4042, what now", model)[0].clone();
         assert_eq!(first(&[9; 32]), "k6", "by words");
         let (_, unread) = memories.unread(&one, &MODEL, 1_000).unwrap();
-        // All have the direction of the question, but the one that holds the code.
+        // All memories have the direction of the question, except the one with the code.
         for (place, unread) in unread.iter().enumerate() {
             let vector = if unread.content.contains("4042") { vec![0.0, 1.0] } else { vec![1.0, 0.0] };
             memories.keep_vectors(&MODEL, &[(unread, &[vector])]).unwrap();

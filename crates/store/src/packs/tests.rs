@@ -1,3 +1,5 @@
+//! Tests of packs: saving, reading, pruning, damage, and the formats of earlier versions.
+
 use std::io::Read;
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ fn prune(store: &Store) -> u64 {
     store.outputs().prune(&none, "2200-01-01T00:00:00Z".parse().unwrap()).unwrap().blobs
 }
 
-/// Saves as formats 6 and 7 did: every content is compressed by itself.
+/// Saves as formats 6 and 7 did: every content is compressed separately.
 fn save_as_format_6(store: &Store, names: &[&str]) -> Vec<Hash> {
     let (mut bytes, mut contents) = (Vec::new(), BTreeMap::new());
     for name in names {
@@ -68,7 +70,7 @@ fn save_as_format_6(store: &Store, names: &[&str]) -> Vec<Hash> {
     names.iter().map(|name| Hash::of(name.as_bytes())).collect()
 }
 
-/// Brings a state back to format 5, with a row for each content.
+/// Downgrades a state to format 5, with a row for each content.
 fn as_format_5(store: &Store) {
     let connection = store.database.connect().unwrap();
     let fourth = include_str!("../schema/0004.sql");
@@ -115,7 +117,7 @@ fn a_state_of_format_5_keeps_what_it_has_saved() {
     for (hash, name) in kept.iter().chain(&left).zip(["one", "two", "three", "four", "five"]) {
         assert_eq!(content(&store, hash).as_deref(), Some(name.as_bytes()));
     }
-    // What it has packed is packed once, and goes with what needs it.
+    // A packed content is packed once, and goes when no checkpoint needs it.
     save(&store, &["one", "four"]);
     assert_eq!(prune(&store), 1, "the pack of what no checkpoint needs");
     assert_eq!(content(&store, &kept[2]).as_deref(), Some(&b"three"[..]), "in the pack of what one needs");
@@ -166,7 +168,7 @@ fn what_is_saved_together_is_compressed_together_and_each_comes_back() {
     for block in others {
         assert!((BLOCK..BLOCK + LARGEST_PACKED).contains(&(block.size as usize)), "{block:?}");
     }
-    // In any order, with more blocks than are kept unpacked, and by several threads.
+    // Read in any order, with more blocks than the cache has, and from several threads.
     let reader = store.blobs().reader().unwrap();
     thread::scope(|scope| {
         for step in [1, 7, 11] {
@@ -190,7 +192,8 @@ fn a_damaged_pack_is_an_error_and_no_other_content() {
     let read = || store.blobs().reader().unwrap().open(&hashes[0]).map(drop);
     read().unwrap();
     let edit = |sql: &str| store.database.connect().unwrap().execute_batch(sql).unwrap();
-    // Contents that start beyond the end of their block, a pack that is shorter than its block, and a block that is not there.
+    // Contents beyond the end of their block, a pack that is shorter than its block, and a missing
+    // block.
     edit(
         "UPDATE packs SET directory = CAST(substr(directory, 1, 36) || x'ff000000' || substr(directory, 41, 40) || x'ff000000'
              || substr(directory, 85) AS BLOB)",
@@ -214,7 +217,7 @@ fn a_content_whose_hash_begins_like_another_is_not_taken_for_it() {
     assert_eq!(content(&store, &alike), None);
     let found = store.blobs().find_packed([&alike, &saved[0]].into_iter()).unwrap();
     assert_eq!(found, [saved[0]]);
-    // The control: it is its whole hash that is missing.
+    // Control: only the whole hash is missing.
     assert_eq!(content(&store, &saved[0]).as_deref(), Some(&b"one"[..]));
 }
 
@@ -236,7 +239,8 @@ fn what_a_short_block_has_lost_is_not_taken_for_saved() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let hashes = save(&store, &["one", "two"]);
-    // The pack as Handfast wrote it where an empty content cut the block short: both contents lie beyond its end.
+    // Handfast 0.1 wrote this pack when an empty content truncated the block: both contents lie
+    // beyond its end.
     let compressed = zstd::bulk::compress(b"", LEVEL).unwrap();
     let blocks = vec![Block { start: 0, length: u32::try_from(compressed.len()).unwrap(), size: 0 }];
     let mut pack = store.database.read(|connection| Pack::read(connection, 1)).unwrap().unwrap();
@@ -250,12 +254,13 @@ fn what_a_short_block_has_lost_is_not_taken_for_saved() {
     connection.execute_batch("DELETE FROM packs").unwrap();
     pack.add_to(&connection).unwrap();
     assert_eq!(content(&store, &hashes[1]), None);
-    // Saved once more, they are there, although a row says that they were.
+    // After another save the contents are readable, although a row already listed them.
     save(&store, &["one", "two"]);
     assert_eq!(content(&store, &hashes[1]).as_deref(), Some(&b"two"[..]));
 }
 
-/// Contents of every kind that packing has to tell apart: empty, of one byte, equal to each other, as large as a block, any.
+/// Generates contents of every kind that packing distinguishes: empty, one byte, equal ones, as
+/// large as a block, arbitrary.
 fn any_contents() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let content = prop_oneof![
         Just(Vec::new()),

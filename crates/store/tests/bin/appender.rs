@@ -1,14 +1,15 @@
-//! A process that uses a store, for the tests that need several processes, one that is killed, or one with
-//! another view of the file system. It opens the store in FOLDER and does one of these:
+//! A process that uses a store, for tests with several processes, a killed one, or one with another
+//! view of the file system. The process opens the store in FOLDER and runs one of these:
 //!
-//! - `store-appender FOLDER append NAME ROWS DURABILITY` prints the call id of each row once its receipt is
-//!   there. Rows are appended in groups of four, so that a kill meets rows in every state.
-//! - `store-appender FOLDER put BYTES` prints the hash of a blob of so many bytes.
+//! - `store-appender FOLDER append NAME ROWS DURABILITY` prints the call id of each row after its
+//!   receipt. Rows are appended in groups of four, so that a kill meets rows in every state.
+//! - `store-appender FOLDER put BYTES` prints the hash of a blob of BYTES bytes.
 //! - `store-appender FOLDER verify` prints the verification as JSON.
-//! - `store-appender FOLDER answer ID NAME yes|no` answers an approval, and prints whether that counts and whose answer does.
+//! - `store-appender FOLDER answer ID NAME yes|no` answers an approval, and prints whether the
+//!   answer counts and whose answer does.
 //! - `store-appender FOLDER use ID` and `earlier PLAN` use an approval, and print `used` or `not used`.
 //!
-//! An error goes to standard error as its `Debug` form, a space, and its message.
+//! Errors go to standard error in the `Debug` form, followed by a space and the message.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Some(Ok(())) => ExitCode::SUCCESS,
         Some(Err(error)) => {
-            // Without a reader the exit code alone must do.
+            // Without a reader, the exit code must suffice.
             let _ = writeln!(io::stderr(), "{error:?} {error}");
             ExitCode::FAILURE
         }
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Nothing on wrong usage.
+/// Runs a command. Returns `None` on wrong usage.
 fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
     let result = match arguments {
         [folder, "append", name, rows, durability] => {
@@ -96,7 +97,7 @@ fn print(line: &str) {
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
-/// The time at which the tests of approvals happen.
+/// Returns the time at which the tests of approvals happen.
 fn asked_at() -> Timestamp {
     Timestamp::from_second(1_767_323_045).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -1,4 +1,5 @@
-//! What requests and answers of Gmail look like, by Google's discovery document or the part of it that is used here.
+//! Checks of Gmail's requests and answers, by Google's discovery document or the part of it that is
+//! used here.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use url::form_urlencoded::parse;
 
 use crate::web::Request;
 
-/// The document.
+/// A discovery document.
 pub struct Discovery {
     methods: Map<String, Value>,
     schemas: Value,
@@ -17,24 +18,24 @@ pub struct Discovery {
     parameters: Value,
 }
 
-/// A request that is good by the document.
+/// A valid request.
 #[derive(Debug)]
 pub struct Asked {
-    /// The method's id, such as `gmail.users.messages.get`.
+    /// Id of the method, such as `gmail.users.messages.get`.
     pub method: String,
-    /// Its parameters by name, those of the path among them.
+    /// Parameters by name, including those of the path.
     pub parameters: HashMap<String, Vec<String>>,
-    /// What is said of a message, and the message.
+    /// Metadata of an uploaded message, and the message.
     pub body: (Value, Vec<u8>),
 }
 
 impl Discovery {
-    /// The part that is used here, in own words.
+    /// Returns the part that is used here.
     pub fn own() -> Self {
         Self::parse(include_str!("discovery.json"))
     }
 
-    /// A whole document.
+    /// Parses a whole document.
     pub fn parse(text: &str) -> Self {
         let document: Value = serde_json::from_str(text).expect("a discovery document is JSON");
         let mut methods = Map::new();
@@ -42,16 +43,16 @@ impl Discovery {
         Self { methods, schemas: document["schemas"].clone(), parameters: document["parameters"].clone() }
     }
 
-    /// Whether a token with these scopes may do this.
+    /// Returns true if a token with these scopes may call this method.
     pub(super) fn lets(&self, method: &str, scopes: &str) -> bool {
         let listed = self.methods[method]["scopes"].as_array();
         listed.into_iter().flatten().any(|one| scopes.split(' ').any(|scope| *one == scope))
     }
 
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
-    /// What is not as the document has it.
+    /// Returns a description of the first deviation from the document.
     pub fn asked(&self, request: &Request) -> Result<Asked, String> {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let path = path.trim_start_matches('/');
@@ -90,7 +91,7 @@ impl Discovery {
         Ok(Asked { method: id.clone(), parameters, body })
     }
 
-    /// The two parts of what is uploaded.
+    /// Returns the two parts of an upload.
     fn uploaded(
         &self,
         id: &str,
@@ -138,7 +139,7 @@ impl Discovery {
         }
     }
 
-    /// What of an answer is not as the document has it.
+    /// Returns a description of the answer's first deviation from the document, if there is one.
     pub fn answer_fault(&self, method: &str, answer: &Value) -> Option<String> {
         self.fault(&self.methods[method]["response"], answer, method)
     }
@@ -177,7 +178,7 @@ impl Discovery {
         }
     }
 
-    /// What of this document another one has not.
+    /// Returns everything in this document that `other` lacks.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (id, method) in &self.methods {
@@ -192,7 +193,8 @@ impl Discovery {
     }
 }
 
-/// What of a value another one has not: fields at any depth, and items of lists, in whatever order.
+/// Collects everything in `own` that `theirs` lacks: fields at any depth, and items of lists in any
+/// order.
 fn part_of(own: &Value, theirs: &Value, at: &str, found: &mut Vec<String>) {
     match (own, theirs) {
         (Value::Object(own), Value::Object(theirs)) => {
@@ -218,7 +220,7 @@ fn collect(resource: &Value, into: &mut Map<String, Value>) {
     }
 }
 
-/// The parameters of a path, where it is one of this form.
+/// Returns the parameters of a path, if it has this form.
 fn of_path(form: &str, path: &str) -> Option<HashMap<String, Vec<String>>> {
     let (form, path): (Vec<&str>, Vec<&str>) =
         (form.trim_start_matches('/').split('/').collect(), path.split('/').collect());
@@ -229,7 +231,7 @@ fn of_path(form: &str, path: &str) -> Option<HashMap<String, Vec<String>>> {
     for (form, part) in form.iter().zip(path) {
         match form.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             Some(name) if !part.is_empty() => {
-                // A part of a path has no plus for a space.
+                // In a path, a plus sign is no space.
                 let decoded: Vec<_> =
                     parse(format!("x={}", part.replace('+', "%2B")).as_bytes()).into_owned().collect();
                 found.insert(name.to_owned(), decoded.into_iter().map(|(_, value)| value).collect());

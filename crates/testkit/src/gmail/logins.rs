@@ -1,4 +1,4 @@
-//! Logins: a person's consent, the code that comes of it, and tokens.
+//! Logins: a person's consent, the code that results from it, and tokens.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use super::{CLIENT_ID, CLIENT_SECRET};
 use crate::web::{Reply, Request};
 
 pub(super) struct Logins {
-    /// What opens the mailbox, each with its scopes.
+    /// Scopes by access token.
     pub(super) access: HashMap<String, String>,
-    /// What gets others, with its scopes.
+    /// Refresh token, with its scopes.
     pub(super) refresh: Option<(String, String)>,
     pub(super) lasts: u64,
     pub(super) trouble: Vec<Reply>,
@@ -112,7 +112,7 @@ impl Logins {
         }
         match one("grant_type") {
             "authorization_code" => {
-                // A code is good once.
+                // A code is valid once.
                 let Some(code) = self.codes.remove(one("code")) else {
                     return refused(400, "invalid_grant", "Malformed auth code.");
                 };

@@ -1,19 +1,19 @@
-//! The messages of a mailbox, as Gmail gives them.
+//! The messages of a mailbox, in the form in which Gmail returns them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
 use serde_json::{Value, json};
 
-/// What Gmail gives on a page at most.
+/// Maximum number of results of a page, as in Gmail.
 const MOST_OF_A_PAGE: usize = 500;
-/// When the first message came, in milliseconds since 1970; each other a minute later.
+/// Time of the first message, in milliseconds since 1970. Each further message is one minute later.
 const BEGAN: usize = 1_772_323_200_000;
 
 pub(super) struct Mailbox {
     messages: Vec<Stored>,
     pub(super) most_of_a_page: usize,
-    /// Whether messages that are sent get another id of their own.
+    /// True if sent messages get another `Message-ID`.
     pub(super) renames: bool,
 }
 
@@ -23,7 +23,7 @@ struct Stored {
     labels: Vec<&'static str>,
     raw: Vec<u8>,
     payload: Value,
-    /// Contents by the id that they are asked for with.
+    /// Contents of attachments by their id.
     attachments: Vec<(String, Vec<u8>)>,
 }
 
@@ -73,7 +73,7 @@ impl Mailbox {
             Some(id) => text.replacen(id, "CAF-renamed@mail.example.com", 1),
             None => text,
         };
-        // As Gmail says: the ids and the subject have to fit too (its guide "Managing threads").
+        // Gmail's guide "Managing threads" requires that the message ids and the subject fit too.
         let fits = |thread: &&str| {
             let subject = |text: &str| text.trim_start_matches("Re: ").to_owned();
             let own = subject(message.subject().unwrap_or_default());
@@ -176,7 +176,7 @@ impl Stored {
         shown
     }
 
-    /// How it begins, with the letters of HTML escaped, as Gmail does it.
+    /// Returns the beginning of the text with HTML characters escaped, as Gmail does it.
     fn snippet(&self) -> String {
         let message = MessageParser::new().parse(&self.raw);
         let text = message.as_ref().and_then(|message| message.body_text(0)).unwrap_or_default();
@@ -185,7 +185,8 @@ impl Stored {
     }
 }
 
-/// A part and those within it. Text comes along, everything else is asked for by an id.
+/// Converts a part and the parts in it. Text is included, and all other content becomes an
+/// attachment with an id.
 fn part(message: &Message<'_>, at: u32, path: &str, attachments: &mut Vec<(String, Vec<u8>)>) -> Value {
     let part_of = message.part(at).expect("a part that is there");
     let text = |from: u32, to: u32| {

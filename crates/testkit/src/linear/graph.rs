@@ -1,4 +1,4 @@
-//! Documents of GraphQL, held to a schema and executed on records that are JSON.
+//! GraphQL documents, validated by a schema and executed on JSON records.
 
 use apollo_compiler::executable::{Selection, SelectionSet};
 use apollo_compiler::request::coerce_variable_values;
@@ -10,32 +10,32 @@ use serde_json::Value;
 
 use super::records::Records;
 
-/// A schema that documents can be held to.
+/// A schema that documents are validated by.
 pub struct Schema(Valid<apollo_compiler::Schema>);
 
-/// What a question that is refused is told.
+/// Reason why a query is refused.
 pub(super) enum Fault {
     Invalid(String),
     TooComplex(f64),
     Refused(String),
 }
 
-/// What a page has where nobody says (Linear's documentation, "Pagination").
+/// Default size of a page (Linear's documentation, "Pagination").
 const PAGE: f64 = 50.0;
 
 impl Schema {
-    /// The part that the server has.
+    /// Returns the part of the schema that the server has.
     pub fn own() -> Self {
         Self::parse(include_str!("schema.graphql"), "schema.graphql")
     }
 
-    /// The one of this text.
+    /// Parses a schema.
     pub fn parse(text: &str, name: &str) -> Self {
         let schema = apollo_compiler::Schema::parse_and_validate(text, name);
         Self(schema.unwrap_or_else(|faults| panic!("{name} is no schema: {}", faults.errors)))
     }
 
-    /// What is wrong with a document and its variables; none where nothing is.
+    /// Returns the fault of a document and its variables, or `None` if both are valid.
     pub fn fault(&self, document: &str, variables: &Value) -> Option<String> {
         self.read(document, variables).err()
     }
@@ -51,7 +51,7 @@ impl Schema {
         Ok(Question { document, variables })
     }
 
-    /// Every name and type of this schema that another one does not have so.
+    /// Returns every name and type of this schema that `other` lacks or defines differently.
     pub fn beyond(&self, other: &Self) -> Vec<String> {
         use apollo_compiler::schema::ExtendedType::{Enum, InputObject, Object, Scalar};
         let mut beyond = Vec::new();
@@ -89,7 +89,7 @@ impl Schema {
         beyond
     }
 
-    /// Does what a document says.
+    /// Executes a document.
     pub(super) fn execute(
         &self,
         document: &str,
@@ -105,7 +105,7 @@ impl Schema {
             return Err(Fault::TooComplex(worth));
         }
         let root = operation.object_type().to_string();
-        // One field at the root is all that is ever asked here, and what it refuses is the answer.
+        // The server supports one field at the root. A refusal of that field is the answer.
         let mut fields = operation.root_fields(&document);
         let (Some(field), None) = (fields.next(), fields.next()) else {
             return Err(Fault::Invalid("one field at the root is what this server knows".to_owned()));
@@ -158,7 +158,7 @@ fn resolved<'a>(kind: &str, is_object: bool, value: Value) -> ResolvedValue<'a> 
         fields @ Value::Object(_) if is_object => {
             ResolvedValue::object(Object { kind: kind.to_owned(), fields })
         }
-        // A whole number is a float as well, where the schema has one.
+        // An integer is a valid float, if the schema has one.
         Value::Number(number) if kind == "Float" => ResolvedValue::leaf(number.as_f64().expect("a number")),
         leaf => ResolvedValue::leaf(
             serde_json::from_value::<apollo_compiler::response::JsonValue>(leaf).expect("JSON"),
@@ -166,7 +166,7 @@ fn resolved<'a>(kind: &str, is_object: bool, value: Value) -> ResolvedValue<'a> 
     }
 }
 
-/// A value of an argument, its variables filled in.
+/// Returns the value of an argument with its variables replaced.
 fn value(of: &apollo_compiler::ast::Value, variables: &Valid<JsonMap>) -> Value {
     use apollo_compiler::ast::Value as Ast;
     match of {
@@ -187,7 +187,7 @@ fn value(of: &apollo_compiler::ast::Value, variables: &Valid<JsonMap>) -> Value 
     }
 }
 
-/// What a question is worth: a tenth for a field, one for an object, times what a page may have.
+/// Computes the complexity of a query: 0.1 for a field, 1 for an object, times the size of a page.
 fn complexity(document: &ExecutableDocument, variables: &Valid<JsonMap>, of: &SelectionSet) -> f64 {
     let worth = |selection: &Selection| match selection {
         Selection::Field(field) if field.selection_set.selections.is_empty() => 0.1,

@@ -1,8 +1,8 @@
-//! The workspace of Linear: its records, and what questions make of them.
+//! The records of a Linear workspace, and the queries on them.
 
 use serde_json::{Map, Value, json};
 
-/// Where people see an issue.
+/// URL prefix of an issue for people.
 const PLACE: &str = "https://linear.app/handfast/issue";
 
 pub(super) struct Records {
@@ -12,11 +12,11 @@ pub(super) struct Records {
     labels: Vec<Value>,
     issues: Vec<Value>,
     comments: Vec<Value>,
-    /// What happens next happens at this second of one day.
+    /// Second of the day at which the next event happens.
     ticks: usize,
 }
 
-/// An id of a kind of record.
+/// Builds the id of a record. `kind` is the kind of record.
 fn id(kind: u8, number: usize) -> String {
     format!("{kind:08x}-0000-4000-8000-{number:012x}")
 }
@@ -68,7 +68,7 @@ impl Records {
         made["issue"]["identifier"].as_str().expect("an identifier").to_owned()
     }
 
-    /// The value of a field at the root, or what Linear says against it.
+    /// Returns the value of a field at the root, or Linear's error message.
     pub(super) fn resolve(&mut self, field: &str, arguments: &Value) -> Result<Value, String> {
         match field {
             "viewer" => Ok(self.users[0].clone()),
@@ -140,7 +140,7 @@ impl Records {
         Ok(json!({"success": true, "issue": issue}))
     }
 
-    /// What an input says of an issue; a field that it names as null is taken away.
+    /// Applies an input to an issue. A field that is null in the input is removed.
     fn apply(&self, issue: &mut Value, input: &Value) -> Result<(), String> {
         let given: &Map<String, Value> = input.as_object().ok_or("no input")?;
         for (name, value) in given {
@@ -211,7 +211,7 @@ impl Records {
     }
 }
 
-/// The id that a record is made under: the one that was chosen for it, where it is good and no other record has it.
+/// Returns the id for a new record: the chosen one if it is valid and unused, otherwise a new one.
 fn own_id(input: &Value, kind: u8, among: &[Value]) -> Result<String, String> {
     let Some(own) = input["id"].as_str() else { return Ok(id(kind, among.len() + 1)) };
     let is_version_4 = own.len() == 36 && own.as_bytes()[14] == b'4';
@@ -229,7 +229,8 @@ fn referred(among: &[Value], id: &Value, what: &str) -> Result<Value, String> {
     found.ok_or_else(|| format!("Entity not found: {what} - Could not find referenced {what}."))
 }
 
-/// A page of the records that fit, from behind a cursor on. A cursor is the id of the last record.
+/// Returns a page of the records that match the filter, after the cursor. A cursor is the id of the
+/// last record.
 fn page(records: &[Value], arguments: &Value) -> Result<Value, String> {
     let fitting: Vec<&Value> = records.iter().filter(|record| fits(record, &arguments["filter"])).collect();
     let begin = match arguments["after"].as_str() {
@@ -249,7 +250,7 @@ fn page(records: &[Value], arguments: &Value) -> Result<Value, String> {
     Ok(json!({"nodes": nodes, "pageInfo": {"hasNextPage": more, "endCursor": end}}))
 }
 
-/// Whether a value is as a filter says, by the names of its fields and comparators.
+/// Returns true if a value matches a filter, by the names of its fields and comparators.
 fn fits(value: &Value, filter: &Value) -> bool {
     let Some(conditions) = filter.as_object() else { return true };
     let text = |of: &Value| of.as_str().unwrap_or_default().to_lowercase();

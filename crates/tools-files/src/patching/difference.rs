@@ -1,4 +1,4 @@
-//! What a patch would make of the files, as a difference that a human is shown who is asked about it.
+//! The changes of a patch as a diff, for the human who is asked to approve them.
 
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -8,16 +8,17 @@ use roots::LastLink;
 
 use super::{Made, Patching};
 
-/// Bytes of a file that is compared, and of all differences together: nobody reads more.
+/// Maximum number of bytes of a compared file, and of all diffs together: more is not readable.
 const LARGEST_SHOWN: u64 = 1024 * 1024;
 
 impl Patching<'_> {
-    /// File by file, in the order of their paths. What may not be read is named and not shown.
+    /// Returns the diff of each file, sorted by path. A file that may not be read is named but not
+    /// shown.
     pub(crate) fn difference(&self) -> String {
         let mut shown = String::new();
         let sources: Vec<&Path> = self.made.values().filter_map(Made::source).collect();
         for path in self.removed.iter().filter(|path| !self.made.contains_key(*path)) {
-            // What only gets another name is told where it goes.
+            // A renamed file is reported at its new path.
             if !sources.contains(&path.as_path()) {
                 shown.push_str(&self.removal(path));
             }
@@ -77,7 +78,8 @@ impl Patching<'_> {
         shown
     }
 
-    /// The file as it is now; none where it may not be read, is no text, or is too large to be looked at.
+    /// Returns the current content, or `None` if the file may not be read, is not text or is too
+    /// large.
     fn text(&self, path: &Path) -> Option<Vec<u8>> {
         let path = self.context.place.workspace.join(path);
         let metadata = self.roots.metadata(&path, LastLink::Keep).ok()?;
@@ -91,7 +93,7 @@ impl Patching<'_> {
 }
 
 impl Made {
-    /// The file whose content it goes on from.
+    /// Returns the file from which the new content derives.
     fn source(&self) -> Option<&Path> {
         match self {
             Self::File { like, .. } => like.as_deref(),

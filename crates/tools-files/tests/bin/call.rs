@@ -1,8 +1,8 @@
-//! Runs file tools in a process of its own, for tests.
+//! Runs file tools in a separate process, for tests.
 //!
-//! `call WORKSPACE TOOL JSON` prints the data or the error of one call.
-//! `overwrite WORKSPACE PATH BYTES` writes the file with `file_write` over and over, each time with another letter, and
-//! prints a dot for each; `overwrite-in-place` does it as a careless program would.
+//! `call WORKSPACE TOOL JSON` prints the data or the error of one call. `overwrite WORKSPACE PATH
+//! BYTES` writes the file with `file_write` repeatedly, each time with another letter, and prints a
+//! dot for each write. `overwrite-in-place` writes it as a careless program would.
 #![expect(clippy::print_stdout, reason = "this is how it answers")]
 #![expect(
     clippy::disallowed_methods,
@@ -88,7 +88,7 @@ fn call(context: &Context, name: &str, arguments: Value) -> Result<Value, ToolEr
     let tool = tool.ok_or_else(|| ToolError::internal(format!("no tool {name}")))?;
     let mut running = pin!(tool.prepare(arguments, &context.place)?.run(context));
     loop {
-        // File tools block; they never wait for anything.
+        // File tools block, and never return a pending future.
         if let Poll::Ready(done) = running.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())) {
             return done?.into_value().map_err(|error| ToolError::internal("no JSON").because(error));
         }

@@ -1,4 +1,4 @@
-//! What comes back: bodies, failures, pages.
+//! Responses: bodies, failures, pages.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn bodies_are_decoded_and_bounded_however_they_come() {
         let error = fetch(path).unwrap_err();
         assert_eq!(error.code, Code::Runtime, "{path}: {error:?}");
     }
-    // What HEAD announces is not there to be too much.
+    // A response to HEAD has no body, so the length that it announces cannot exceed a limit.
     let head = fixture.fetch(json!({"url": server.url("/announced"), "method": "HEAD"})).unwrap();
     assert_eq!((&head["data"], &head["headers"]["content-length"]), (&json!(""), &json!("99999999999")));
 }

@@ -1,4 +1,4 @@
-//! What goes out, and to whom.
+//! Requests, and the hosts that receive them.
 
 use std::sync::Arc;
 
@@ -96,11 +96,11 @@ fn an_address_that_is_not_public_is_refused_in_every_spelling_and_nothing_is_sen
         assert!(error.hint.unwrap().contains("allowed_hosts"), "{host}");
     }
     assert!(server.seen().is_empty());
-    // The same server answers who may dial it.
+    // The server answers a call that may dial it.
     assert!(Fixture::new().fetch(json!({"url": server.url("/")})).is_ok());
 }
 
-/// A fixture whose secret may stand in the query and in the body, and not in headers.
+/// Creates a fixture whose secret is allowed in the query and in the body, but not in headers.
 fn beyond_headers() -> (Fixture, tempfile::TempDir, Context) {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::new();
@@ -124,7 +124,7 @@ fn a_secret_that_is_listed_goes_into_the_query_and_the_body_as_each_is_written()
     let sent = send(json!({"url": url, "secrets": ["ODD"]}));
     let odd = "a%26b%20%22%5C0123456789";
     assert_eq!(sent["data"]["path"], format!("/x?$filter=a&key={odd}&$ODDER={odd}"));
-    // The URL that is shown is the one that was given.
+    // The result shows the URL as it was given.
     assert!(sent["url"].as_str().unwrap().contains("key=$ODD&"), "{}", sent["url"]);
     let post = |body: Value, kind: Option<&str>| {
         let headers = kind.map_or(json!({}), |kind| json!({"Content-Type": kind}));
@@ -141,7 +141,7 @@ fn a_secret_that_is_listed_goes_into_the_query_and_the_body_as_each_is_written()
     assert_eq!(form, format!("k={odd}&l={SECRET}"));
     let written = post(json!("{\"k\": \"$ODD\", \"l\": \"$API_KEY\"}"), Some("application/ld+json; a=b"));
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap()["k"], "a&b \"\\0123456789");
-    // What is not listed is a dollar sign.
+    // A name that is not listed is literal text.
     let plain = send(json!({"url": server.url("/?k=$ODD"), "method": "POST", "body": "$API_KEY"}));
     assert_eq!((&plain["data"]["path"], &plain["data"]["body"]), (&json!("/?k=$ODD"), &json!("$API_KEY")));
 }
@@ -151,7 +151,7 @@ fn a_secret_beyond_headers_is_refused_where_it_does_not_belong_and_nothing_is_se
     let server = Server::http(echo);
     let fixture = Fixture::new();
     for (arguments, code, said) in [
-        // The vault says: in headers alone.
+        // The vault allows the secret in headers only.
         (json!({"url": server.url("/?k=$API_KEY")}), Code::Permission, "in the query"),
         (
             json!({"url": server.url("/"), "method": "POST", "body": {"k": "$API_KEY"}}),
@@ -190,7 +190,7 @@ fn a_body_with_a_secret_follows_no_redirection_to_another_origin() {
     assert_eq!((error.code, error.effect), (Code::Permission, EffectState::Maybe));
     assert!(error.message.contains("the body holds a secret"), "{}", error.message);
     assert!(other.seen().is_empty());
-    // What a redirection says is the server's own text, in which nothing stands for a secret.
+    // The URL of a redirection is the server's own text, so it contains no placeholder.
     let here = post("/here").unwrap();
     assert_eq!((&here["data"]["path"], &here["data"]["body"]), (&json!("/echo?k=$API_KEY"), &json!(SECRET)));
 }

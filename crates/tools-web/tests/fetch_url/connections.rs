@@ -1,4 +1,4 @@
-//! Whom a connection leads to, and what is left on it.
+//! Targets of connections, and leftover bytes on them.
 
 use fetch::address::Host;
 use fetch::web::Web;
@@ -32,7 +32,7 @@ fn a_certificate_has_to_be_of_the_host_and_of_a_trusted_authority() {
 #[test]
 fn connections_are_used_again_and_a_smuggled_answer_is_not_the_next_one() {
     let server = Server::http(|request| match request.path.as_str() {
-        // A second answer behind the first, for whoever asks next on this connection.
+        // A second answer after the first, for the next request on this connection.
         "/smuggled" => {
             let mut reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok".to_vec();
             reply.extend(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil");

@@ -8,7 +8,7 @@ use tool::Code;
 
 use crate::{Fixture, MARKED, Rules, SECRET};
 
-/// Makes a body of three megabytes with the secret at many places, on borders of pieces too.
+/// Returns a body of three megabytes with the secret at many places, also across borders of pieces.
 fn body() -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < 3 * 1024 * 1024 {
@@ -28,7 +28,7 @@ fn a_secret_that_comes_back_is_covered_in_the_file_in_whatever_pieces_it_comes()
     let served = body.clone();
     let server = Server::http(move |request| match request.path.as_str() {
         "/at-once" => Reply::of(200, &[], &served),
-        // In chunks that part every secret somewhere else.
+        // The chunks split each secret at a different place.
         _ => {
             let mut bytes = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
             for piece in served[..200_000].chunks(13) {
@@ -96,7 +96,7 @@ fn a_secret_is_in_no_page_whatever_its_format_makes_of_it() {
         let read = markdown.replace(['\\', '*'], "");
         assert!(!read.contains(&MARKED.replace('*', "")) && !read.contains(SECRET), "{markdown}");
     }
-    // What is raw is covered with the answer, by the engine.
+    // The engine covers secrets in a raw answer.
     assert_eq!(shown("/whole", "raw"), whole);
 }
 
@@ -128,7 +128,7 @@ fn a_secret_goes_to_a_public_address_over_tls_alone() {
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         fixture.fetch(arguments)
     };
-    // No documentation address is public, and these are never dialled.
+    // Documentation addresses are not public, and these addresses are never dialled.
     for url in ["http://1.1.1.1/", "http://[2606:4700::1111]:8080/"] {
         let refused = with(url, json!({"headers": {"Authorization": "$LITERAL"}})).unwrap_err();
         assert_eq!(refused.code, Code::Permission, "{refused:?}");

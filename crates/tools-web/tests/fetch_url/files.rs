@@ -1,4 +1,4 @@
-//! Bodies that go into files.
+//! Bodies that are saved to files.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `fetch_url` beside servers on this machine that are as wrong as real ones can be.
+//! `fetch_url` against servers on this machine that misbehave as real ones do.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test program")]
 
@@ -27,11 +27,12 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// What a policy would say: this machine may be dialled unless told otherwise, and these hosts may not be redirected to.
+/// A policy that allows connections to this machine by default, and denies redirects to the listed
+/// hosts.
 #[derive(Default)]
 pub(crate) struct Rules {
     pub(crate) only_public: bool,
-    /// Every address may be dialled.
+    /// True if every address may be dialled.
     pub(crate) any: bool,
     pub(crate) denied: Vec<&'static str>,
 }
@@ -51,17 +52,17 @@ impl Hosts for Rules {
 }
 
 pub(crate) const SECRET: &str = "sk-live-0123456789";
-/// One with characters that Markdown escapes.
+/// A secret with characters that Markdown escapes.
 pub(crate) const MARKED: &str = "sk_test_*0123*_[456]";
 
-/// A vault with one secret, for `localhost` alone and in headers alone.
+/// Creates a vault with one secret, for `localhost` only and at these places only.
 pub(crate) fn vault(folder: &std::path::Path, places: Places) -> Arc<Vault> {
     let key_file = folder.join("key");
     vault::make_key_file(&key_file).unwrap();
     let vault = Vault::new(folder.join("vault"), Keys { key_file: Some(key_file), ..Keys::default() });
     for (name, hosts) in [
         ("API_KEY", ["localhost", "a.example"]),
-        // For hosts that are addresses, which no name is looked up for.
+        // Hosts that are addresses, so no name is resolved.
         ("LITERAL", ["1.1.1.1", "2606:4700::1111"]),
     ] {
         let hosts = Some(HostRule::parse_all(hosts).unwrap());
@@ -108,7 +109,7 @@ impl Fixture {
     }
 }
 
-/// What the request was, as JSON.
+/// Returns the request as JSON.
 pub(crate) fn echo(request: &Request) -> Reply {
     let headers: BTreeMap<_, _> = request.headers.iter().cloned().collect();
     let body = String::from_utf8_lossy(&request.body);

@@ -1,4 +1,4 @@
-//! Downloads that break off and go on within their call.
+//! Downloads that are interrupted and resumed within their call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use tool::Code;
 
 use crate::Fixture;
 
-/// Bytes that are no part of one another.
+/// Returns bytes that differ at every position, for each seed.
 fn content(seed: u32) -> Vec<u8> {
     (0..786_432_u32).flat_map(|number| (number ^ seed << 24).to_le_bytes()).collect()
 }
@@ -19,13 +19,13 @@ fn whole(tag: &str, body: &[u8]) -> Reply {
     Reply::of(200, &[("etag", tag)], body)
 }
 
-/// The beginning of it, after which the connection is closed.
+/// Returns the beginning of the body, and closes the connection after it.
 fn begun(tag: &str, body: &[u8]) -> Reply {
     let head = format!("HTTP/1.1 200 OK\r\netag: {tag}\r\ncontent-length: {}\r\n\r\n", body.len());
     Reply::raw([head.as_bytes(), &body[..CUT]].concat()).closing()
 }
 
-/// What follows the bytes that the request says are there.
+/// Returns the bytes after those that the request has.
 fn rest(request: &Request, tag: &str, body: &[u8]) -> Reply {
     let from = start(request);
     let range = format!("bytes {from}-{}/{}", body.len() - 1, body.len());
@@ -37,7 +37,7 @@ fn start(request: &Request) -> usize {
     range.trim_end_matches('-').parse().unwrap_or_default()
 }
 
-/// A server that breaks off the first time, and says this afterwards.
+/// Starts a server that interrupts its first answer, and then answers with `then`.
 fn breaking(body: Vec<u8>, then: impl Fn(&Request, &[u8]) -> Reply + Send + Sync + 'static) -> Server {
     let asked = AtomicUsize::new(0);
     Server::http(move |request| match asked.fetch_add(1, Ordering::SeqCst) {
@@ -74,7 +74,7 @@ fn nothing_is_mixed_whatever_a_server_answers() {
         }),
     ];
     for (what, then) in answers {
-        // To a request for no part it gives the newest.
+        // A request without a range gets the newest body.
         let server = breaking(content(1), move |request, body| match request.header("range") {
             "" => whole("\"two\"", &content(2)),
             _ => then(request, body),

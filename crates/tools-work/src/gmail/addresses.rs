@@ -1,4 +1,4 @@
-//! Addresses of mail as a caller writes them, read in one way or refused.
+//! Mail addresses from a caller, parsed strictly and unambiguously.
 
 use std::fmt;
 
@@ -6,14 +6,15 @@ use fetch::address::Host;
 use mail_parser::MessageParser;
 use tool::ToolError;
 
-/// Characters of a name, of a local part (RFC 5321, section 4.5.3.1.1), and of all addresses of one field.
+/// Maximum number of characters of a name, of a local part (RFC 5321, section 4.5.3.1.1), and of
+/// all addresses of one field.
 const LONGEST_NAME: usize = 200;
 const LONGEST_LOCAL: usize = 64;
 const LONGEST_FIELD: usize = 64 * 1024;
-/// Recipients of a message at most (Google's "Gmail sending limits", for its API).
+/// Maximum number of recipients of a message (Google's "Gmail sending limits", for its API).
 pub(crate) const MOST: usize = 500;
 
-/// Somebody who can be written to.
+/// A mailbox with its address and optional name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mailbox {
     pub(crate) name: Option<String>,
@@ -29,7 +30,7 @@ impl fmt::Display for Mailbox {
     }
 }
 
-/// What is said of a text that holds what no header may.
+/// Refuses a text with control characters, which no header may contain.
 pub(crate) fn plain(field: &str, text: &str) -> Result<(), ToolError> {
     match text.chars().find(|character| character.is_control()) {
         None => Ok(()),
@@ -40,7 +41,7 @@ pub(crate) fn plain(field: &str, text: &str) -> Result<(), ToolError> {
     }
 }
 
-/// Everybody whom a field names: addresses, also as `Name <address>`, several with commas between.
+/// Parses all addresses of a field: plain or as `Name <address>`, separated by commas.
 pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
     plain(field, text)?;
     let refused = |problem: String| {
@@ -71,7 +72,7 @@ pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
             return refused(format!("a name is longer than {LONGEST_NAME} characters"));
         }
         if let Some(name) = name {
-            // An encoded word may have held what the text did not.
+            // An encoded word may decode to characters that the text did not contain.
             plain(field, name)?;
         }
         mailboxes.push(Mailbox { name: name.map(str::to_owned), address });
@@ -82,7 +83,8 @@ pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
     Ok(mailboxes)
 }
 
-/// The address in the one form in which it is shown and sent, its host as DNS has it, so that a look-alike is seen as what it is.
+/// Returns the single form in which the address is shown and sent. Its host is in DNS form, so that
+/// a look-alike is visible.
 fn normal(address: &str) -> Option<String> {
     let (local, host) = address.rsplit_once('@')?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte);
@@ -111,7 +113,7 @@ mod tests {
             ["Ada Lovelace <ada@example.com>", "Turing, Alan <alan+x@example.com>"]
         );
         assert_eq!(shown("=?utf-8?q?J=C3=BCrgen?= <j@example.com>"), ["Jürgen <j@example.com>"]);
-        // A look-alike shows itself.
+        // The encoded form reveals a look-alike.
         assert_eq!(shown("x@ex\u{430}mple.com"), ["x@xn--exmple-4nf.com"]);
     }
 

@@ -1,4 +1,4 @@
-//! One request to Gmail at a time: sent with the login, waited for where Gmail wants to be left alone, and put again only where it
+//! Requests to Gmail: sends one with the login, waits for rate limits, and retries it only if it
 //! reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,39 +20,41 @@ use crate::gmail::message::Wire;
 use crate::gmail::place::Gmail;
 use crate::gmail::tokens::Tokens;
 
-/// What is waited before a request that reads is put a second and a third time.
+/// Delays before the second and the third attempt of a request that reads.
 const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// Bytes of an answer at most. The largest that Gmail gives is an attachment in base64: it takes no message above 50 MB.
+/// Maximum number of bytes of an answer. The largest answer of Gmail is an attachment in base64:
+/// Gmail accepts no message above 50 MB.
 const LARGEST: u64 = 80 * 1024 * 1024;
-/// What is left of a call's time after waiting for a limit, at the least, for the request itself.
+/// Minimum time that must be left for the request itself after a wait for a limit.
 const SPARE: Duration = Duration::from_secs(2);
-/// Requests of one call that are on their way at once: Gmail counts 250 units a second for one person, and a message is five.
+/// Maximum number of parallel requests of one call. Gmail allows 250 units per second and user, and
+/// one message costs five.
 const AT_ONCE: usize = 4;
 
-/// One call's requests.
+/// The requests of one call.
 pub(crate) struct Asking<'a> {
     context: &'a Context,
     web: Arc<Web>,
     vault: Arc<Vault>,
     gmail: &'a Gmail,
     deadline: Instant,
-    /// The token that was good last.
+    /// The last token that worked.
     token: Mutex<Option<Arc<Locked>>>,
-    /// Whether something has gone out that may have been sent on, and was not answered.
+    /// True while it is unknown whether a message was sent.
     began: Arc<AtomicBool>,
 }
 
-/// Why there is no answer to work with.
+/// A reason why a request failed.
 pub(crate) enum Refused {
-    /// The request cannot have been carried out.
+    /// The request was certainly not carried out. The flag is true if a retry may succeed.
     Undone(ToolError, bool),
-    /// It may have been.
+    /// The request may have been carried out.
     Lost(ToolError),
-    /// Gmail says why.
+    /// Gmail refused the request, with a reason.
     Said(Complaint),
 }
 
-/// A request, as often as it is put.
+/// A request that can be sent repeatedly.
 struct Request {
     method: fetch::Method,
     target: Target,
@@ -85,7 +87,7 @@ impl<'a> Asking<'a> {
         self.began.clone()
     }
 
-    /// What lies at this path, put again where no answer came.
+    /// Returns the resource at this path. Retries if no answer came.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -110,7 +112,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// These messages, in this order, in this format.
+    /// Returns these messages, in this order and in this format.
     pub(crate) async fn messages(
         &self,
         ids: &[String],
@@ -126,12 +128,12 @@ impl<'a> Asking<'a> {
         Ok(found)
     }
 
-    /// One message.
+    /// Returns one message.
     pub(crate) async fn message(&self, id: &str, query: &[(&str, &str)]) -> Result<Wire, ToolError> {
         self.get(&format!("messages/{}", segment(id)), query).await
     }
 
-    /// Sends this on, once.
+    /// Sends a message exactly once.
     pub(crate) async fn upload(&self, body: Bytes, kind: HeaderValue) -> Result<Wire, Refused> {
         let undone = |error| Refused::Undone(error, false);
         let path = "upload/gmail/v1/users/me/messages/send?uploadType=multipart";
@@ -162,8 +164,8 @@ impl<'a> Asking<'a> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// The body of the answer, waited for where Gmail's limits are used up and the call has the time. A token that is not taken is
-    /// renewed once. Neither has done anything before.
+    /// Returns the body of the answer. Waits for Gmail's limits if the call has the time, and
+    /// renews a refused token once. Gmail has not carried out the request in either case.
     async fn patiently(&self, request: &Request) -> Result<Vec<u8>, Refused> {
         let mut renewed = false;
         let mut attempt = 0;
@@ -194,7 +196,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The token of this call, another one than was refused.
+    /// Returns the token of this call, other than `refused`.
     async fn token(&self, refused: Option<&Locked>) -> Result<Arc<Locked>, Refused> {
         let undone = |error| Refused::Undone(error, false);
         let kept = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,7 +217,7 @@ impl<'a> Asking<'a> {
         Ok(token)
     }
 
-    /// One request, once.
+    /// Sends a request once.
     async fn once(
         &self,
         request: &Request,
@@ -248,7 +250,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What all of these come to, in their order, all of them under way at once; the first error is that of all.
+/// Awaits all futures concurrently and returns their results in order, or the first error.
 async fn all<T>(futures: Vec<impl Future<Output = Result<T, ToolError>>>) -> Result<Vec<T>, ToolError> {
     let mut under_way: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
@@ -268,7 +270,7 @@ async fn all<T>(futures: Vec<impl Future<Output = Result<T, ToolError>>>) -> Res
     .await
 }
 
-/// A part of a path, in which nothing means anything.
+/// Encodes a path segment, so that no character in it has a special meaning.
 pub(crate) fn segment(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
     let byte = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -279,7 +281,7 @@ fn headers(token: &Locked, kind: Option<&HeaderValue>) -> Result<HeaderMap, Tool
     let mut value = b"Bearer ".to_vec();
     value.extend_from_slice(token);
     let made = HeaderValue::from_bytes(&value);
-    // What was copied on the way here must not stay in memory that is used again.
+    // The copied secret must not stay in memory that is reused.
     value.fill(0);
     let mut made = made.map_err(|_| {
         ToolError::new(Code::Unavailable, "the login of Gmail has characters that no token has")
@@ -304,7 +306,7 @@ fn refused(error: WebError) -> Refused {
     if may_have_acted { Refused::Lost(error) } else { Refused::Undone(error, may_pass) }
 }
 
-/// An answer that is none of Gmail.
+/// Returns the error for an answer that Gmail does not document.
 pub(crate) fn unlike(error: &dyn std::fmt::Display) -> ToolError {
     ToolError::new(Code::Runtime, format!("Gmail's answer is none that it documents: {error}"))
         .hint("Gmail may answer later")

@@ -1,4 +1,5 @@
-//! A message as it is sent on: one body of two parts, of which the first says where it belongs and the second is the message itself.
+//! A message in the form for upload: a body of two parts, of which the first names the conversation
+//! and the second is the message.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -20,27 +21,28 @@ use tool::{Code, Context, ToolError};
 use crate::failure::of_roots;
 use crate::gmail::addresses::Mailbox;
 
-/// Bytes of a message at most (Google's discovery document, `maxSize` of `gmail.users.messages.send`).
+/// Maximum number of bytes of a message (Google's discovery document, `maxSize` of
+/// `gmail.users.messages.send`).
 const LARGEST: usize = 36_700_160;
-/// Random bytes of a message's own id.
+/// Number of random bytes in a message's own id.
 const RANDOM: usize = 16;
-/// The host of that id where it is not known whose mailbox it is: one that is nobody's (RFC 2606).
+/// Host of that id if the mailbox is unknown: a host that nobody owns (RFC 2606).
 const NOBODYS: &str = "handfast.invalid";
 
-/// A file that goes along.
+/// A file to be sent with a message.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Attached {
-    /// Its name.
+    /// File name.
     pub(crate) name: String,
-    /// By its name.
+    /// Media type, derived from the name.
     pub(crate) mime_type: String,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size_bytes: u64,
     #[serde(skip)]
     content: Vec<u8>,
 }
 
-/// What is to be sent.
+/// A message to be written.
 pub(crate) struct Draft<'a> {
     pub(crate) from: Option<&'a str>,
     pub(crate) to: &'a [Mailbox],
@@ -55,19 +57,19 @@ pub(crate) struct Draft<'a> {
     pub(crate) at: Timestamp,
 }
 
-/// A message that is ready to go.
+/// A message that is ready to be sent.
 pub(crate) struct Ready {
-    /// Its own id, without brackets.
+    /// Message-ID without angle brackets.
     pub(crate) message_id: String,
-    /// Bytes of the message.
+    /// Size of the message in bytes.
     pub(crate) size_bytes: usize,
-    /// What is sent.
+    /// Body of the request.
     pub(crate) body: Bytes,
-    /// The type of that.
+    /// Content type of the request.
     pub(crate) kind: HeaderValue,
 }
 
-/// Reads the files that go along.
+/// Reads the files to be sent with the message.
 pub(crate) fn attach(context: &Context, paths: &[String]) -> Result<Vec<Attached>, ToolError> {
     let roots = context.service::<Roots>()?;
     let mut total = 0;
@@ -77,7 +79,7 @@ pub(crate) fn attach(context: &Context, paths: &[String]) -> Result<Vec<Attached
         let resolved = context.place.resolve(&field(index), path)?;
         let opened = roots.open_file(&resolved).map_err(of_roots(context))?;
         total += opened.metadata.size_bytes;
-        // In base64 it is a third longer, and in lines.
+        // Base64 adds a third, and line breaks.
         if usize::try_from(total / 3 * 4).is_ok_and(|encoded| encoded <= LARGEST) {
             let mut content = Vec::new();
             let most = u64::try_from(LARGEST).unwrap_or(u64::MAX);
@@ -97,12 +99,12 @@ pub(crate) fn attach(context: &Context, paths: &[String]) -> Result<Vec<Attached
     Ok(attached)
 }
 
-/// How the argument is called that names this one.
+/// Returns the name of the argument at this index.
 pub(crate) fn field(index: usize) -> String {
     format!("attachments[{index}]")
 }
 
-/// The name that the file goes along under.
+/// Returns the name under which the file is sent.
 pub(crate) fn file_name(index: usize, path: &Path) -> Result<String, ToolError> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.ok_or_else(|| ToolError::validation(&field(index), "names no file"))?;
@@ -110,7 +112,8 @@ pub(crate) fn file_name(index: usize, path: &Path) -> Result<String, ToolError> 
     Ok(name)
 }
 
-/// By the file's name. What a mail program would take for a part of the message itself goes along as bytes.
+/// Returns the media type for the file's name. A type that mail programs would treat as a part of
+/// the message becomes plain bytes.
 fn media_type(name: &str) -> String {
     let guessed = mime_guess::from_path(name).first_or_octet_stream();
     match guessed.type_().as_str() {
@@ -172,7 +175,7 @@ pub(crate) fn written(
     Ok((Ready { message_id, size_bytes, body: body.into(), kind }, told))
 }
 
-/// What is said of a message that Gmail would not take.
+/// Returns the error for a message that exceeds Gmail's limit.
 fn too_large(what: &str) -> ToolError {
     let message =
         format!("`attachments`: the message has {what}, and Gmail takes {LARGEST} with everything in it");
@@ -189,7 +192,7 @@ fn addresses(mailboxes: &[Mailbox]) -> Address<'_> {
     Address::new_list(mailboxes.iter().map(one).collect())
 }
 
-/// An id that no other message has, at the host of the mailbox.
+/// Returns a unique id, at the host of the mailbox.
 fn own_id(from: Option<&str>) -> Result<String, ToolError> {
     let mut bytes = [0_u8; RANDOM];
     getrandom::fill(&mut bytes)
@@ -224,7 +227,7 @@ mod tests {
         }
     }
 
-    /// The message within what is sent.
+    /// Returns the message within the request.
     fn message(ready: &Ready) -> Message<'static> {
         let body = String::from_utf8(ready.body.to_vec()).unwrap();
         let (_, raw) = body.split_once("message/rfc822\r\n\r\n").unwrap();

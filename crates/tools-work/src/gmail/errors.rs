@@ -1,4 +1,4 @@
-//! What Gmail says against a request, and what that is to callers.
+//! Gmail's error responses, and their conversion into tool errors.
 
 use std::time::Duration;
 
@@ -7,32 +7,33 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tool::{Code, Retry, ToolError};
 
-/// Characters of Gmail's own words that are repeated.
+/// Maximum number of characters of Gmail's message that are repeated to callers.
 const MOST_REPEATED: usize = 500;
-/// What is waited at first where Gmail does not say how long, twice as long each further time (its guide "Resolve errors").
+/// First delay if Gmail names none. Each further delay is twice as long (Google's guide "Resolve
+/// errors").
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// How often the same request is put again behind a limit.
+/// Maximum number of retries of a request because of a limit.
 pub(crate) const MOST_WAITS: u32 = 5;
 
-/// Limits that are counted over a moment, by the reason that Gmail gives.
+/// Reasons of Gmail for limits over a short time.
 const PASSING: [&str; 4] =
     ["rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED", "concurrentLimitExceeded"];
-/// Those that are counted over a day, or must be bought.
+/// Reasons of Gmail for limits over a day, or limits that must be raised for money.
 const LASTING: [&str; 3] = ["dailyLimitExceeded", "quotaExceeded", "limitExceeded"];
-/// The login does not reach so far.
+/// Reasons of Gmail for a login without the required scope.
 const SCOPE: [&str; 2] = ["insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"];
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct Complaint {
     pub(crate) status: u16,
-    /// Every reason that it names, such as `rateLimitExceeded`.
+    /// All reasons in the response, such as `rateLimitExceeded`.
     reasons: Vec<String>,
     said: String,
 }
 
 impl Complaint {
-    /// What the body of such an answer says.
+    /// Parses the body of an error response.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         let said: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = &said["error"];
@@ -47,17 +48,17 @@ impl Complaint {
         self.reasons.iter().any(|reason| reasons.contains(&reason.as_str()))
     }
 
-    /// Whether the token is at fault, and another one may do.
+    /// Returns true if the token was refused, so that another token may work.
     pub(crate) fn is_about_the_token(&self) -> bool {
         self.status == 401
     }
 
-    /// Whether a limit is used up, so that nothing was done.
+    /// Returns true if a limit is exhausted. The request was not carried out.
     pub(crate) fn is_limit(&self) -> bool {
         self.status == 429 || self.names(&PASSING) || self.names(&LASTING)
     }
 
-    /// Whether the same may go well a moment later; what was asked for may then have been done.
+    /// Returns true if a retry may succeed. The request may have been carried out.
     pub(crate) fn may_pass(&self) -> bool {
         self.status >= 500
     }
@@ -66,12 +67,12 @@ impl Complaint {
         self.status == 404
     }
 
-    /// How long Gmail wants to be left alone, before this attempt; none where that is not a matter of moments.
+    /// Returns the delay before this attempt, or `None` for a limit that lasts longer than moments.
     pub(crate) fn wait(&self, headers: &HeaderMap, now: Timestamp, attempt: u32) -> Option<Duration> {
         if let Some(said) = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()) {
             return until(said.trim(), now);
         }
-        // "User-rate limit exceeded.  Retry after 2026-03-01T00:00:00.000Z"
+        // Example: "User-rate limit exceeded.  Retry after 2026-03-01T00:00:00.000Z"
         if let Some((_, at)) = self.said.split_once("Retry after ") {
             let at = at.split_whitespace().next().unwrap_or_default();
             return until(at.trim_end_matches('.'), now);
@@ -79,7 +80,7 @@ impl Complaint {
         (!self.names(&LASTING)).then(|| FIRST_WAIT * 2_u32.saturating_pow(attempt))
     }
 
-    /// The error of a limit that is not waited for.
+    /// Returns the error for a limit that the call does not wait for.
     pub(crate) fn limited(&self, wait: Option<Duration>, now: Timestamp) -> ToolError {
         let error = ToolError::new(Code::Quota, format!("Gmail's limit is used up: {}", self.said));
         match wait.and_then(|wait| Some((wait, now.checked_add(wait).ok()?))) {
@@ -92,7 +93,7 @@ impl Complaint {
     }
 }
 
-/// The time until then: seconds, a time, or a date of HTTP.
+/// Returns the duration until a point in time, given as seconds, as a timestamp or as an HTTP date.
 fn until(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds));

@@ -1,18 +1,19 @@
-//! Which messages a search finds, over as many pages as it takes.
+//! Messages that a search finds, over several pages.
 
 use tool::ToolError;
 
 use crate::gmail::api::Asking;
 use crate::gmail::message::WireList;
 
-/// Characters of a search, and of what names a page, at most.
+/// Maximum number of characters of a query, and of a page token.
 const LONGEST: usize = 4_000;
-/// Messages of one page at most (Google's discovery document, `maxResults` of `gmail.users.messages.list`).
+/// Maximum number of messages per page (Google's discovery document, `maxResults` of
+/// `gmail.users.messages.list`).
 const MOST_OF_A_PAGE: usize = 500;
-/// Pages that are asked for, at most: a page may have fewer than were asked for.
+/// Maximum number of pages per call: a page may have fewer messages than requested.
 const MOST_PAGES: usize = 20;
 
-/// What is looked for.
+/// The parameters of a search.
 pub(crate) struct Wanted<'a> {
     query: &'a str,
     results: usize,
@@ -20,7 +21,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Reads the arguments.
+    /// Checks the arguments.
     pub(crate) fn read(
         query: &'a str,
         results: u32,
@@ -43,7 +44,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The ids of the messages, the newest first, and where it goes on.
+/// Returns the ids of the messages, the newest first, and the token of the next page.
 pub(crate) async fn ids(
     asking: &Asking<'_>,
     wanted: &Wanted<'_>,

@@ -1,7 +1,7 @@
-//! OAuth 2 as Google has it for programs on a person's machine (RFC 8252, with PKCE, RFC 7636): what is sent, what is answered, and
-//! what of it lies in the vault.
+//! OAuth 2 in Google's form for installed programs (RFC 8252, with PKCE, RFC 7636): requests,
+//! responses, and the secrets of a login in the vault.
 //!
-//! Nothing is sent here.
+//! This module sends nothing.
 
 use std::borrow::Cow;
 use std::io;
@@ -16,48 +16,48 @@ use vault::{Change, HostRule, Locked, Places, Position, Vault, VaultError};
 
 use crate::gmail::place::Gmail;
 
-/// The secret that opens the mailbox for an hour.
+/// Name of the secret that opens the mailbox for an hour.
 pub const ACCESS: &str = "gmail_access_token";
-/// The secret that gets another one of these.
+/// Name of the secret that renews access tokens.
 pub const REFRESH: &str = "gmail_refresh_token";
-/// The secret of the program that Google knows Handfast by.
+/// Name of the client secret under which Google knows Handfast.
 pub const CLIENT_SECRET: &str = "gmail_client_secret";
-/// What else is known of the login: [`Login`].
+/// Name of the secret with the other facts of the login: [`Login`].
 pub const LOGIN: &str = "gmail_login";
-/// All of them, in the order in which they are removed: what opens most goes first.
+/// All secrets in the order of their removal: the most powerful one first.
 pub const SECRETS: [&str; 4] = [REFRESH, ACCESS, CLIENT_SECRET, LOGIN];
 
-/// What a login is asked for unless something else is wanted: to read, and to send.
+/// Default scopes of a login: reading and sending.
 pub const SCOPES: [&str; 2] =
     ["https://www.googleapis.com/auth/gmail.readonly", "https://www.googleapis.com/auth/gmail.send"];
 
-/// Bytes of what is hard to guess.
+/// Number of random bytes of an unguessable value.
 const RANDOM: usize = 32;
-/// Characters of a server's own words that are repeated.
+/// Maximum number of characters of a server's message that are repeated.
 const MOST_REPEATED: usize = 300;
-/// The longest that a token is taken to be good for, whatever the server says.
+/// Maximum lifetime that is accepted from a server for a token.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 365);
 
-/// The program that Google knows Handfast by.
+/// The OAuth client under which Google knows Handfast.
 #[derive(Debug)]
 pub struct Client {
-    /// Its id, which is no secret.
+    /// Client id, which is not secret.
     pub id: String,
-    /// Its secret, where it has one.
+    /// Client secret, if any.
     pub secret: Option<Locked>,
 }
 
-/// One attempt to log in: what ties the answer to the question.
+/// One attempt to log in, with the values that tie the response to the request.
 pub struct Attempt {
     state: String,
     verifier: String,
 }
 
 impl Attempt {
-    /// A new one.
+    /// Starts an attempt.
     ///
     /// # Errors
-    /// Where the system gives no random bytes.
+    /// Fails if the system provides no random bytes.
     pub fn begin() -> io::Result<Self> {
         let random = || {
             let mut bytes = [0_u8; RANDOM];
@@ -67,13 +67,14 @@ impl Attempt {
         Ok(Self { state: random()?, verifier: random()? })
     }
 
-    /// Whether an answer belongs to it. Takes as long for any text of one length.
+    /// Returns true if a response belongs to this attempt. The comparison takes constant time for
+    /// texts of one length.
     pub fn is_answered_by(&self, state: &str) -> bool {
         let differs = self.state.bytes().zip(state.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
         state.len() == self.state.len() && differs == 0
     }
 
-    /// The address at which a person lets it pass.
+    /// Returns the URL at which a person consents to the login.
     pub fn address(
         &self,
         gmail: &Gmail,
@@ -92,7 +93,8 @@ impl Attempt {
             .append_pair("state", &self.state)
             .append_pair("code_challenge", &challenge)
             .append_pair("code_challenge_method", "S256")
-            // With these Google gives out a token that outlives the hour, also to who has had one before.
+            // These parameters make Google issue a refresh token, also to a user who got one
+            // before.
             .append_pair("access_type", "offline")
             .append_pair("prompt", "consent");
         if let Some(account) = account {
@@ -103,7 +105,7 @@ impl Attempt {
         format!("{at}{glue}{}", query.finish())
     }
 
-    /// What turns the code that came back into tokens.
+    /// Returns the request body that exchanges the code for tokens.
     pub fn exchange(&self, client: &Client, code: &str, redirect: &str) -> Vec<u8> {
         form(
             client,
@@ -117,7 +119,7 @@ impl Attempt {
     }
 }
 
-/// What gets another access token.
+/// Returns the request body that renews an access token.
 pub(crate) fn refresh(client: &Client, token: &Locked) -> Vec<u8> {
     form(
         client,
@@ -125,7 +127,7 @@ pub(crate) fn refresh(client: &Client, token: &Locked) -> Vec<u8> {
     )
 }
 
-/// What takes a token back, and all that came of it.
+/// Returns the request body that revokes a token and all tokens derived from it.
 pub fn revocation(token: &Locked) -> Vec<u8> {
     let mut form = Serializer::new(String::new());
     form.append_pair("token", std::str::from_utf8(token).unwrap_or_default());
@@ -141,39 +143,39 @@ fn form(client: &Client, fields: &[(&str, &str)]) -> Vec<u8> {
     form.finish().into_bytes()
 }
 
-/// Tokens that were given out.
+/// Issued tokens.
 pub struct Grant {
-    /// Opens the mailbox.
+    /// Access token, which opens the mailbox.
     pub access: Locked,
-    /// Gets another one; a server that leaves it out means the one that there is.
+    /// Refresh token. A server that omits it means that the existing one stays valid.
     pub refresh: Option<Locked>,
-    /// Until when the first is good.
+    /// Time at which the access token expires.
     pub expires_at: Option<Timestamp>,
-    /// What for, where the server says so.
+    /// Granted scopes, if the server states them.
     pub scopes: Option<String>,
 }
 
-/// Why none were given out.
+/// A reason why no tokens were issued.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The server's own words.
+    /// Error of the server, in its own words.
     #[error("{error}: {description}")]
     Said {
-        /// A word of OAuth, such as `invalid_grant`.
+        /// OAuth error code, such as `invalid_grant`.
         error: String,
-        /// For people.
+        /// Description for people.
         description: String,
     },
-    /// No answer of OAuth.
+    /// Response that is not of OAuth.
     #[error("the answer, of status {status}, is none of OAuth")]
     Unlike {
-        /// The status of HTTP.
+        /// HTTP status code.
         status: u16,
     },
 }
 
 impl Grant {
-    /// What a server of tokens has answered. The bytes are wiped.
+    /// Parses the response of a token server, and wipes the bytes.
     ///
     /// # Errors
     /// [`Refused`].
@@ -184,7 +186,7 @@ impl Grant {
     }
 
     fn of(status: u16, body: &[u8], now: Timestamp) -> Result<Self, Refused> {
-        // Borrowed, so that no copy of a token is left behind.
+        // Borrowed fields leave no copy of a token behind.
         #[derive(Deserialize)]
         struct Given<'a> {
             #[serde(borrow)]
@@ -224,11 +226,11 @@ impl Grant {
         })
     }
 
-    /// Puts the tokens into the vault, each for the host that takes it. The one that gets others goes first: without it the next
-    /// renewal would fail.
+    /// Stores the tokens in the vault, each bound to the host that accepts it. The refresh token is
+    /// stored first: without it the next renewal would fail.
     ///
     /// # Errors
-    /// Those of the vault.
+    /// Errors of the vault.
     pub fn keep(&self, vault: &Vault, gmail: &Gmail, now: Timestamp) -> Result<(), VaultError> {
         if let Some(refresh) = &self.refresh {
             let takes = [gmail.token().host().to_string(), gmail.revocation().host().to_string()];
@@ -239,33 +241,33 @@ impl Grant {
     }
 }
 
-/// What is known of a login beside its tokens.
+/// The facts of a login besides its tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
-    /// The id of the program that Google knows Handfast by.
+    /// Client id under which Google knows Handfast.
     pub client_id: String,
-    /// Whose mailbox it is, where that could be asked.
+    /// Address of the mailbox, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// What was let pass.
+    /// Granted scopes.
     #[serde(default)]
     pub scopes: String,
 }
 
 impl Login {
-    /// The one that the vault has; none where nobody is logged in.
+    /// Reads the login from the vault; `None` without a login.
     ///
     /// # Errors
-    /// Those of the vault.
+    /// Errors of the vault.
     pub fn of(vault: &Vault) -> Result<Option<Self>, VaultError> {
         let contents = vault.contents()?;
         Ok(contents.get(LOGIN).and_then(|(_, value)| serde_json::from_slice(value).ok()))
     }
 
-    /// Puts it into the vault, with the program's secret.
+    /// Stores the login in the vault, with the client secret.
     ///
     /// # Errors
-    /// Those of the vault.
+    /// Errors of the vault.
     pub fn keep(
         &self,
         vault: &Vault,
@@ -306,7 +308,7 @@ mod tests {
         let gmail = Gmail::at(Endpoints::default()).unwrap();
         let client = Client { id: "id".to_owned(), secret: None };
         let address = attempt.address(&gmail, &client, "http://127.0.0.1:1/", "a b", Some("x@example.com"));
-        // RFC 7636, appendix B.
+        // Test vector of RFC 7636, appendix B.
         assert!(address.contains("code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&"), "{address}");
         assert!(address.starts_with("https://accounts.google.com/o/oauth2/v2/auth?response_type=code&"));
         assert!(address.contains("&scope=a+b&") && address.ends_with("&login_hint=x%40example.com"));

@@ -1,4 +1,4 @@
-//! Where Gmail is, and where its logins are given out.
+//! URLs of Gmail and of its login servers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tool::Effect;
 use crate::gmail::addresses::Mailbox;
 use crate::gmail::oauth::{ACCESS, CLIENT_SECRET, REFRESH};
 
-/// The services that a mailbox is reached through.
+/// The services through which a mailbox is reached.
 #[derive(Debug, Clone)]
 pub struct Gmail {
     api: Target,
@@ -18,37 +18,37 @@ pub struct Gmail {
     revocation: Target,
 }
 
-/// Their addresses, where they are others than Google's.
+/// The URLs of the services, if they are not Google's.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoints {
-    /// Of the API.
+    /// URL of the API.
     pub api: Option<String>,
-    /// Where a person logs in.
+    /// URL at which a person logs in.
     pub authorization: Option<String>,
-    /// Where tokens are given out.
+    /// URL that issues tokens.
     pub token: Option<String>,
-    /// Where they are taken back.
+    /// URL that revokes tokens.
     pub revocation: Option<String>,
 }
 
 impl Gmail {
-    /// Google's own (its discovery document of Gmail, `baseUrl`).
+    /// Google's URL (its discovery document of Gmail, `baseUrl`).
     const API: &str = "https://gmail.googleapis.com/";
-    /// Google's own, as this and the next two (its guide "OAuth 2.0 for iOS & Desktop Apps").
+    /// Google's URL, like the next two (its guide "OAuth 2.0 for iOS & Desktop Apps").
     const AUTHORIZATION: &str = "https://accounts.google.com/o/oauth2/v2/auth";
     const TOKEN: &str = "https://oauth2.googleapis.com/token";
     const REVOCATION: &str = "https://oauth2.googleapis.com/revoke";
 
-    /// The one at these addresses.
+    /// Creates the services at these URLs.
     ///
     /// # Errors
-    /// The name of the address at fault, and what is wrong with it.
+    /// The name of the invalid URL, and its error.
     pub fn at(endpoints: Endpoints) -> Result<Self, (&'static str, EndpointError)> {
         let read = |name, given: Option<String>, usual: &str| {
             outgoing::endpoint(given.as_deref().unwrap_or(usual)).map_err(|error| (name, error))
         };
         let api = endpoints.api.map(|mut url| {
-            // What is asked for lies below it.
+            // Relative URLs of requests are resolved below this one.
             if !url.ends_with('/') {
                 url.push('/');
             }
@@ -62,27 +62,28 @@ impl Gmail {
         })
     }
 
-    /// The API.
+    /// Returns the URL of the API.
     pub fn api(&self) -> &Target {
         &self.api
     }
 
-    /// Where a person logs in.
+    /// Returns the URL at which a person logs in.
     pub fn authorization(&self) -> &Target {
         &self.authorization
     }
 
-    /// Where tokens are given out.
+    /// Returns the URL that issues tokens.
     pub fn token(&self) -> &Target {
         &self.token
     }
 
-    /// Where they are taken back.
+    /// Returns the URL that revokes tokens.
     pub fn revocation(&self) -> &Target {
         &self.revocation
     }
 
-    /// That mail is sent to these, each once and in one order, whatever field names them.
+    /// Returns the effects of sending mail to these recipients. Each recipient occurs once, in a
+    /// fixed order, independent of the field.
     pub(crate) fn sending(&self, to: &[&Mailbox]) -> Vec<Effect> {
         let everybody: BTreeSet<&str> = to.iter().map(|mailbox| mailbox.address.as_str()).collect();
         let host = self.api.host().to_string();
@@ -91,13 +92,14 @@ impl Gmail {
         everybody.into_iter().map(send).collect()
     }
 
-    /// What each call does beyond this machine: it asks the API in these ways, and renews its token where that has run out.
+    /// Returns the effects of each call beyond this machine: API requests with these methods, and
+    /// the renewal of an expired token.
     pub(crate) fn effects(&self, methods: &[&str]) -> Vec<Effect> {
         let connect = |target: &Target, method: &str| Effect::Connect {
             host: target.host().to_string(),
             port: target.port(),
             method: Some(method.to_owned()),
-            // To renew a token changes nothing that anybody keeps there; it is believed of calls that read alone.
+            // A renewal changes no data of the user, so it is accepted in calls that only read.
             only_asks: std::ptr::eq(target, &raw const self.token),
         };
         let secret = |name: &str, target: &Target| Effect::UseSecret {

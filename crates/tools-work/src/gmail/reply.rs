@@ -1,18 +1,18 @@
-//! What ties an answer to the message that it answers (RFC 5322, section 3.6.4).
+//! Headers that tie a reply to its message (RFC 5322, section 3.6.4).
 
 use tool::ToolError;
 
 use crate::gmail::api::Asking;
 use crate::gmail::message::Wire;
 
-/// Ids that are handed on at most: the first, with which a conversation began, and the newest.
+/// Maximum number of ids that are passed on: the first of the conversation, and the newest.
 const MOST_REFERENCES: usize = 50;
-/// Characters of an id at most.
+/// Maximum number of characters of an id.
 const LONGEST_ID: usize = 500;
-/// With what the subjects of answers begin, in lower case.
+/// Prefixes of the subjects of replies, in lower case.
 const PREFIXES: [&str; 6] = ["re:", "aw:", "fw:", "fwd:", "wg:", "sv:"];
 
-/// The headers that are asked for.
+/// Query parameters that request the needed headers.
 const HEADERS: [(&str, &str); 6] = [
     ("format", "metadata"),
     ("metadataHeaders", "Message-ID"),
@@ -22,20 +22,20 @@ const HEADERS: [(&str, &str); 6] = [
     ("metadataHeaders", "From"),
 ];
 
-/// The message that is answered.
+/// The message to which a reply belongs.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) thread_id: String,
-    /// Without its brackets.
+    /// Message-ID without angle brackets.
     pub(crate) message_id: Option<String>,
-    /// Every id of the conversation, its own the last.
+    /// Ids of the conversation's messages; the last is the message's own.
     pub(crate) references: Vec<String>,
     subject: String,
     pub(crate) from: String,
 }
 
 impl Answered {
-    /// The message of this id.
+    /// Finds the message with this id.
     pub(crate) async fn find(asking: &Asking<'_>, id: &str) -> Result<Self, ToolError> {
         let wire = asking.message(id, &HEADERS).await.map_err(|mut error| {
             if error.code == tool::Code::NotFound {
@@ -69,7 +69,7 @@ impl Answered {
         }
     }
 
-    /// The subject of an answer that names none.
+    /// Returns the subject of a reply that names none.
     pub(crate) fn subject(&self) -> String {
         match bare(&self.subject) {
             subject if subject.len() < self.subject.trim().len() => self.subject.trim().to_owned(),
@@ -77,13 +77,13 @@ impl Answered {
         }
     }
 
-    /// Whether Gmail takes an answer of this subject into the conversation.
+    /// Returns true if Gmail adds a reply with this subject to the conversation.
     pub(crate) fn goes_on_with(&self, subject: &str) -> bool {
         bare(subject).eq_ignore_ascii_case(bare(&self.subject))
     }
 }
 
-/// A subject without what answering and passing on puts before it.
+/// Returns a subject without the prefixes of replies and forwards.
 fn bare(subject: &str) -> &str {
     let mut rest = subject.trim();
     while let Some(prefix) = PREFIXES
@@ -95,7 +95,7 @@ fn bare(subject: &str) -> &str {
     rest
 }
 
-/// The ids that a header names, without their brackets. Whatever else stands in it is left out.
+/// Returns the ids in a header, without angle brackets. Any other text is ignored.
 fn ids(text: &str) -> Vec<String> {
     let plain = |id: &&str| {
         id.contains('@')

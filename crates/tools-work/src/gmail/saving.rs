@@ -1,4 +1,4 @@
-//! Attachments as files of the workspace. Their names were chosen by whoever sent them.
+//! Attachments as files of the workspace. Their senders chose the names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,15 @@ use crate::failure::of_roots;
 use crate::gmail::api::{Asking, segment};
 use crate::gmail::message::{Attachment, Body, Content, Mail};
 
-/// Bytes of a name at most: what file systems take, with room for a number.
+/// Maximum number of bytes of a name: the limit of file systems, with room for a number.
 const LONGEST_NAME: usize = 200;
-/// Bytes of all that one call saves, at most.
+/// Maximum number of bytes that one call saves.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-/// Numbers that are tried where a name is taken.
+/// Maximum number of attempts for a free name.
 const MOST_TRIED: usize = 1_000;
 
-/// The folder that attachments go into: in the workspace, or it cannot be drafted.
+/// Resolves the folder for attachments. The folder must be in the workspace, because drafts are
+/// limited to it.
 pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolError> {
     let folder = context.place.resolve("save_to", given)?;
     if !folder.starts_with(&context.place.workspace) {
@@ -30,7 +31,8 @@ pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolErro
     Ok(folder)
 }
 
-/// Saves every attachment of these messages. No file that is there is written over: what has a name of its own already gets a number.
+/// Saves all attachments of these messages. An existing file is not overwritten: a name that is
+/// taken gets a number.
 pub(crate) async fn save(
     asking: &Asking<'_>,
     folder: &Path,
@@ -38,7 +40,7 @@ pub(crate) async fn save(
 ) -> Result<(), ToolError> {
     let context = asking.context();
     let roots = context.service::<Roots>()?;
-    // Begun before anything is looked at, so that whatever others change from here on is a conflict.
+    // The draft begins before any check, so that every later change by others is a conflict.
     let draft = context.service::<Draft>()?;
     let covering = outgoing::covering(context)?;
     let relative = real_folder(context, &roots, folder)?;
@@ -65,7 +67,7 @@ pub(crate) async fn save(
     Ok(())
 }
 
-/// Where the folder really lies, relative to the workspace. What of it is not there is made.
+/// Returns the real path of the folder, relative to the workspace. The folder may be missing.
 fn real_folder(context: &Context, roots: &Roots, folder: &Path) -> Result<PathBuf, ToolError> {
     let workspace = &context.place.workspace;
     let real = roots::real_path(folder, LastLink::Follow).map_err(of_roots(context))?;
@@ -82,7 +84,8 @@ fn real_folder(context: &Context, roots: &Roots, folder: &Path) -> Result<PathBu
     })
 }
 
-/// The bytes of an attachment; none where it is not saved, and then it says why.
+/// Returns the bytes of an attachment, or `None` after it recorded the reason why the attachment is
+/// not saved.
 async fn content(
     asking: &Asking<'_>,
     message: &str,
@@ -111,7 +114,7 @@ async fn content(
     Ok(None)
 }
 
-/// A name that no file of the folder has, and none that was given out before.
+/// Returns a name that is free in the folder and was not used for an earlier attachment.
 fn free(
     roots: &Roots,
     folder: &Path,
@@ -127,7 +130,7 @@ fn free(
             Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => false,
             Err(error) => return Err(error),
         };
-        // Some file systems take names for one that differ by their case.
+        // Some file systems treat names that differ in case as equal.
         if !is_there && taken.insert(tried.to_lowercase()) {
             break;
         }
@@ -136,14 +139,14 @@ fn free(
     Ok(tried)
 }
 
-/// The name as a file of the workspace may have it: no folder, nothing hidden, nothing that a program looks for by itself, nothing
-/// that steers a terminal.
+/// Returns a safe file name: no folder, not hidden, no file that programs read automatically, no
+/// characters that control a terminal.
 fn file_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain = |c: char| if c.is_control() || ":*?\"<>|".contains(c) { '_' } else { c };
     let plain: String = last.chars().filter(|c| !tool::is_invisible(*c)).map(plain).collect();
     let plain = plain.trim_matches(|c: char| c.is_whitespace() || c == '.');
-    // A name that begins with a dot is hidden, and is what programs read by themselves.
+    // A name that begins with a dot is hidden, and programs may read it automatically.
     let hidden = last.trim_start().starts_with('.');
     let mut name = if hidden || plain.is_empty() { format!("_{plain}") } else { plain.to_owned() };
     if name.len() > LONGEST_NAME {

@@ -1,4 +1,4 @@
-//! The token that opens the mailbox: the vault's where it is good, and else another one, which one program gets at a time.
+//! The access token: from the vault if it is valid, else renewed, by one program at a time.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,17 @@ use vault::{Locked, Name, Position, Vault, VaultError};
 use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, Refused};
 use crate::gmail::place::Gmail;
 
-/// A token that ends within this is not begun with: a request takes its time.
+/// Minimum remaining lifetime of a token at the start of a request, because the request takes time.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
-/// How often it is looked whether another program has renewed the token.
+/// Interval at which to check whether another program has renewed the token.
 const LOOKED_EVERY: Duration = Duration::from_millis(50);
-/// What is waited before a renewal without an answer is tried a second and a third time: asking twice gives two good tokens.
+/// Delays before the second and the third attempt of a renewal without an answer. Two renewals give
+/// two valid tokens.
 const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// Bytes of an answer at most.
+/// Maximum number of bytes of an answer.
 const LARGEST: u64 = 64 * 1024;
 
-/// Where the token of one call comes from.
+/// The source of one call's token.
 pub(crate) struct Tokens<'a> {
     pub(crate) context: &'a Context,
     pub(crate) web: &'a Web,
@@ -31,11 +32,11 @@ pub(crate) struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// A token that is good as far as anybody knows, and another one than was `refused`.
+    /// Returns a token that is valid as far as known, other than `refused`.
     pub(crate) async fn access(&self, refused: Option<&Locked>) -> Result<Locked, ToolError> {
         let name = Name::parse(ACCESS).map_err(unreadable)?;
         if !self.vault.exists() {
-            // Nothing is made where there is nothing to renew.
+            // Without a vault there is no login to renew, and no vault must be created.
             return Err(nobody());
         }
         loop {
@@ -43,7 +44,7 @@ impl Tokens<'_> {
                 return Ok(token);
             }
             if let Some(turn) = self.vault.turn(&name).map_err(unreadable)? {
-                // Who had the turn before may have renewed it.
+                // The previous holder of the turn may have renewed the token.
                 let kept = self.kept(refused)?;
                 let token = match kept {
                     Some(token) => Ok(token),
@@ -60,7 +61,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// The token of the vault, where it is still good.
+    /// Returns the token in the vault, if it is still valid.
     fn kept(&self, refused: Option<&Locked>) -> Result<Option<Locked>, ToolError> {
         let now = self.context.clock.now();
         let contents = self.vault.contents().map_err(unreadable)?;
@@ -73,7 +74,7 @@ impl Tokens<'_> {
         self.vault.value_for(ACCESS, &host, Position::Header, now).map(Some).map_err(unreadable)
     }
 
-    /// Another token, which is put into the vault.
+    /// Renews the token and stores it in the vault.
     async fn renew(&self) -> Result<Locked, ToolError> {
         let now = self.context.clock.now();
         let host = self.gmail.token().host().to_string();
@@ -105,7 +106,8 @@ impl Tokens<'_> {
         }
     }
 
-    /// What the server of tokens says to this; or that it says nothing, and whether it may a moment later.
+    /// Returns the response of the token server, or an error with a flag that is true if a retry
+    /// may succeed.
     async fn asked(&self, form: Vec<u8>) -> Result<Result<Grant, Refused>, (ToolError, bool)> {
         let last = |error| (error, false);
         let usual = [
@@ -143,7 +145,7 @@ impl Tokens<'_> {
     }
 }
 
-/// What the server of tokens says, as callers see it.
+/// Converts a refusal of the token server into a tool error.
 fn denied(refused: &Refused) -> ToolError {
     match refused {
         Refused::Said { error, .. } if error == "invalid_grant" => {

@@ -1,4 +1,4 @@
-//! Linear's issues and comments, as callers get them.
+//! Linear's issues and comments as callers see them.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -12,55 +12,55 @@ use crate::linear::names::unlike;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(deserialize = "camelCase"))]
 pub(crate) struct Issue {
-    /// A UUID.
+    /// Id of the issue, a UUID.
     id: String,
-    /// Such as ENG-12.
+    /// Identifier, such as ENG-12.
     pub(crate) identifier: String,
-    /// Its title.
+    /// Title.
     pub(crate) title: String,
-    /// Where people see it.
+    /// URL for people.
     url: String,
-    /// Markdown; of one issue, not in lists.
+    /// Description in Markdown; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// Its state.
+    /// Workflow state.
     state: State,
-    /// Its team.
+    /// Team of the issue.
     team: Team,
-    /// Who works on it.
+    /// Person who works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     assignee: Option<Person>,
-    /// Its labels, the first 20.
+    /// Labels, the first 20.
     #[serde(deserialize_with = "nodes")]
     labels: Vec<Label>,
-    /// 0 none, 1 urgent, 2 high, 3 medium, 4 low.
+    /// Priority: 0 none, 1 urgent, 2 high, 3 medium, 4 low.
     #[serde(deserialize_with = "whole")]
     priority: i64,
-    /// The same in words.
+    /// Priority in words.
     priority_label: String,
-    /// Points.
+    /// Estimate in points.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<f64>,
-    /// YYYY-MM-DD.
+    /// Due date, YYYY-MM-DD.
     #[serde(skip_serializing_if = "Option::is_none")]
     due_date: Option<String>,
-    /// The issue that it is a part of.
+    /// Parent issue.
     #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<Reference>,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     created_at: String,
-    /// RFC 3339.
+    /// Time of the last change, RFC 3339.
     updated_at: String,
 }
 
-/// A state of a workflow.
+/// A workflow state.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct State {
-    /// A UUID.
+    /// Id of the state, a UUID.
     id: String,
-    /// Such as In Progress.
+    /// Name, such as In Progress.
     name: String,
-    /// triage, backlog, unstarted, started, completed, canceled or duplicate.
+    /// Kind: triage, backlog, unstarted, started, completed, canceled or duplicate.
     #[serde(rename = "type")]
     kind: String,
 }
@@ -68,11 +68,11 @@ struct State {
 /// A team.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Team {
-    /// A UUID.
+    /// Id of the team, a UUID.
     id: String,
-    /// With which its issues begin.
+    /// Prefix of its issue identifiers.
     key: String,
-    /// Its name.
+    /// Name of the team.
     name: String,
 }
 
@@ -80,14 +80,14 @@ struct Team {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(deserialize = "camelCase"))]
 struct Person {
-    /// A UUID.
+    /// Id of the person, a UUID.
     id: String,
-    /// The whole name.
+    /// Full name.
     name: String,
-    /// The name that is shown.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     display_name: Option<String>,
-    /// The address.
+    /// Email address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     email: Option<String>,
 }
@@ -95,18 +95,18 @@ struct Person {
 /// A label.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Label {
-    /// A UUID.
+    /// Id of the label, a UUID.
     id: String,
-    /// Its name.
+    /// Name of the label.
     name: String,
 }
 
-/// An issue, only named.
+/// A reference to an issue.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Reference {
-    /// A UUID.
+    /// Id of the issue, a UUID.
     id: String,
-    /// Such as ENG-12.
+    /// Identifier, such as ENG-12.
     identifier: String,
 }
 
@@ -114,23 +114,23 @@ struct Reference {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(deserialize = "camelCase"))]
 pub(crate) struct Comment {
-    /// A UUID.
+    /// Id of the comment, a UUID.
     id: String,
-    /// Markdown.
+    /// Text in Markdown.
     pub(crate) body: String,
-    /// Where people see it.
+    /// URL for people.
     url: String,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     created_at: String,
-    /// Who wrote it.
+    /// Author.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Person>,
-    /// What it is about.
+    /// Issue of the comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     issue: Option<Reference>,
 }
 
-/// What Linear answered, as one of these.
+/// Parses an answer of Linear as one of these types.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, ToolError> {
     serde_json::from_value(value).map_err(|error| unlike(&error.to_string()).because(error))
 }
@@ -143,7 +143,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Label>, D::Er
     Connection::deserialize(deserializer).map(|connection| connection.nodes)
 }
 
-/// A whole number that the schema calls a float.
+/// Parses an integer that the schema declares as a float.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     format!("{number:.0}").parse().map_err(serde::de::Error::custom)

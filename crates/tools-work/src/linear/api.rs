@@ -1,5 +1,5 @@
-//! One question to Linear at a time: sent with the key, waited for where Linear wants to be left alone, and asked again only where
-//! that makes nothing twice.
+//! Requests to Linear: sends one with the key, waits for rate limits, and retries it only if that
+//! creates nothing twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +14,19 @@ use tool::{Code, Context, Effect, EffectState, Retry, ToolError};
 
 use crate::linear::errors::{Complaint, limited, wait_asked_for};
 
-/// What is waited before a question without an answer is put a second and a third time.
+/// Delays before the second and the third attempt of a request without an answer.
 const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// Bytes of an answer at most: a hundred issues have a tenth of that.
+/// Maximum number of bytes of an answer; a hundred issues take a tenth of this.
 const LARGEST: u64 = 8 * 1024 * 1024;
-/// What is left of a call's time after waiting for a limit, at the least, for the question itself.
+/// Minimum time that must be left for the request itself after a wait for a limit.
 const SPARE: Duration = Duration::from_secs(2);
-/// With what a token of OAuth begins, which is sent as a bearer's; a personal key stands alone.
+/// Prefix of an OAuth token, which is sent as a bearer token. A personal key is sent without a
+/// scheme.
 const OAUTH: &[u8] = b"lin_oauth_";
-/// The header that has it.
+/// Name of the header for the key.
 const AUTHORIZATION: &str = "authorization";
 
-/// Where Linear is, and which secret opens it.
+/// The endpoint of Linear, and the name of its secret.
 #[derive(Debug, Clone)]
 pub struct Linear {
     endpoint: Target,
@@ -33,12 +34,12 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The endpoint of Linear itself (its documentation of the API, "Endpoint").
+    /// Linear's own endpoint (its API documentation, "Endpoint").
     pub const ENDPOINT: &str = "https://api.linear.app/graphql";
-    /// The secret's name in the vault.
+    /// Default name of the secret in the vault.
     pub const SECRET: &str = "linear_api_key";
 
-    /// The one at this URL, with this secret.
+    /// Creates a client for this URL and this secret.
     ///
     /// # Errors
     /// [`EndpointError`].
@@ -47,8 +48,9 @@ impl Linear {
         Ok(Self { endpoint, secret: secret.to_owned() })
     }
 
-    /// What each call does beyond this machine, where it does more than asking with what it does. Every question of GraphQL is a
-    /// POST, so it is said here which ones only ask.
+    /// Returns the effects of a call beyond this machine. `does` describes a call that changes
+    /// something. All GraphQL requests are POST, so the effect states explicitly which ones only
+    /// read.
     pub(crate) fn effects(&self, does: Option<String>) -> Vec<Effect> {
         let host = self.endpoint.host().to_string();
         let connect = Effect::Connect {
@@ -63,34 +65,34 @@ impl Linear {
     }
 }
 
-/// One call's questions.
+/// The requests of one call.
 pub(crate) struct Asking<'a> {
     context: &'a Context,
     web: Arc<Web>,
     linear: &'a Linear,
     deadline: Instant,
-    /// Whether a question has gone out that may have changed something, and was not answered.
+    /// True if a request that may change something was sent without an answer.
     began: Arc<AtomicBool>,
 }
 
-/// Why there is no data.
+/// A reason why a request has no data.
 pub(crate) enum Refused {
-    /// The question cannot have arrived.
+    /// The request certainly did not arrive. The flag is true if a retry may succeed.
     Unsent(ToolError, bool),
-    /// It may have been answered, and the answer did not arrive.
+    /// The request may have been carried out, but its answer did not arrive.
     Lost(ToolError),
-    /// Linear says why.
+    /// Linear refused the request, with a reason.
     Said(Complaint),
 }
 
-/// Something that is made under an id which is chosen here.
+/// The creation of an object under an id that the client chooses.
 pub(crate) struct Making<'a> {
-    /// The mutation and its variables.
+    /// Mutation and its variables.
     pub(crate) document: &'a str,
     pub(crate) variables: Value,
-    /// Where the answer has what was made.
+    /// Path of the created object in the answer.
     pub(crate) at: &'a str,
-    /// The query that finds it by `$id`, and where its answer has it.
+    /// Query that finds the object by `$id`, and its path in that answer.
     pub(crate) finding: &'a str,
     pub(crate) found_at: &'a str,
     pub(crate) id: &'a str,
@@ -106,12 +108,12 @@ impl<'a> Asking<'a> {
         self.began.clone()
     }
 
-    /// The data of a query, which is put again where no answer came.
+    /// Returns the data of a query. Retries if no answer came.
     pub(crate) async fn query(&self, document: &str, variables: Value) -> Result<Value, ToolError> {
         self.ask(document, &variables).await?.map_err(Into::into)
     }
 
-    /// The same; what Linear says against it is an answer.
+    /// Returns the data of a query, or Linear's refusal as a value. Retries if no answer came.
     pub(crate) async fn ask(
         &self,
         document: &str,
@@ -133,7 +135,8 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What was changed. A change that sets something to what it shall be may come twice.
+    /// Sends a change and returns its data. The change may be sent twice, because it sets absolute
+    /// values.
     pub(crate) async fn change(&self, document: &str, variables: &Value) -> Result<Value, ToolError> {
         self.began.store(true, Ordering::SeqCst);
         let answer = self.ask(document, variables).await;
@@ -142,8 +145,9 @@ impl<'a> Asking<'a> {
         answer.map_err(Into::into)
     }
 
-    /// What was made, and whether this call has made it. Where an answer is lost, or Linear refuses, it is looked for by its id
-    /// before anything is sent again, so that it is there once.
+    /// Creates an object and returns it, with a flag that is true if this call created it. After a
+    /// lost answer or a refusal, the object is searched for by its id before another attempt, so
+    /// that it is created once.
     pub(crate) async fn make(&self, making: &Making<'_>) -> Result<(Value, bool), ToolError> {
         let mut waits = WAITS.iter();
         let mut lost = false;
@@ -196,7 +200,7 @@ impl<'a> Asking<'a> {
         Ok(nodes.and_then(Vec::pop))
     }
 
-    /// The next wait that the call has time for.
+    /// Returns the next delay, if the call has the time for it.
     fn next(&self, waits: &mut std::slice::Iter<'_, Duration>) -> Option<Duration> {
         waits.next().copied().filter(|wait| *wait < self.left())
     }
@@ -205,7 +209,7 @@ impl<'a> Asking<'a> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// The error, where something may have changed.
+    /// Marks an error after which something may have changed.
     fn unsure(&self, error: ToolError) -> ToolError {
         if !self.began.load(Ordering::SeqCst) {
             return error;
@@ -214,7 +218,7 @@ impl<'a> Asking<'a> {
         error.hint("look with `list_issues` whether it is there; with an `idempotency_key`, the same call can be made again")
     }
 
-    /// The answer, waited for where Linear's limits are used up and the call has the time.
+    /// Returns the data of the answer. Waits for Linear's limits if the call has the time.
     async fn patiently(&self, document: &str, variables: &Value) -> Result<Value, Refused> {
         loop {
             let (complaint, headers) = match self.once(document, variables).await? {
@@ -237,7 +241,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// One question, once.
+    /// Sends a request once.
     async fn once(
         &self,
         document: &str,
@@ -287,7 +291,7 @@ impl<'a> Asking<'a> {
         let mut value = if key.starts_with(OAUTH) { b"Bearer ".to_vec() } else { Vec::new() };
         value.extend_from_slice(&key);
         let made = HeaderValue::from_bytes(&value);
-        // What was copied on the way here must not stay in memory that is used again.
+        // The copied secret must not stay in memory that is reused.
         value.fill(0);
         let mut made = made.map_err(|_| {
             let message =
@@ -314,7 +318,7 @@ fn refused(error: WebError) -> Refused {
     if may_have_acted { Refused::Lost(error) } else { Refused::Unsent(error, may_pass) }
 }
 
-/// What a mutation has made.
+/// Returns the object that a mutation created or changed.
 pub(crate) fn made(mut data: Value, at: &str) -> Result<Value, ToolError> {
     let (root, field) = at.split_once('/').unwrap_or((at, ""));
     let payload = data.get_mut(root).map(Value::take).unwrap_or_default();

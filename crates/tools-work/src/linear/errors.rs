@@ -1,4 +1,4 @@
-//! What Linear says against a question, and what that is to callers.
+//! Linear's error responses, and their conversion into tool errors.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tool::{Code, Retry, ToolError};
 
-/// The limits that Linear counts (its documentation, "Rate limiting").
+/// Limits that Linear counts (its documentation, "Rate limiting").
 static LIMITS: [(&str, HeaderName, HeaderName); 3] = [
     (
         "requests",
@@ -26,7 +26,7 @@ static LIMITS: [(&str, HeaderName, HeaderName); 3] = [
     ),
 ];
 
-/// Characters of Linear's own words that are repeated.
+/// Maximum number of characters of Linear's message that are repeated to callers.
 const MOST_REPEATED: usize = 500;
 
 /// The first error of an answer.
@@ -35,13 +35,13 @@ pub(crate) struct Complaint {
     status: u16,
     /// Linear's `type`, such as `invalid input`.
     kind: String,
-    /// Its `code`, such as `INPUT_ERROR`.
+    /// Linear's `code`, such as `INPUT_ERROR`.
     code: String,
     said: String,
 }
 
 impl Complaint {
-    /// What the answer says; none where it says nothing against the question.
+    /// Returns the error in an answer; `None` for an answer without errors.
     pub(crate) fn read(status: u16, said: &Value) -> Option<Self> {
         let Some(error) = said["errors"].get(0) else {
             return (!(200..300).contains(&status)).then(|| Self::of_status(status));
@@ -58,7 +58,7 @@ impl Complaint {
         })
     }
 
-    /// An answer that is no answer of GraphQL.
+    /// Creates the error for an answer that is not GraphQL.
     pub(crate) fn of_status(status: u16) -> Self {
         Self { status, kind: String::new(), code: String::new(), said: format!("status {status}") }
     }
@@ -67,13 +67,14 @@ impl Complaint {
         self.code == "RATELIMITED" || self.kind == "ratelimited" || self.status == 429
     }
 
-    /// Whether the question is at fault, which for something to be made may mean that it is there already.
+    /// Returns true if the input is at fault. For a creation this may mean that the object exists
+    /// already.
     pub(crate) fn is_about_input(&self) -> bool {
         ["invalid input", "user error"].contains(&self.kind.as_str())
             || ["INPUT_ERROR", "BAD_USER_INPUT", "CONFLICT"].contains(&self.code.as_str())
     }
 
-    /// Whether the same may go well a moment later; what was asked for may then have been done.
+    /// Returns true if a retry may succeed. The request may have been carried out.
     pub(crate) fn may_pass(&self) -> bool {
         self.status >= 500
             || ["internal error", "lock timeout"].contains(&self.kind.as_str())
@@ -138,7 +139,7 @@ impl From<Complaint> for ToolError {
     }
 }
 
-/// How long Linear wants to be left alone.
+/// Returns the delay that Linear requests.
 pub(crate) fn wait_asked_for(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let number = |name: &HeaderName| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
     if let Some(seconds) = number(&RETRY_AFTER) {
@@ -151,7 +152,7 @@ pub(crate) fn wait_asked_for(headers: &HeaderMap, now: Timestamp) -> Option<Dura
     u64::try_from(wait).ok().map(Duration::from_millis)
 }
 
-/// The error where that is too long, or unknown.
+/// Returns the error for a delay that is too long or unknown.
 pub(crate) fn limited(headers: &HeaderMap, wait: Option<Duration>, now: Timestamp) -> ToolError {
     let is_used_up = |remaining: &HeaderName| headers.get(remaining).is_some_and(|left| left == "0");
     let which =

@@ -1,4 +1,5 @@
-//! What callers name, as Linear knows it: a team by its key, a person by an address, a state or a label by its name.
+//! Resolution of callers' names to Linear's ids: a team by its key, a person by an address, a state
+//! or a label by its name.
 
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
@@ -6,18 +7,18 @@ use tool::{Code, ToolError};
 use crate::linear::api::Asking;
 use crate::linear::queries;
 
-/// How many are looked at, and shown to who named none of them.
+/// Maximum number of candidates that are compared, and shown if none matches.
 const CANDIDATES: usize = 50;
 
-/// A kind of thing that has names.
+/// A kind of object that has names.
 struct Kind {
-    /// The parameter that names one.
+    /// Parameter that names the object.
     field: &'static str,
     what: &'static str,
     document: &'static str,
-    /// Where the answer has them.
+    /// Field of the answer with the objects.
     root: &'static str,
-    /// Its names, the most particular one first.
+    /// Name fields, the most specific one first.
     names: &'static [&'static str],
 }
 
@@ -45,12 +46,12 @@ const LABEL: Kind = Kind {
     names: &["name"],
 };
 
-/// The id of a team.
+/// Returns the id of a team.
 pub(crate) async fn team(asking: &Asking<'_>, name: &str) -> Result<String, ToolError> {
     one(asking, &TEAM, name, None).await
 }
 
-/// The id of a person; `me` is whose key it is.
+/// Returns the id of a person; `me` is the owner of the key.
 pub(crate) async fn person(asking: &Asking<'_>, name: &str) -> Result<String, ToolError> {
     if name == "me" {
         let data = asking.query(queries::VIEWER, json!({})).await?;
@@ -59,12 +60,12 @@ pub(crate) async fn person(asking: &Asking<'_>, name: &str) -> Result<String, To
     one(asking, &PERSON, name, Some(json!({"active": {"eq": true}}))).await
 }
 
-/// The id of a state of a team.
+/// Returns the id of a state of a team.
 pub(crate) async fn state(asking: &Asking<'_>, name: &str, team: &str) -> Result<String, ToolError> {
     one(asking, &STATE, name, Some(json!({"team": {"id": {"eq": team}}}))).await
 }
 
-/// The ids of labels that issues of a team may have.
+/// Returns the ids of labels that issues of a team may have.
 pub(crate) async fn labels(
     asking: &Asking<'_>,
     names: &[String],
@@ -81,14 +82,14 @@ pub(crate) async fn labels(
     Ok(ids)
 }
 
-/// Whether this is an id of Linear's, which is a UUID.
+/// Returns true if the text has the form of Linear's ids, which are UUIDs.
 pub(crate) fn is_id(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
         && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What fits a thing by one of these names, or by its id.
+/// Returns a filter for an object by one of these names, or by its id.
 pub(crate) fn named(text: &str, names: &[&str]) -> Value {
     if is_id(text) {
         return json!({"id": {"eq": text}});
@@ -108,7 +109,8 @@ async fn one(
     filters.push(named(name, kind.names));
     let found = nodes(asking, kind, filters).await?;
     let is_called = |node: &&Value, field: &str| node[field] == name;
-    // An id is one; else the names decide in their order, first as they are written and then whatever their case.
+    // An id is unique. Otherwise the name fields are compared in order, first exactly and then
+    // without case.
     let exactly = kind.names.iter().find_map(|field| {
         let mut called = found.iter().filter(|node| is_called(node, field));
         called.next().filter(|_| called.next().is_none())
@@ -150,7 +152,7 @@ async fn nodes(asking: &Asking<'_>, kind: &Kind, filters: Vec<Value>) -> Result<
     }
 }
 
-/// Some of them in a line: their names, and their ids where names are not enough.
+/// Returns some objects in one line: names, and the id of each.
 fn listed(nodes: &[Value], kind: &Kind) -> String {
     const SHOWN: usize = 12;
     let shown = nodes.iter().take(SHOWN).map(|node| {
@@ -165,7 +167,7 @@ fn id(node: &Value) -> Result<String, ToolError> {
     node["id"].as_str().map(str::to_owned).ok_or_else(|| unlike("id"))
 }
 
-/// The error where an answer is not as the schema says.
+/// Returns the error for an answer that does not match the schema.
 pub(crate) fn unlike(what: &str) -> ToolError {
     ToolError::new(Code::Runtime, format!("Linear's answer is not as its schema says: {what}"))
 }

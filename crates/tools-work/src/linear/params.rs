@@ -1,4 +1,4 @@
-//! The parameters of all actions, and which of them go with which.
+//! Parameters of all actions, and the actions that accept each one.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tool::ToolError;
 
-/// What is done.
+/// An action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -17,7 +17,7 @@ pub(crate) enum Action {
     CreateComment,
 }
 
-/// What a list is ordered by.
+/// An order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -26,68 +26,68 @@ pub(crate) enum Order {
     Updated,
 }
 
-/// Of a list, unless asked otherwise.
+/// Default number of issues in a list.
 pub(crate) const LISTED: u32 = 25;
 
-/// The parameters. Which go with an action is said of each.
+/// Parameters. Each description names the actions that accept the parameter.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Params {
-    /// `create_issue` (required), `update_issue`.
+    /// `create_issue` (required), `update_issue`: title.
     pub(crate) title: Option<String>,
-    /// `create_issue`, `update_issue`: Markdown.
+    /// `create_issue`, `update_issue`: description in Markdown; an empty text removes it.
     pub(crate) description: Option<String>,
-    /// `create_issue` (required), `update_issue`, `list_issues`: key, name or id.
+    /// `create_issue` (required), `update_issue`, `list_issues`: team key, name or id.
     pub(crate) team: Option<String>,
-    /// `create_issue`, `update_issue`, `list_issues`: 0 none, 1 urgent, 2 high, 3 medium, 4 low.
+    /// `create_issue`, `update_issue`, `list_issues`: priority; 0 none, 1 urgent, 2 high, 3 medium, 4 low.
     #[schemars(range(min = 0, max = 4))]
     pub(crate) priority: Option<u8>,
-    /// `create_issue`, `update_issue`: name or id in the team; `list_issues` also a type such as started.
+    /// `create_issue`, `update_issue`: state name or id in the team; `list_issues`: or a type such as started.
     pub(crate) state: Option<String>,
-    /// `create_issue`, `update_issue`, `list_issues`: name, email or id; `me`; `none` for nobody.
+    /// `create_issue`, `update_issue`, `list_issues`: person by name, email or id; `me`; `none` for nobody.
     pub(crate) assignee: Option<String>,
-    /// `create_issue`: names or ids; `update_issue`: in place of those it has; `list_issues`: that it has all of.
+    /// `create_issue`: label names or ids; `update_issue`: replaces all labels; `list_issues`: has all of them.
     #[schemars(length(max = 20))]
     pub(crate) labels: Option<Vec<String>>,
-    /// `update_issue`.
+    /// `update_issue`: label names or ids to add, at most 20.
     #[schemars(length(max = 20))]
     pub(crate) add_labels: Option<Vec<String>>,
-    /// `update_issue`.
+    /// `update_issue`: label names or ids to remove, at most 20.
     #[schemars(length(max = 20))]
     pub(crate) remove_labels: Option<Vec<String>>,
-    /// `create_issue`, `update_issue`: YYYY-MM-DD.
+    /// `create_issue`, `update_issue`: due date, YYYY-MM-DD.
     pub(crate) due_date: Option<String>,
-    /// `create_issue`, `update_issue`: points.
+    /// `create_issue`, `update_issue`: estimate in points, at most 1000.
     #[schemars(range(min = 0, max = 1000))]
     pub(crate) estimate: Option<u32>,
-    /// `create_issue`, `update_issue`: the issue that it is a part of, as ENG-12 or by id.
+    /// `create_issue`, `update_issue`: parent issue, as ENG-12 or by id.
     pub(crate) parent: Option<String>,
-    /// `update_issue`, `create_comment` (required): as ENG-12 or by id.
+    /// `update_issue`, `create_comment` (required): issue, as ENG-12 or by id.
     pub(crate) issue: Option<String>,
-    /// `create_comment` (required): Markdown.
+    /// `create_comment` (required): text in Markdown.
     pub(crate) body: Option<String>,
-    /// `create_comment`: the id of the comment that it answers.
+    /// `create_comment`: id of the comment to which this one replies.
     pub(crate) reply_to: Option<String>,
-    /// `create_issue`, `create_comment`: calls with the same one make one thing, however often they are made.
+    /// `create_issue`, `create_comment`: repeated calls with the same key create one object.
     pub(crate) idempotency_key: Option<String>,
-    /// `list_issues`: text in title or description.
+    /// `list_issues`: text in the title or the description.
     pub(crate) query: Option<String>,
-    /// `list_issues`: RFC 3339, or YYYY-MM-DD.
+    /// `list_issues`: earliest last change, RFC 3339 or YYYY-MM-DD.
     pub(crate) updated_after: Option<String>,
-    /// `list_issues`: default 25.
+    /// `list_issues`: maximum number of issues, default 25, at most 100.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) limit: Option<u32>,
-    /// `list_issues`: `next_cursor` of the page before.
+    /// `list_issues`: `next_cursor` of the previous page.
     pub(crate) cursor: Option<String>,
-    /// `list_issues`: latest first; default created.
+    /// `list_issues`: order, the latest first; default created.
     pub(crate) order_by: Option<Order>,
-    /// `list_issues`: default false.
+    /// `list_issues`: include archived issues; default false.
     pub(crate) include_archived: Option<bool>,
 }
 
-/// Characters of a name, at most; of a text, Linear's own limit counts.
+/// Maximum number of characters of a name. Linear's own limit applies to texts.
 const LONGEST_NAME: usize = 512;
-/// Labels at once: each is a question of its own.
+/// Maximum number of labels per call, because each one is a separate query.
 const MOST_LABELS: usize = 20;
 
 impl Action {
@@ -100,7 +100,8 @@ impl Action {
         }
     }
 
-    /// What it does and to what, where it does more than asking: what a yes to it is one to.
+    /// Describes the change of an action and its target, for approval; `None` for an action that
+    /// only reads.
     pub(crate) fn does(self, params: &Params) -> Option<String> {
         let named = |name: &Option<String>| name.clone().unwrap_or_default();
         match self {
@@ -169,7 +170,7 @@ impl Action {
 }
 
 impl Params {
-    /// The parameters that are there, in their order.
+    /// Returns the names of the given parameters, in order.
     fn given(&self) -> Vec<&'static str> {
         let all = [
             ("title", self.title.is_some()),
@@ -198,7 +199,7 @@ impl Params {
         all.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
     }
 
-    /// Whether they are those of the action.
+    /// Checks that the action accepts the given parameters and has the required ones.
     ///
     /// # Errors
     /// `EVALIDATION` naming the parameter.
@@ -251,10 +252,10 @@ impl Params {
         Ok(())
     }
 
-    /// The time of `updated_after`, as Linear reads it.
+    /// Parses `updated_after` into Linear's format.
     ///
     /// # Errors
-    /// `EVALIDATION` where it is none.
+    /// `EVALIDATION` if the text is no time.
     pub(crate) fn since(&self) -> Result<Option<String>, ToolError> {
         let Some(text) = &self.updated_after else { return Ok(None) };
         if let Ok(time) = text.parse::<Timestamp>() {
@@ -269,7 +270,7 @@ impl Params {
         }
     }
 
-    /// What names something, and so is one line.
+    /// Returns the given parameters that are names, and so have one line.
     fn names(&self) -> Vec<(&'static str, &str)> {
         let single = [
             ("title", &self.title),
@@ -295,7 +296,7 @@ impl Params {
         single.chain(lists).collect()
     }
 
-    /// What a human who is asked is shown: the names and then the texts.
+    /// Returns the call as shown to the human who approves it: first the names, then the texts.
     pub(crate) fn shown(&self, action: Action) -> String {
         let mut lines = vec![action.name().to_owned()];
         for (name, text) in self.names() {

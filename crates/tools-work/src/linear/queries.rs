@@ -1,6 +1,7 @@
-//! Every document that is sent to Linear, whole: nothing of a caller becomes a part of one, only of its variables.
+//! All GraphQL documents for Linear, as constants. Callers' texts are never part of a document,
+//! only of its variables.
 
-/// What an answer shows of an issue, but for its description.
+/// Fields of an issue in an answer, without its description.
 macro_rules! issue {
     () => {
         "fragment Shown on Issue { id identifier title url priority priorityLabel estimate dueDate createdAt updatedAt \
@@ -9,29 +10,29 @@ macro_rules! issue {
     };
 }
 
-/// A team by its id, key or name.
+/// Query for a team by id, key or name.
 pub const TEAMS: &str = "query Teams($filter: TeamFilter, $first: Int!) { teams(filter: $filter, first: $first) { nodes { id key name } } }";
 
-/// Who the key belongs to.
+/// Query for the owner of the key.
 pub const VIEWER: &str = "query Viewer { viewer { id name displayName email } }";
 
-/// People by their id, name or address.
+/// Query for people by id, name or address.
 pub const USERS: &str = "query Users($filter: UserFilter, $first: Int!) \
     { users(filter: $filter, first: $first) { nodes { id name displayName email } } }";
 
-/// States of a team's issues.
+/// Query for states of a team's issues.
 pub const STATES: &str = "query States($filter: WorkflowStateFilter, $first: Int!) \
     { workflowStates(filter: $filter, first: $first) { nodes { id name type } } }";
 
-/// Labels of a team and of the whole workspace.
+/// Query for labels of a team and of the whole workspace.
 pub const LABELS: &str = "query Labels($filter: IssueLabelFilter, $first: Int!) \
     { issueLabels(filter: $filter, first: $first) { nodes { id name team { id } } } }";
 
-/// One issue, by its id or its identifier.
+/// Query for one issue by its id or its identifier.
 pub const ISSUE: &str =
     concat!("query OneIssue($id: String!) { issue(id: $id) { ...Shown description } } ", issue!());
 
-/// A page of issues.
+/// Query for a page of issues.
 pub const ISSUES: &str = concat!(
     "query Issues($filter: IssueFilter, $first: Int!, $after: String, $orderBy: PaginationOrderBy, $includeArchived: Boolean) \
      { issues(filter: $filter, first: $first, after: $after, orderBy: $orderBy, includeArchived: $includeArchived) \
@@ -39,37 +40,37 @@ pub const ISSUES: &str = concat!(
     issue!()
 );
 
-/// The issue of an id that was chosen here, where there is one.
+/// Query for an issue by an id that the client chose.
 pub const FIND_ISSUE: &str = concat!(
     "query FindIssue($id: ID!) \
      { issues(filter: { id: { eq: $id } }, first: 1, includeArchived: true) { nodes { ...Shown description } } } ",
     issue!()
 );
 
-/// The comment of such an id.
+/// Query for a comment by an id that the client chose.
 pub const FIND_COMMENT: &str = "query FindComment($id: ID!) \
     { comments(filter: { id: { eq: $id } }, first: 1, includeArchived: true) \
     { nodes { id body url createdAt user { id name } issue { id identifier } } } }";
 
-/// Makes an issue.
+/// Mutation that creates an issue.
 pub const CREATE_ISSUE: &str = concat!(
     "mutation CreateIssue($input: IssueCreateInput!) \
      { issueCreate(input: $input) { success issue { ...Shown description } } } ",
     issue!()
 );
 
-/// Changes one.
+/// Mutation that changes an issue.
 pub const UPDATE_ISSUE: &str = concat!(
     "mutation UpdateIssue($id: String!, $input: IssueUpdateInput!) \
      { issueUpdate(id: $id, input: $input) { success issue { ...Shown description } } } ",
     issue!()
 );
 
-/// Comments on one.
+/// Mutation that creates a comment on an issue.
 pub const CREATE_COMMENT: &str = "mutation CreateComment($input: CommentCreateInput!) \
     { commentCreate(input: $input) { success comment { id body url createdAt user { id name } issue { id identifier } } } }";
 
-/// All of them.
+/// All documents.
 pub const ALL: [&str; 12] = [
     TEAMS,
     VIEWER,

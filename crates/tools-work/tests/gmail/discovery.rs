@@ -1,5 +1,8 @@
-//! That Gmail would understand what is sent: every request, and every answer of the server of these tests, is held to the document in
-//! which Google describes Gmail where `HANDFAST_GMAIL_DISCOVERY` names the file that has it, and to the part of it that the server has.
+//! Validity of all requests by Google's discovery document of Gmail.
+//!
+//! Every request, and every answer of the test server, is checked against the server's part of the
+//! document. If `HANDFAST_GMAIL_DISCOVERY` names a file with the published document, they are
+//! checked against that too.
 
 use serde_json::json;
 use testkit::gmail::Discovery;

@@ -1,4 +1,4 @@
-//! The login: renewed when it has run out, by one program at a time, and told of when it is good no longer.
+//! Logins: renewal after expiry, by one program at a time, and the error for an invalid login.
 
 use serde_json::{Value, json};
 use testkit::web::Reply;
@@ -30,7 +30,7 @@ fn a_token_that_has_run_out_is_renewed_before_it_is_used() {
     let used = fixture.server.server.seen();
     let used = used.iter().filter(|request| request.path.contains("messages"));
     assert!(used.into_iter().all(|request| request.header("authorization") == format!("Bearer {after}")));
-    // The next call takes the one that the vault has.
+    // The next call uses the token in the vault.
     fixture.data("gmail_search", search());
     assert_eq!(fixture.server.renewals(), 1);
 }
@@ -43,7 +43,7 @@ fn a_token_that_is_refused_in_between_is_renewed_once_also_for_a_send() {
     fixture.server.forget_access();
     assert_eq!(fixture.data("gmail_send", to_grace())["sent"], true);
     assert_eq!((fixture.server.renewals(), fixture.server.sent().len()), (2, 1));
-    // A server that takes no token at all ends it.
+    // A server that refuses every token ends the retries.
     fixture.server.trouble(vec![
         testkit::gmail::Trouble::Refuses(
             401,
@@ -65,7 +65,7 @@ fn of_programs_at_once_one_renews_and_the_others_take_what_it_got() {
     fixture.log_in(&SCOPES, 0);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            // Each with a vault of its own, as another process has it.
+            // Each call has its own vault handle, as a separate process does.
             let context = crate::with_services(testkit::Workspace::new(), fixture.folder.path()).context();
             let fixture = &fixture;
             scope.spawn(move || {
@@ -75,7 +75,7 @@ fn of_programs_at_once_one_renews_and_the_others_take_what_it_got() {
         }
     });
     assert_eq!(fixture.server.renewals(), 1);
-    // Who waits for somebody that does not end says so.
+    // A wait for a holder that never finishes ends with an error.
     fixture.log_in(&SCOPES, 0);
     let name = vault::Name::parse(ACCESS).unwrap();
     let turn = fixture.vault().turn(&name).unwrap();
@@ -135,7 +135,7 @@ fn a_server_of_tokens_that_is_busy_or_answers_nonsense_is_not_taken_for_a_login(
 #[test]
 fn each_secret_goes_to_its_own_host_and_no_other() {
     let fixture = Fixture::new();
-    // The same server by another name: what is bound to the first is not sent to it.
+    // One server under a second name: secrets bound to the first name are not sent to it.
     let port = fixture.server.server.address.port();
     let elsewhere = |path: &str| Some(format!("http://127.0.0.1:{port}{path}"));
     let gmail =
@@ -149,7 +149,7 @@ fn each_secret_goes_to_its_own_host_and_no_other() {
     assert_eq!(error.code, Code::Permission);
     assert!(error.hint.unwrap().contains("handfast login gmail"));
     assert!(fixture.server.server.seen().is_empty());
-    // And a secret of the vault's that a login did not make is held to what the user said of it.
+    // A secret that was not stored by a login obeys the hosts that the user set.
     let hosts = Some(HostRule::parse_all(["api.example.com"]).unwrap());
     let now = jiff::Timestamp::UNIX_EPOCH;
     fixture.vault().set(&Change { hosts, ..Change::named(REFRESH).unwrap() }, b"another-token", now).unwrap();

@@ -1,4 +1,4 @@
-//! The tools of Gmail beside a server that behaves like it.
+//! The Gmail tools against a test server that behaves like Gmail.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ use tools_work::oauth::{self, Client, Grant, Login};
 use tools_work::{Endpoints, Gmail, Linear};
 use vault::{Change, HostRule, Keys, Locked, Vault};
 
-/// A policy under which this machine may be dialled, and nothing else.
+/// A policy that allows connections to this machine, and nothing else.
 struct Rules;
 
 impl Hosts for Rules {
@@ -51,7 +51,8 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// Logged in to read and to send, with a token that is good for an hour.
+    /// Creates a fixture with a login for reading and sending, and a token that is valid for an
+    /// hour.
     pub(crate) fn new() -> Self {
         let fixture = Self::without_login();
         fixture.log_in(&oauth::SCOPES, 3_600);
@@ -71,7 +72,7 @@ impl Fixture {
         Self { runtime, folder, server: Server::new(), workspace }
     }
 
-    /// The vault as another program has it.
+    /// Opens the vault as another program would.
     pub(crate) fn vault(&self) -> Vault {
         open(self.folder.path())
     }
@@ -80,7 +81,7 @@ impl Fixture {
         gmail(&self.server)
     }
 
-    /// Puts a login into the vault whose token is good for so many seconds.
+    /// Stores a login in the vault whose token is valid for this number of seconds.
     pub(crate) fn log_in(&self, scopes: &[&str], seconds: i64) {
         let (access, refresh) = self.server.log_in(scopes);
         keep(&self.vault(), &self.gmail(), (&access, &refresh), seconds);
@@ -107,20 +108,20 @@ impl Fixture {
         run_in(tool.as_ref(), context, arguments)
     }
 
-    /// The data of a call that works.
+    /// Returns the data of a call that succeeds.
     #[track_caller]
     pub(crate) fn data(&self, tool: &str, arguments: Value) -> Value {
         self.call(tool, arguments).unwrap_or_else(|error| panic!("{error:?}"))
     }
 
-    /// The error of a call that fails.
+    /// Returns the error of a call that fails.
     #[track_caller]
     pub(crate) fn error(&self, tool: &str, arguments: Value) -> ToolError {
         let answer = self.call(tool, arguments.clone());
         answer.map_or_else(|error| error, |answer| panic!("{tool} {arguments}: {answer:#}"))
     }
 
-    /// The call with this long.
+    /// Returns a context with this timeout.
     pub(crate) fn within(&self, seconds: f64) -> Context {
         let mut context = self.context();
         context.timeout = Duration::from_secs_f64(seconds);
@@ -181,7 +182,7 @@ fn every_tool_of_the_family_fulfils_what_all_must() {
     });
 }
 
-/// The messages of an answer, or its results.
+/// Returns the subjects of the messages or results in an answer.
 pub(crate) fn subjects(answer: &Value) -> Vec<&str> {
     let list = answer.get("results").or(answer.get("messages")).and_then(Value::as_array).unwrap();
     list.iter().map(|one| one["subject"].as_str().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! That nothing is sent twice, whatever becomes of the answers.
+//! Messages are not sent twice, whatever happens to the answers.
 
 use serde_json::json;
 use testkit::gmail::Trouble;
@@ -56,7 +56,7 @@ fn a_call_that_is_stopped_or_has_no_time_left_says_that_it_may_have_sent() {
         fixture.call_in(&context, "gmail_send", to_grace()).unwrap_err()
     });
     assert_eq!((error.code, error.effect), (Code::Cancelled, EffectState::Maybe));
-    // What only reads has changed nothing.
+    // A call that only reads has changed nothing.
     let stopped = fixture.within(60.0);
     stopped.stop.request(tool::StopReason::Cancelled);
     let error = fixture.call_in(&stopped, "gmail_search", json!({"query": "a"})).unwrap_err();

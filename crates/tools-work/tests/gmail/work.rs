@@ -1,4 +1,4 @@
-//! What works: searches, messages, conversations, and files in both directions.
+//! Successful calls: searches, messages, conversations, and files in both directions.
 
 use serde_json::{Value, json};
 use testkit::{Covers, DenyNames, Workspace, assert_contains};
@@ -148,7 +148,7 @@ fn an_answer_goes_on_with_its_conversation() {
     ] {
         assert!(raw.contains(line), "{line}: {raw}");
     }
-    // The answer to the answer names both.
+    // A reply to a reply names both messages.
     let again =
         json!({"to": "grace@example.com", "body": "Yes.", "subject": "", "reply_to_id": sent["message_id"]});
     let again = fixture.data("gmail_send", again);

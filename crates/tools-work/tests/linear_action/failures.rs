@@ -1,4 +1,4 @@
-//! What Linear says against a call, and what callers are told to do about it.
+//! Linear's errors, with the advice for callers.
 
 use serde_json::{Value, json};
 use testkit::linear::{KEY, Trouble};
@@ -88,7 +88,7 @@ fn a_limit_is_waited_for_where_there_is_time_and_else_says_when() {
         assert!(error.hint.unwrap().contains("try again"));
         assert_eq!(limited.server.questions().len(), 1);
     }
-    // A wait that the call has no time for is not begun.
+    // A delay that exceeds the call's time is not started.
     let short = Fixture::new();
     short.server.trouble([Trouble::Limited(now + 3_000)]);
     let arguments = json!({"action": "list_issues"});
@@ -98,7 +98,7 @@ fn a_limit_is_waited_for_where_there_is_time_and_else_says_when() {
 #[test]
 fn a_question_that_is_too_complex_says_which_parameter_makes_it_so() {
     let fixture = Fixture::new();
-    // The largest page that can be asked for is within Linear's bound.
+    // The largest page that a call can request is within Linear's limit.
     fixture.call("list_issues", json!({"limit": 100})).unwrap();
     fixture.server.bound_complexity(500.0);
     let error = fixture.error("list_issues", json!({"limit": 100}));

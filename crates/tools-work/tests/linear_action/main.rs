@@ -1,4 +1,4 @@
-//! `linear_action` beside a server that behaves like Linear.
+//! `linear_action` against a test server that behaves like Linear.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use tool::{Code, Context, Effect, Hosts, Level, ToolError};
 use tools_work::{Endpoints, Gmail, Linear};
 use vault::{Change, HostRule, Keys, Vault};
 
-/// A policy under which this machine may be dialled, or nothing.
+/// A policy that allows connections to this machine, or none.
 pub(crate) struct Rules {
     pub(crate) may_dial: bool,
 }
@@ -53,7 +53,7 @@ impl Fixture {
         Self::with(KEY, "localhost", Rules { may_dial: true })
     }
 
-    /// The same, where the vault has another key, bound to another host.
+    /// Creates a fixture whose vault has another key, bound to another host.
     pub(crate) fn with(key: &str, host: &str, rules: Rules) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let workspace = workspace(folder.path(), key, host, rules);
@@ -77,13 +77,13 @@ impl Fixture {
         run_in(tools_work::tools(linear, &gmail)[0].as_ref(), context, arguments)
     }
 
-    /// The error of a call that fails.
+    /// Returns the error of a call that fails.
     pub(crate) fn error(&self, action: &str, params: Value) -> ToolError {
         let answer = self.call(action, params.clone());
         answer.map_or_else(|error| error, |answer| panic!("{action} {params}: {answer:#}"))
     }
 
-    /// The variables of the last mutation.
+    /// Returns the variables of the last mutation.
     pub(crate) fn sent(&self) -> Value {
         let mut questions = self.server.questions();
         questions.retain(|(document, _)| document.starts_with("mutation"));
@@ -105,7 +105,7 @@ fn workspace(folder: &std::path::Path, key: &str, host: &str, rules: Rules) -> W
         .with_service(Arc::new(vault))
 }
 
-/// A context whose call has this long.
+/// Returns a context with this timeout.
 pub(crate) fn within(fixture: &Fixture, seconds: f64) -> Context {
     let mut context = fixture.context();
     context.timeout = Duration::from_secs_f64(seconds);

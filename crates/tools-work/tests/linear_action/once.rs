@@ -1,4 +1,4 @@
-//! That nothing is made twice, whatever becomes of the answers.
+//! Objects are not created twice, whatever happens to the answers.
 
 use serde_json::json;
 use testkit::linear::Trouble;
@@ -61,7 +61,7 @@ fn the_same_idempotency_key_makes_one_issue_over_several_calls() {
         assert_eq!(fixture.call("create_comment", comment.clone()).unwrap()["created"], created);
     }
     assert_eq!((fixture.server.issues().len(), fixture.server.comments().len()), (3, 1));
-    // Without a key, two calls make two.
+    // Without a key, two calls create two issues.
     for _ in 0..2 {
         fixture.call("create_issue", json!({"team": "ENG", "title": "Once"})).unwrap();
     }
@@ -80,7 +80,7 @@ fn a_call_that_ends_without_an_answer_says_that_it_may_have_changed_something() 
     assert!(error.hint.unwrap().contains("idempotency_key"));
     assert_eq!(fixture.call_in(&fixture.context(), arguments).unwrap()["created"], true);
     assert_eq!(fixture.server.issues().len(), 1);
-    // What only reads changes nothing, whatever happens.
+    // A call that only reads changes nothing, even if it fails.
     let unread = Fixture::new();
     unread.server.trouble(vec![Trouble::Refuses(503, "internal error", "", "busy"); 3]);
     let error = unread.error("list_issues", json!({}));

@@ -1,5 +1,8 @@
-//! That Linear would understand what is sent: every document, with every kind of variables, is held to the schema that Linear
-//! publishes where `HANDFAST_LINEAR_SCHEMA` names the file that has it, and to the part of it that the server of these tests has.
+//! Validity of all documents by Linear's schema.
+//!
+//! Every document, with every kind of variables, is checked against the test server's part of the
+//! schema. If `HANDFAST_LINEAR_SCHEMA` names a file with the published schema, they are checked
+//! against that too.
 
 use serde_json::{Value, json};
 use testkit::linear::Schema;
@@ -47,7 +50,8 @@ fn every_question_is_good_by_the_schema() {
             json!({"issue": "ENG-1", "body": "b", "reply_to": "00000006-0000-4000-8000-000000000001"}),
         ),
     ] {
-        // Some of these are refused for what is there; what counts is what was sent.
+        // Some calls are refused because of the server's data. Only the documents that they send
+        // matter here.
         let _ = fixture.call(action, params);
     }
     let questions = fixture.server.questions();

@@ -1,4 +1,4 @@
-//! What works: each action, with names and ids, pages, and dry runs.
+//! Successful calls: each action, with names and ids, pages, and dry runs.
 
 use serde_json::{Value, json};
 use testkit::assert_contains;
@@ -161,7 +161,7 @@ fn a_dry_run_looks_names_up_and_sends_no_mutation() {
     let arguments = json!({"action": "list_issues", "dry_run": true});
     let listed = fixture.call_in(&fixture.context(), arguments).unwrap();
     assert_eq!(listed["issues"].as_array().unwrap().len(), 1);
-    // An unknown name is found out before anything would be sent.
+    // An unknown name is detected before any mutation.
     let arguments =
         json!({"action": "create_issue", "params": {"team": "NO", "title": "T"}, "dry_run": true});
     assert!(fixture.call_in(&fixture.context(), arguments).is_err());

@@ -1,4 +1,4 @@
-//! What is found after changes, without a walk.
+//! The set after changes, without a walk.
 
 use std::collections::BTreeSet;
 use std::fs::{self, hard_link, rename};
@@ -66,7 +66,7 @@ fn more_changes_than_the_kernel_keeps_lead_to_a_walk() {
     let kept: usize =
         fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
     for number in 0..=kept / 2 {
-        // Two things to be told of each.
+        // Each round creates two notifications.
         rename(folder.at("a"), folder.at("b")).unwrap();
         rename(folder.at("b"), folder.at("a")).unwrap();
         if number == 0 {
@@ -78,7 +78,7 @@ fn more_changes_than_the_kernel_keeps_lead_to_a_walk() {
     assert_eq!(watch.walks(), 2);
 }
 
-/// Numbers that look random, the same in each run (xorshift).
+/// A generator of pseudo-random numbers, equal in each run (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -96,7 +96,7 @@ impl Chance {
     }
 }
 
-/// Changes something; most attempts fail, because what they are about is not there, and that is as good.
+/// Makes a random change. Most attempts fail because their file does not exist, which tests as much.
 fn change(chance: &mut Chance, folder: &Folder, outside: &Folder) {
     let (one, two) = (chance.path(), chance.path());
     let (from, to) = (folder.at(&one), folder.at(&two));

@@ -1,5 +1,6 @@
-//! A folder, and rules about names: what is called `.env` or `secret` is hidden, what is called `fixed` frozen,
-//! what lies in `hooks` guarded unless it is called `plain`, and that a `sign` comes is told.
+//! A folder, and rules by name. Entries called `.env` or `secret` are hidden, and those called
+//! `fixed` are frozen. Entries of `hooks` are guarded unless they are called `plain`, and each
+//! `sign` is noted.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -75,12 +76,12 @@ impl Folder {
         Watch::new(vec![self.path()], ByName, Keep::Fresh)
     }
 
-    /// What a walk finds now.
+    /// Returns the marked paths that a new walk finds.
     pub(crate) fn walked(&self) -> Marked {
         Watch::new(vec![self.path()], ByName, Keep::Once).sync().unwrap()
     }
 
-    /// The hidden and the frozen paths, relative to the folder.
+    /// Returns the hidden and the frozen paths, relative to the folder.
     pub(crate) fn relative(&self, marked: &Marked) -> (Vec<String>, Vec<String>) {
         let below = |paths: &[PathBuf]| {
             let path = |path: &PathBuf| path.strip_prefix(self.path()).unwrap().to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! What is found.
+//! The marked entries that a watch finds.
 
 use std::fs::{self, Permissions, hard_link, rename};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -68,7 +68,7 @@ fn names_that_are_made_later_are_found_too_and_let_go_when_they_are_no_more() {
     folder.expect(&mut watch, &["a/.env"], &[]);
     hard_link(folder.at("a/.env"), folder.at("b/copy")).unwrap();
     folder.expect(&mut watch, &["a/.env", "b/copy"], &[]);
-    // A file that has two names already gets a marked third.
+    // A file that already has two names gets a marked third one.
     hard_link(folder.at("c/two"), folder.at("c/three")).unwrap();
     folder.expect(&mut watch, &["a/.env", "b/copy"], &[]);
     rename(folder.at("c/three"), folder.at("c/.env")).unwrap();
@@ -81,18 +81,18 @@ fn names_that_are_made_later_are_found_too_and_let_go_when_they_are_no_more() {
     assert_eq!(watch.walks(), 1);
 }
 
-/// Whether this test runs as a user for whom modes count.
 #[test]
 fn a_name_outside_of_a_marked_folder_that_a_file_in_it_gains_later_is_found() {
     let folder = Folder::new(&["secret/data", "secret/deep/data", "plain"]);
     let mut watch = folder.watch();
     folder.expect(&mut watch, &["secret"], &[]);
-    // The first link makes it known which files of the folder have several names; the next are made after that.
+    // The first link makes the watch list the files with several names; the next links are made
+    // after that.
     hard_link(folder.at("secret/data"), folder.at("one")).unwrap();
     folder.expect(&mut watch, &["one", "secret"], &[]);
     hard_link(folder.at("secret/deep/data"), folder.at("two")).unwrap();
     folder.expect(&mut watch, &["one", "secret", "two"], &[]);
-    // A folder that comes with one in it.
+    // Move a folder in that contains a further name.
     let outside = Folder::new(&["tree/plain"]);
     folder.write("secret/later");
     folder.expect(&mut watch, &["one", "secret", "two"], &[]);
@@ -115,7 +115,8 @@ fn a_folder_that_cannot_be_looked_into_is_hidden_as_a_whole_until_it_can() {
     let mut watch = folder.watch();
     mode("", 0o000);
     if !modes_count(&folder) {
-        // Root looks into everything; `tests/security/denied_files.rs` has this for an ordinary user.
+        // Root can list every folder; `tests/security/denied_files.rs` tests this case for an
+        // ordinary user.
         return;
     }
     mode("", 0o700);
@@ -187,7 +188,8 @@ fn what_is_guarded_is_told_entry_by_entry_and_what_is_noted_as_it_comes() {
         Marked { noted: marked.noted.clone(), appeared: marked.appeared.clone(), ..folder.walked() }
     );
 
-    // A further name of what is guarded is guarded too, and what takes an old name comes again.
+    // A further name of a guarded file is guarded too, and a file that takes an old name appears
+    // again.
     std::fs::hard_link(folder.at("hooks/new"), folder.at("a/other")).unwrap();
     folder.write("a/next");
     std::fs::rename(folder.at("a/next"), folder.at("hooks/old")).unwrap();

@@ -1,4 +1,4 @@
-//! The set on a real file system: what is in it, and that it stays true whatever happens to the folders.
+//! The set on a real file system: its entries, and its updates after every kind of change.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test program")]
 

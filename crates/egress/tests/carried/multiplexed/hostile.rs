@@ -1,4 +1,4 @@
-//! Clients that break off, flood, or speak something else.
+//! Tests of clients that break off, flood, or speak another protocol.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::channel;
@@ -41,7 +41,7 @@ fn a_body_that_breaks_off_is_no_whole_one_for_any_server() {
             while !got.recv().unwrap().0.contains("some") {}
             got
         });
-        // The client goes, in the middle.
+        // The client disconnects midway.
         let got = begun.await.unwrap();
         answer.abort();
         let ended = tokio::task::spawn_blocking(move || got.iter().find(|(_, ended)| *ended).unwrap().0);
@@ -56,7 +56,7 @@ fn a_body_that_breaks_off_is_no_whole_one_for_any_server() {
         answer.abort();
     });
     drop(runtime);
-    // Its connection has ended, and with it what came on it.
+    // The server connection ended, and its request with it.
     assert!(!log.lock().unwrap()[0].whole);
 }
 
@@ -75,24 +75,24 @@ fn heads_are_bounded() {
     assert!(log.lock().unwrap().is_empty());
 }
 
-/// A frame (RFC 9113, section 4.1).
+/// Builds a frame (RFC 9113, section 4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The beginning of every connection, and settings.
+/// Builds the connection preface and a SETTINGS frame.
 fn preface() -> Vec<u8> {
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat()
 }
 
-/// A head without compression: literal fields without an index (RFC 7541, section 6.2.2).
+/// Builds a head without compression: literal fields without an index (RFC 7541, section 6.2.2).
 fn fields(all: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     all.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()
 }
 
-/// Says this by hand on a connection on which HTTP/2 was agreed, again and again, until the proxy has enough of it.
+/// Sends `first` and then repeated bytes on a connection that negotiated HTTP/2, until the proxy closes it.
 fn has_enough_of(world: &World, first: &[u8], mut again: impl FnMut(u32) -> Vec<u8>) {
     let mut stream = std::net::TcpStream::connect(world.proxy).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
@@ -116,7 +116,7 @@ fn who_floods_or_speaks_otherwise_is_let_go_and_others_are_served() {
     let authority = format!("{HOST}:{}", world.port);
     let head =
         fields(&[(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", &authority)]);
-    // No HTTP/2 at all; one head without end; requests that are taken back at once; heads within heads.
+    // Not HTTP/2 at all; a head without end; requests that are cancelled at once; heads within heads.
     has_enough_of(&world, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", |_| vec![b'x'; 1000]);
     has_enough_of(&world, &[preface(), frame(1, 0, 1, &head)].concat(), |_| {
         frame(9, 0, 1, &fields(&[("x-a", "b")]))

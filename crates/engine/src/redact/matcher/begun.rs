@@ -1,12 +1,12 @@
-//! Where a text may have begun that has not come to its end: all that a stream has to hold back.
+//! Search for the prefix of a text at the end of a stream's input, which the stream must hold back.
 
 use super::{BREAK, BREAKS, LEAST, Matcher, PIECE, STRIDE, Text, line_break};
 
-/// Bytes at the end of which too few may belong to a text for one of its pieces to be found: a text that begins there is looked up by
-/// how it begins.
+/// Number of bytes at the end of the input in which a text may have begun with too few bytes to
+/// hold one of its pieces. The search looks up these texts by their beginning.
 const SHORT: usize = LEAST + STRIDE + PIECE + BREAK;
 
-/// The texts by how they begin: their numbers, in the order of their bytes.
+/// Numbers of the texts, sorted by the bytes of the texts.
 #[derive(Default)]
 pub(super) struct Beginnings {
     all: Vec<u32>,
@@ -24,7 +24,8 @@ impl Beginnings {
 }
 
 impl Matcher {
-    /// From where on what has come may be the beginning of a text; its end where nothing is.
+    /// Returns the offset from which the input may be the beginning of a text, or the length of the
+    /// input.
     pub(in crate::redact) fn begun(&self, within: &[u8]) -> usize {
         let from = within.len().saturating_sub(self.reach);
         let tail = &within[from..];
@@ -39,7 +40,7 @@ impl Matcher {
         from + (short..first).find(|at| self.begins(&tail[*at..])).unwrap_or(first)
     }
 
-    /// Whether a text begins with all of this, and goes on.
+    /// Returns true if a text starts with all these bytes and is longer.
     fn begins(&self, rest: &[u8]) -> bool {
         let unbroken = self.goes_on(&self.beginnings.all, rest);
         let may_break = |at: &usize| b"\r\n\\".contains(&rest[*at]);
@@ -60,7 +61,7 @@ impl Matcher {
     }
 }
 
-/// Whether this is the beginning of a line break.
+/// Returns true if the bytes are the beginning of a line break.
 pub(super) fn may_become_break(rest: &[u8]) -> bool {
     BREAKS.iter().any(|line_break| line_break.len() > rest.len() && line_break.starts_with(rest))
 }

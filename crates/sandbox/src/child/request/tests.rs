@@ -1,3 +1,5 @@
+//! Tests of the encoding and decoding of requests.
+
 use super::*;
 
 fn encoded(standard: Standard) -> Vec<u8> {
@@ -69,7 +71,7 @@ fn a_request_that_was_decoded_says_what_was_encoded() {
         _ => None,
     };
     assert_eq!(steps.iter().find_map(handed), Some(8), "the second tree is the fourth descriptor");
-    // With the tree under its old number the bytes are the same again.
+    // Encoding again with the tree under its old number must return equal bytes.
     let part = Part::Call { start: &start, standard };
     assert_eq!(encode(&steps, &rules, &part, &[7, 8]), encoded(OUTPUTS));
     for (standard, descriptors) in [

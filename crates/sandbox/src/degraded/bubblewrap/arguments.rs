@@ -1,4 +1,5 @@
-//! The view of a cell as arguments of bwrap, and what the cell's first process has to make sure of afterwards.
+//! The view of a cell as arguments of bwrap, and the checks that the cell's first process makes
+//! afterwards.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,25 +19,26 @@ use crate::roots::{Root, Roots};
 use crate::spec::Entrance;
 use crate::view::SCRATCH;
 
-/// Where this program is in the cell. No command can read or run it there, by Landlock.
+/// Path of this program in the cell. Landlock stops every command from reading or running it.
 pub(super) const ENTRANCE: &str = "/.cell/handfast";
 
-/// What lies over a denied file: a device, and devices do not work in what bwrap binds.
+/// The cover of a denied file: a device, and devices do not work in bwrap's bind mounts.
 const NOTHING: &str = "/dev/null";
 
-/// What bwrap is told.
+/// Arguments for one call of bwrap.
 pub(super) struct Arguments {
     pub(super) words: Vec<OsString>,
-    /// What words name by number.
+    /// Files to which the words refer by descriptor number.
     pub(super) files: Vec<OwnedFd>,
-    /// What must be so when it has built the file system. It resolves names, and names can be made to lead elsewhere.
+    /// Conditions to check after bwrap has built the file system. bwrap resolves names, and names
+    /// can be made to lead elsewhere.
     pub(super) checks: Vec<Step>,
-    /// What must not have moved meanwhile.
+    /// Folders and files that must not have moved in the meantime.
     pub(super) unmoved: Vec<Unmoved>,
 }
 
 impl Arguments {
-    /// Says what these steps say.
+    /// Translates the steps.
     pub(super) fn of(
         steps: &[Step],
         roots: &Roots,
@@ -72,7 +74,7 @@ struct Making<'a> {
     files: Vec<OwnedFd>,
     expected: BTreeMap<PathBuf, Expected>,
     unmoved: Vec<Unmoved>,
-    /// The lists of users and groups, and what covers are clones of, under their paths.
+    /// The lists of users and groups, and the content from which covers are cloned, by path.
     databases: BTreeMap<PathBuf, Vec<u8>>,
 }
 
@@ -90,7 +92,7 @@ impl Making<'_> {
             "--unshare-cgroup-try",
         ]);
         self.say(["--hostname", "cell", "--cap-drop", "ALL"]);
-        // The first process is this program, which reaps and ends everything as in every cell.
+        // The first process is this program, which reaps and ends all processes as in every cell.
         self.say(["--die-with-parent", "--new-session", "--as-pid-1"]);
         if self.tool.makes_user_namespace() {
             let id = INNER_ID.to_string();
@@ -102,13 +104,14 @@ impl Making<'_> {
         let path = step.path();
         match step {
             Step::Mount(mount) => self.mount(mount, path),
-            // bwrap has its own devices and process table; what a cell's own are built of is the same.
+            // bwrap makes its own devices and process table, so the steps for a cell's own are
+            // skipped.
             Step::Link { .. } | Step::Folder { .. } if is_own(path) => Ok(()),
             Step::Link { text, .. } => {
                 self.say(["--symlink".as_ref(), OsStr::from_bytes(text.to_bytes()), path.as_os_str()]);
                 Ok(())
             }
-            // What covers are made of.
+            // The source of covers.
             Step::File { content, .. } if path.starts_with(SCRATCH) => {
                 self.databases.insert(path.to_owned(), content.clone());
                 Ok(())
@@ -135,12 +138,12 @@ impl Making<'_> {
                 self.say([OsStr::new("--remount-ro"), path.as_os_str()]);
                 Ok(())
             }
-            // It needs an overlay, which bwrap is never asked for.
+            // A placeholder needs an overlay, which bwrap is never asked for.
             Step::Placeholder { .. } => Err(SandboxError::Invalid {
                 field: "placeholders",
                 reason: format!("`{}` cannot have one in a cell that bwrap makes", path.display()),
             }),
-            // The filter refuses what this setting would.
+            // The filter refuses the actions that this setting would forbid.
             Step::Setting { .. } | Step::Check { .. } => Ok(()),
         }
     }
@@ -175,12 +178,12 @@ impl Making<'_> {
             Source::Inside(source) => {
                 self.inside(Path::new(OsStr::from_bytes(source.to_bytes())), mount, path)
             }
-            // A view for an ordinary user without an overlay has none of these.
+            // A view for an ordinary user without an overlay has no source of these kinds.
             Source::Handed(_) | Source::Overlay { .. } | Source::Terminals => Ok(()),
         }
     }
 
-    /// What is in the cell already, at another place or made into a mount point.
+    /// Shows a file or folder of the cell a second time, at another path or as a mount point.
     fn inside(&mut self, source: &Path, mount: &Mount, path: &Path) -> Result<(), SandboxError> {
         let known = self.databases.get(source).filter(|content| !content.is_empty());
         if let Some(content) = known.map(|content| self.with_own_user(content)) {
@@ -196,7 +199,7 @@ impl Making<'_> {
         let read_only = !root.writable || mount.attributes.contains(MountAttrFlags::MOUNT_ATTR_RDONLY);
         self.bind(&real, path, read_only, mount.required);
         self.expect(&root, &real, path, read_only)?;
-        // What the host has there lies over the roots in it now.
+        // The host's mount at this path now hides the roots inside, so bind them again.
         let mut nested: Vec<Root> = self
             .roots
             .all()
@@ -213,7 +216,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Hides what is at a path behind something that nobody can open.
+    /// Hides the object at a path behind one that no process can open.
     fn cover(&mut self, mount: &Mount, path: &Path, root: Option<&Root>) -> Result<(), SandboxError> {
         match mount.kind {
             Kind::File => self.bind(Path::new(NOTHING), path, true, true),
@@ -242,7 +245,7 @@ impl Making<'_> {
 
     fn memory(&mut self, path: &Path, mode: u32, size: Option<u64>) {
         self.perms(mode);
-        // Only an ordinary one takes a size.
+        // bwrap takes a size only when it is not set-user-id.
         if let Some(size) = size.filter(|_| self.tool.makes_user_namespace()) {
             self.say(["--size", &size.to_string()]);
         }
@@ -257,7 +260,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// A list of users or groups, with the one that the command has.
+    /// Returns a list of users or groups with the id that the command really has.
     fn with_own_user(&self, content: &[u8]) -> Vec<u8> {
         if self.tool.makes_user_namespace() {
             return content.to_vec();
@@ -273,7 +276,8 @@ impl Making<'_> {
         self.say(["--perms", &format!("{mode:04o}")]);
     }
 
-    /// What is mounted of a root must be that, under the name that is not reached through a link.
+    /// Expects a mount of a root to show exactly that object, under the name that no link leads
+    /// through.
     fn expect(&mut self, root: &Root, real: &Path, path: &Path, read_only: bool) -> Result<(), SandboxError> {
         if root.at == root.real {
             let Unmoved { device, inode, .. } = Unmoved::of(real)?;
@@ -282,14 +286,14 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// The root that a path of the cell lies in.
+    /// Returns the innermost root that contains a path of the cell.
     fn innermost(&self, path: &Path) -> Option<&Root> {
         let holds = self.roots.all().filter(|root| path.starts_with(&root.at));
         holds.max_by_key(|root| root.at.components().count())
     }
 }
 
-/// A file that is covered, as the host has it.
+/// A covered file, as found on the host.
 pub(super) struct Unmoved {
     path: PathBuf,
     device: u64,
@@ -303,7 +307,8 @@ impl Unmoved {
         Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
     }
 
-    /// Whether it is still there: where it was moved away while the cell was built, the cell may show it elsewhere.
+    /// Verifies that the file has not moved: a file moved away while the cell was built may be
+    /// visible elsewhere in it.
     pub(super) fn check(&self) -> Result<(), SandboxError> {
         let now = Self::of(&self.path)?;
         if (now.device, now.inode) == (self.device, self.inode) {
@@ -318,7 +323,7 @@ fn covers(mount: &Mount) -> bool {
     matches!(&mount.source, Source::Inside(source) if source.to_bytes().starts_with(SCRATCH.as_bytes()))
 }
 
-/// Whether bwrap has something of its own there.
+/// Returns true if bwrap makes its own objects at this path.
 fn is_own(path: &Path) -> bool {
     (path.starts_with("/dev") && !path.starts_with("/dev/shm")) || path.starts_with("/proc")
 }
@@ -330,7 +335,7 @@ fn on_host(root: &Root, path: &Path) -> PathBuf {
     }
 }
 
-/// The number of bytes that a size such as `64k` or `1g` says.
+/// Parses a size such as `64k` or `1g` into bytes.
 fn bytes(size: &str) -> Option<u64> {
     let shift = match size.chars().last()? {
         'k' => 10,
@@ -376,7 +381,7 @@ mod tests {
         let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
         assert_eq!(last_bind_of_inner(&workspace, read_only), "--ro-bind");
         assert_eq!(last_bind_of_inner(&workspace.join("a"), read_only), "--ro-bind");
-        // The control: a folder that is only held in its place.
+        // The control: a folder that is fixed in its place, but not frozen.
         assert_eq!(last_bind_of_inner(&workspace.join("a"), MountAttrFlags::empty()), "--bind");
     }
 

@@ -1,9 +1,9 @@
-//! Cells that the system's bwrap makes: where this program may not have namespaces, and that one may, because a profile of
-//! AppArmor lets it or because it is set-user-id.
+//! Cells made by the system's bwrap, for hosts on which this program may not use namespaces but
+//! bwrap may: an AppArmor profile allows it, or it is set-user-id.
 //!
-//! It builds the file system of the same view that a whole cell has, and starts this program again in it, as the cell's
-//! first process. That one looks whether what must be hidden is hidden, applies Landlock and the filter, and runs the
-//! command; until then nothing of the command is known in there.
+//! bwrap builds the file system of an ordinary cell's view, and starts this program again in it as
+//! the cell's first process. That process verifies that hidden files are hidden, applies Landlock
+//! and the filter, and runs the command. Until then it knows nothing of the command.
 
 mod arguments;
 mod tool;
@@ -38,23 +38,23 @@ use crate::view::{self, Shown};
 use arguments::Arguments;
 use tool::Tool;
 
-/// How long bwrap may take: a thousand times what it does.
+/// Maximum wait for bwrap: a thousand times its usual time.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// Starts such a cell; `None` where it cannot be had.
-// BOUNDED: once, with what was found out.
+/// Starts a cell of this kind; returns `None` if none is available.
+// BOUNDED: one retry, because control groups are given up first.
 pub(super) fn launch(
     spec: &CellSpec,
     command: &Command,
     streams: Streams,
 ) -> Result<Option<Cell>, SandboxError> {
-    // What keeps root from having namespaces keeps it from having them through others.
+    // A host that refuses namespaces to root also refuses them to root's children.
     let Some(entrance) = spec.entrance.as_ref().filter(|_| !geteuid().is_root()) else { return Ok(None) };
     let Some(tool) = Tool::find() else { return Ok(None) };
     let roots = Roots::new(spec)?;
     let landlock = landlock::version();
     let mut start = program::prepare(spec, command, streams.announced())?;
-    // Nothing is covered later in such a cell.
+    // No file is covered later in a cell of this kind.
     start.hands_over = false;
     let home = spec.shared_home().and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(InUse::kept);
@@ -81,7 +81,7 @@ pub(super) fn launch(
     let started_at = overlay::now();
     let inner = above_standard(inner)?;
     let maker = tool.start(&arguments, &inner, entrance)?;
-    // When bwrap ends, nobody has this end any more, and that is noticed.
+    // After this drop, an end of bwrap closes the socket, which the wait below notices.
     drop(inner);
     let Some(process) = first_process(&control)? else { return Ok(None) };
     arguments.unmoved.iter().try_for_each(arguments::Unmoved::check)?;
@@ -103,7 +103,7 @@ pub(super) fn launch(
     Ok(Some(cell))
 }
 
-/// The first process of the cell, once it is there; `None` when it does not come.
+/// Waits for the first process of the cell; returns `None` if it does not report.
 fn first_process(control: &OwnedFd) -> Result<Option<Process>, SandboxError> {
     let mut ready = [PollFd::new(control, PollFlags::IN)];
     if !matches!(poll(&mut ready, Some(&PATIENCE)), Ok(1)) {
@@ -118,7 +118,7 @@ fn first_process(control: &OwnedFd) -> Result<Option<Process>, SandboxError> {
     }
 }
 
-/// The id that a process has for this one.
+/// Returns the id of a process in this process's pid namespace.
 fn id_of(process: &OwnedFd) -> Result<i32, SandboxError> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()));
     let id = text
@@ -145,7 +145,7 @@ fn enforcement(
     }
     if !tool.makes_user_namespace() {
         missing.push("a user of its own".to_owned());
-        // bwrap takes no sizes where it is set-user-id.
+        // A set-user-id bwrap takes no sizes.
         missing.push("sizes of the folders in memory".to_owned());
     }
     let writable = roots.workspace().is_some_and(|root| root.writable);

@@ -1,4 +1,4 @@
-//! The system's bwrap: where it is, whether it is to be trusted, and how it is started.
+//! The system's bwrap: its path, the check whether it can be trusted, and its start.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
@@ -19,10 +19,11 @@ use crate::spec::Entrance;
 use crate::streams::above_standard;
 use crate::sys::{self, StringArray};
 
-/// Where distributions put it. Never one of a search path, which may lead to anybody's.
+/// Paths at which distributions install it. A search path is not used, because it may lead to any
+/// user's program.
 const PLACES: [&str; 2] = ["/usr/bin/bwrap", "/bin/bwrap"];
 
-/// One that only the system's owner can have put there.
+/// A bwrap that only the owner of the system can have installed.
 #[derive(Debug)]
 pub(super) struct Tool {
     path: PathBuf,
@@ -38,26 +39,26 @@ impl Tool {
         let path = place.canonicalize().ok()?;
         let file = fs::symlink_metadata(&path).ok()?;
         let trusted = path.ancestors().all(|part| {
-            // Owned by root, and to be changed by nobody else.
+            // Owned by root and writable by root alone.
             fs::symlink_metadata(part).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0)
         });
         let usable = trusted && file.is_file() && file.mode() & 0o111 != 0;
         usable.then_some(Self { path, set_user_id: file.mode() & libc::S_ISUID != 0 })
     }
 
-    /// One that is never started.
+    /// Returns a tool that is never started.
     #[cfg(test)]
     pub(super) fn for_a_test() -> Self {
         Self { path: "/usr/bin/bwrap".into(), set_user_id: false }
     }
 
-    /// Whether its cells have a user namespace. A set-user-id one needs none, and gets none where the machine gives
-    /// none to anybody.
+    /// Returns true if its cells have a user namespace. A set-user-id bwrap needs none, and makes
+    /// none on a machine that refuses them to every user.
     pub(super) fn makes_user_namespace(&self) -> bool {
         !self.set_user_id
     }
 
-    /// Starts it, to start this program with `control` in what it has made.
+    /// Starts bwrap, which then starts this program with `control` in the cell that it has made.
     pub(super) fn start(
         &self,
         arguments: &Arguments,
@@ -91,7 +92,8 @@ impl Tool {
     }
 }
 
-/// A file in memory with this content, to be read from its beginning, under a number above the standard descriptors.
+/// Makes a file in memory with this content, positioned at its beginning, under a descriptor number
+/// above the standard ones.
 pub(super) fn handed(content: impl AsRef<OsStr>) -> Result<OwnedFd, SandboxError> {
     let failed = SandboxError::io("writing a file for bwrap");
     let file = memfd_create(c"handfast", MemfdFlags::CLOEXEC).map_err(failed)?;
@@ -104,10 +106,10 @@ pub(super) fn handed(content: impl AsRef<OsStr>) -> Result<OwnedFd, SandboxError
     above_standard(file)
 }
 
-/// What the new process needs to become bwrap.
+/// Input of the new process that becomes bwrap.
 struct Execution {
     keep: Vec<RawFd>,
-    /// Those that bwrap is to have too.
+    /// Descriptors that bwrap inherits.
     passed: Vec<RawFd>,
     null: RawFd,
     path: CString,
@@ -116,10 +118,12 @@ struct Execution {
 }
 
 impl Execution {
+    /// Executes bwrap.
+    ///
     /// INVARIANT: as in `crate::child`, nothing here allocates, locks or panics.
     fn perform(&self) {
         let prepared = keep_only(&self.keep).and_then(|()| {
-            // What it says of a refusal is nothing that this program relies on.
+            // This program does not rely on bwrap's messages.
             for standard in 0..3 {
                 sys::duplicate_onto(sys::borrow(self.null), standard)?;
             }
@@ -142,14 +146,14 @@ mod tests {
 
     #[test]
     fn one_that_somebody_else_could_have_put_there_is_not_trusted() {
-        // The folder for temporary files can be written by everybody.
+        // Every user can write to the folder for temporary files.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bwrap");
         fs::write(&path, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(Tool::at(&path).is_none());
         assert!(Tool::at(Path::new("/no/such/bwrap")).is_none());
-        // The control: what the system has there is.
+        // The control: a program installed by the system is trusted.
         let trusted = fs::metadata("/bin/sh").unwrap().uid() == 0;
         assert_eq!(Tool::at(Path::new("/bin/sh")).is_some(), trusted);
     }
