@@ -57,8 +57,8 @@ impl<'a> Touches<'a> {
         Self { touched, upper, lower, by_path: OnceLock::new() }
     }
 
-    /// Returns whether the commit leaves the entry at `path` unchanged, removes it, or puts another
-    /// one there.
+    /// Determines whether the commit leaves the entry at `path` unchanged, removes it, or puts
+    /// another one there.
     pub fn at(&self, path: &Path) -> Fate<'_> {
         let (by_path, at) = (self.by_path(), self.first_not_before(path));
         let touched = by_path.get(at).and_then(|index| self.touched.get(*index));

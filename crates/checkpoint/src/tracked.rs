@@ -44,7 +44,7 @@ impl Trackers {
     /// and checks whether the repository tracks it. A file that an attribute could give to another
     /// filter or encoding counts as untracked: git supports one filter per file.
     ///
-    /// Repositories whose top lies outside of the workspace do not count: sandboxes do not show it.
+    /// Repositories whose top lies outside of the workspace do not count: cells do not show it.
     pub fn of(&self, workspace: &Path, files: &[PathBuf]) -> Vec<Option<InRepository>> {
         let mut by_top: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {

@@ -152,9 +152,9 @@ impl Drop for Temporary {
             // If this fails, the next writer removes the file, because its lock ends here.
             let _ = unlinkat(&self.folder, name, AtFlags::empty());
         }
-        // INVARIANT: the file is unlocked, not merely closed. A sandbox that is being forked has a
-        // copy of the descriptor, which would keep the file at its final path locked. The next
-        // change of the file would then be reported as a conflict.
+        // INVARIANT: the file is unlocked, not merely closed. A cell that is being forked has a copy
+        // of the descriptor, which would keep the file at its final path locked. The next change of
+        // the file would then be reported as a conflict.
         locks::release(&self.file);
     }
 }

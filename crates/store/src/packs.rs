@@ -33,8 +33,7 @@ pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
 /// Size in bytes at which a pack is compressed and written. Until then it stays in memory.
 const FULL: usize = 8 * 1024 * 1024;
 
-/// Size in bytes at which a block ends, before compression. Reading one content unpacks a whole block, in about
-/// 40 µs.
+/// Uncompressed size in bytes at which a block ends. Reading one content unpacks a block, in about 40 µs.
 const BLOCK: usize = 64 * 1024;
 
 /// Maximum number of threads that compress a pack.
@@ -116,11 +115,9 @@ impl Pack {
         Ok(Some(Self { name, blocks, contents }))
     }
 
-    /// Returns the length that the pack's file needs to contain a content, or `None` if the pack does not
-    /// contain it.
+    /// Returns the file length up to the end of a content, or `None` if the pack does not contain it.
     ///
-    /// In Handfast up to 0.1 an empty content could truncate its block: the bytes after the cut were never
-    /// written.
+    /// Up to Handfast 0.1, an empty content could truncate its block: later bytes were never written.
     pub(crate) fn end_of(&self, content: &Hash) -> Option<u64> {
         let place = self.contents.get(content)?;
         let block = self.blocks.get(place.block as usize)?;
@@ -218,8 +215,7 @@ fn add_pack<'a>(
     .map(drop)
 }
 
-/// Gathers the per-content rows of formats 3 to 5: the positions of contents in packs, and the contents that
-/// checkpoints need.
+/// Gathers the per-content rows of formats 3 to 5: positions in packs, and needs of checkpoints.
 pub(crate) fn gather(transaction: &Connection) -> rusqlite::Result<()> {
     {
         let mut statement =
@@ -365,8 +361,7 @@ fn compress(bytes: &[u8], parts: &[Range<usize>]) -> io::Result<Vec<Vec<u8>>> {
     in_parallel(parts, begin, |compressor, part| compressor.compress(&bytes[part.clone()]))
 }
 
-/// Processes every part, with several threads if there are many, and returns the results in the order of the
-/// parts.
+/// Processes every part, with several threads if there are many. The results are in the order of the parts.
 fn in_parallel<P: Sync, S, T: Clone + Send>(
     parts: &[P],
     begin: impl Fn() -> io::Result<S> + Sync,
@@ -402,8 +397,7 @@ impl Blobs {
     /// Writes a pack of the contents that are not packed yet, reads it back, and then records the positions.
     ///
     /// # Errors
-    /// Returns an error if the pack cannot be written, or if the bytes read back differ. The pack then has no
-    /// references.
+    /// Returns an error if the write fails or the bytes read back differ. The pack then has no references.
     pub(crate) fn put_pack(&self, filled: Filling) -> Result<(), StoreError> {
         let packed = self.find_packed(filled.contents.keys())?;
         let filled = filled.without(&packed);

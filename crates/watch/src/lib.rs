@@ -10,7 +10,7 @@
 //! (hard links) marks these names as well. A folder that cannot be listed is marked hidden as a
 //! whole, because its owner could open it again.
 //!
-//! This crate knows no policy and no sandbox: the caller's [`Rules`] define the marks.
+//! This crate knows no policy and no cell: the caller's [`Rules`] define the marks.
 
 mod error;
 mod folders;

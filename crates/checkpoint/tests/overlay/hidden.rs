@@ -21,7 +21,7 @@ fn place() -> (Place, Vec<Hidden>) {
     (place, hidden.map(|(path, seen_as)| Hidden { path: path.into(), seen_as }).into())
 }
 
-/// Runs a script on an overlay that contains the placeholders, as a sandbox places them.
+/// Runs a script on an overlay that contains the placeholders, as a cell places them.
 fn run((place, hidden): &(Place, Vec<Hidden>), script: &str) -> (Call, Time) {
     let call = place.area.begin().unwrap();
     call.hide(hidden).unwrap();

@@ -6,8 +6,8 @@
 //! Rows without a waiting caller gather a moment longer ([`queue`](crate::audit::queue)).
 //!
 //! If no other thread writes, a caller that waits for a commit without a flush makes the commit
-//! itself, in a third of the time that waking two threads adds. The caller never waits for another
-//! process, and leaves everything that does not succeed at once to the thread.
+//! itself. The commit takes a third of the time that waking two threads adds. The caller never waits
+//! for another process, and leaves everything that does not succeed at once to the thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

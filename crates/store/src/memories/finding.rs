@@ -13,7 +13,8 @@ use super::{COLUMNS, Memories, Memory, Remembering, SEEN, memory};
 use crate::approvals::bytes as path_bytes;
 use crate::error::StoreError;
 
-/// Maximum number of memories found by meaning, whatever the page, so that the order is stable.
+/// Maximum number of memories found by meaning, on any page, so that the order is stable.
+/// `MOST_BY_WORDS` is the maximum for one term.
 const NEAREST: usize = 100;
 const MOST_BY_WORDS: i64 = 10_000;
 
