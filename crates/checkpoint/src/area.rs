@@ -14,9 +14,9 @@ use rustix::io::Errno;
 
 use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
-use crate::known::Known;
+use crate::known::StateCache;
 use crate::remove::{remove_all_but, remove_tree};
-use crate::{Entry, Error, Kept, Result, Time, Workspace};
+use crate::{Entry, Error, KeptChanges, Result, Time, Workspace};
 
 /// Folder for the entries that the overlay writes, within the folder of a call.
 pub(crate) const UPPER: &str = "upper";
@@ -57,7 +57,7 @@ pub struct Call {
     pub(crate) area: OwnedFd,
     pub(crate) folder: OwnedFd,
     /// Files that the call's drafts read and wrote.
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Arc<StateCache>,
     /// Lock that ends with the process, however it ends.
     _alive: Locked,
 }
@@ -105,10 +105,10 @@ impl Area {
     ///
     /// # Errors
     /// [`Error::System`]. A damaged record is left out.
-    pub fn kept(&self) -> Result<Vec<Kept>> {
+    pub fn kept(&self) -> Result<Vec<KeptChanges>> {
         let mut all = Vec::new();
         for id in self.ids()? {
-            match Kept::read(&self.folder, &id) {
+            match KeptChanges::read(&self.folder, &id) {
                 Ok(Some(kept)) => all.push(kept),
                 Ok(None) | Err(Error::Damaged { .. }) => {}
                 Err(error) => return Err(error),
@@ -117,18 +117,18 @@ impl Area {
         Ok(all)
     }
 
-    /// Claims kept changes, to examine them, to commit them with [`Kept::terms`], or to discard
+    /// Claims kept changes, to examine them, to commit them with [`KeptChanges::terms`], or to discard
     /// them.
     ///
     /// # Errors
     /// [`Error::NoSuchChanges`] if the id has no changes, or another live process owns them.
-    pub fn take_up(&self, id: &str) -> Result<(Call, Kept)> {
+    pub fn take_up(&self, id: &str) -> Result<(Call, KeptChanges)> {
         let missing = || Error::NoSuchChanges { id: id.to_owned() };
         if !is_id(OsStr::new(id)) {
             return Err(missing());
         }
         let _alone = self.alone()?;
-        let kept = Kept::read(&self.folder, id)?.ok_or_else(missing)?;
+        let kept = KeptChanges::read(&self.folder, id)?.ok_or_else(missing)?;
         let call = self.claim(id, false)?.ok_or_else(missing)?;
         Ok((call, kept))
     }

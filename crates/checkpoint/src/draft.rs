@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::area::UPPER;
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
-use crate::known::Known;
+use crate::known::StateCache;
 use crate::sides::name_of;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
 
@@ -38,7 +38,7 @@ pub struct Draft {
     pub(crate) path: PathBuf,
     begun: Time,
     /// State shared with the call that commits the draft.
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Arc<StateCache>,
     pub(crate) is_tried: bool,
     /// Folder of the last drafted path.
     last: Mutex<Option<Arc<Holder>>>,

@@ -15,7 +15,7 @@ const MOST: usize = 100_000;
 /// INVARIANT: a state is returned only for an entry that equals it in every field, including the
 /// change time, which no program can set. A commit relies on no more than that when it swaps.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct StateCache {
     /// Files of the workspace whose bytes are stored in the contents of the coming commit.
     kept: Mutex<HashMap<(u64, u64), State>>,
     /// Files that this program wrote in the folder of the call, and whether they carry the drafted
@@ -23,7 +23,7 @@ pub(crate) struct Known {
     written: Mutex<HashMap<(u64, u64), (State, bool)>>,
 }
 
-impl Known {
+impl StateCache {
     /// Records that the bytes of a file of the workspace are stored.
     pub(crate) fn note_kept(&self, state: State) {
         note(&self.kept, state.entry, state);

@@ -28,14 +28,14 @@ const LIST_NAME: &str = "loosened";
 const FOLDER_RIGHTS: u32 = 0o700;
 
 /// True modes of the loosened entries, by path.
-pub(crate) struct Loosened {
+pub(crate) struct TrueModes {
     list: File,
     modes: BTreeMap<PathBuf, u32>,
     /// False for root, which needs no loosening.
     needed: bool,
 }
 
-impl Loosened {
+impl TrueModes {
     /// Reads the list in the folder of a call.
     pub(crate) fn open(call: BorrowedFd<'_>) -> Result<Self> {
         let failed = |errno: Errno| Error::system("open", LIST_NAME, errno);

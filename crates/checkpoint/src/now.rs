@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 use crate::beneath::open_known;
 use crate::git_index;
-use crate::known::Known;
+use crate::known::StateCache;
 use crate::read_once::{ReadOnce, read_once};
 use crate::sides::name_of;
 use crate::state::hash;
@@ -17,9 +17,9 @@ use crate::{Contents, Entry, Kind, Result, State};
 
 /// Destination of the bytes that are read, and the record of them.
 #[derive(Clone, Copy)]
-pub(crate) struct Keeping<'a> {
+pub(crate) struct ContentSink<'a> {
     pub(crate) contents: &'a dyn Contents,
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a StateCache,
 }
 
 /// State of an entry with the bytes of its file.
@@ -31,22 +31,22 @@ enum Read {
 }
 
 /// An entry of an open folder.
-pub(crate) struct Now<'a> {
+pub(crate) struct OpenEntry<'a> {
     folder: &'a OwnedFd,
     path: &'a Path,
     pub(crate) entry: Entry,
-    keeping: Option<Keeping<'a>>,
+    keeping: Option<ContentSink<'a>>,
     /// State without the bytes of a file.
     looked_at: Option<State>,
     read: Read,
 }
 
-impl<'a> Now<'a> {
+impl<'a> OpenEntry<'a> {
     pub(crate) fn new(
         folder: &'a OwnedFd,
         path: &'a Path,
         entry: Entry,
-        keeping: Option<Keeping<'a>>,
+        keeping: Option<ContentSink<'a>>,
     ) -> Self {
         Self { folder, path, entry, keeping, looked_at: None, read: Read::NotYet }
     }

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 /// Way in which an entry was taken out of the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeMethod {
     /// The stored entry is a copy, which no program has open.
     Copied,
     /// The entry was too large to be copied and was moved instead. A program that has it open may
@@ -43,7 +43,7 @@ impl Call {
     ///
     /// # Errors
     /// [`Error::System`]. The entry is gone from the workspace, or unchanged.
-    pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<Option<Taken>> {
+    pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<Option<TakeMethod>> {
         let failed = Error::while_doing("take away", path);
         let name = path.file_name().unwrap_or(OsStr::new("."));
         let above = path.parent().unwrap_or(Path::new(""));
@@ -79,11 +79,11 @@ impl Call {
             }
         } else if has_content && !entry.has_other_names {
             return renameat_with(folder, its_name, &to, name, RenameFlags::empty())
-                .map(|()| Some(Taken::Moved))
+                .map(|()| Some(TakeMethod::Moved))
                 .map_err(&failed);
         }
         remove(folder, its_name).map_err(&failed)?;
-        Ok(Some(Taken::Copied))
+        Ok(Some(TakeMethod::Copied))
     }
 
     /// Opens the folder at this path among the changes, and creates missing folders like those of
@@ -217,8 +217,8 @@ mod tests {
         fs::write(workspace.join("small"), "x").unwrap();
         let call = area.begin().unwrap();
         let take = |name: &str| call.take_away(&opened, Path::new(name)).unwrap();
-        assert_eq!((take("one"), take("small")), (Some(Taken::Moved), Some(Taken::Copied)));
-        assert_eq!(take("two"), Some(Taken::Copied));
+        assert_eq!((take("one"), take("small")), (Some(TakeMethod::Moved), Some(TakeMethod::Copied)));
+        assert_eq!(take("two"), Some(TakeMethod::Copied));
         assert_eq!(fs::metadata(workspace.join("other")).unwrap().len(), LARGEST_COPY + 1);
         assert!(!workspace.join("two").exists() && !workspace.join("one").exists());
         call.discard().unwrap();

@@ -28,16 +28,16 @@ pub struct Touch<'a> {
     /// Action of the commit.
     pub action: Action,
     /// Entry before the commit.
-    pub old: Option<Found<'a>>,
+    pub old: Option<FoundEntry<'a>>,
     /// Entry after the commit.
-    pub new: Option<Found<'a>>,
+    pub new: Option<FoundEntry<'a>>,
     /// All touches of the commit, including this one.
     pub among: &'a Touches<'a>,
 }
 
 /// All entries that a commit would touch, so that a judge can examine the workspace as it would be.
 pub struct Touches<'a> {
-    touched: &'a [Touched],
+    touched: &'a [TouchedEntry],
     upper: BorrowedFd<'a>,
     lower: BorrowedFd<'a>,
     /// Positions in `touched` in path order, computed at the judge's first query.
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Touches<'_> {
 impl<'a> Touches<'a> {
     /// Creates the set from entries with distinct paths. `upper` contains the new entries, `lower`
     /// the old ones.
-    pub(crate) fn new(touched: &'a [Touched], upper: BorrowedFd<'a>, lower: BorrowedFd<'a>) -> Self {
+    pub(crate) fn new(touched: &'a [TouchedEntry], upper: BorrowedFd<'a>, lower: BorrowedFd<'a>) -> Self {
         Self { touched, upper, lower, by_path: OnceLock::new() }
     }
 
@@ -63,11 +63,11 @@ impl<'a> Touches<'a> {
         let (by_path, at) = (self.by_path(), self.first_not_before(path));
         let touched = by_path.get(at).and_then(|index| self.touched.get(*index));
         match touched.filter(|touched| touched.path == path) {
-            None | Some(Touched { action: Action::Attributes, .. }) => Fate::Stays,
-            Some(Touched { path, new: Some(entry), .. }) => {
-                Fate::Becomes(Found { entry: *entry, root: self.upper, path })
+            None | Some(TouchedEntry { action: Action::Attributes, .. }) => Fate::Stays,
+            Some(TouchedEntry { path, new: Some(entry), .. }) => {
+                Fate::Becomes(FoundEntry { entry: *entry, root: self.upper, path })
             }
-            Some(Touched { new: None, .. }) => Fate::Goes,
+            Some(TouchedEntry { new: None, .. }) => Fate::Goes,
         }
     }
 
@@ -80,9 +80,9 @@ impl<'a> Touches<'a> {
     }
 
     /// Asks the judge about one of the entries.
-    pub(crate) fn verdict<'b>(&'b self, judge: Judge<'_>, touched: &'b Touched) -> Verdict {
+    pub(crate) fn verdict<'b>(&'b self, judge: Judge<'_>, touched: &'b TouchedEntry) -> Verdict {
         let path = touched.path.as_path();
-        let found = |root: BorrowedFd<'b>| move |entry| Found { entry, root, path };
+        let found = |root: BorrowedFd<'b>| move |entry| FoundEntry { entry, root, path };
         let (old, new) = (touched.old.map(found(self.lower)), touched.new.map(found(self.upper)));
         judge(&Touch { path, action: touched.action, old, new, among: self })
     }
@@ -110,11 +110,11 @@ pub enum Fate<'a> {
     /// The commit removes the entry.
     Goes,
     /// The commit puts this entry there.
-    Becomes(Found<'a>),
+    Becomes(FoundEntry<'a>),
 }
 
 /// An entry that a commit touches, before the judge is asked.
-pub(crate) struct Touched {
+pub(crate) struct TouchedEntry {
     pub(crate) path: PathBuf,
     pub(crate) action: Action,
     pub(crate) old: Option<Entry>,
@@ -147,14 +147,14 @@ pub enum Verdict {
 
 /// An entry below an open folder.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct FoundEntry<'a> {
     /// Metadata of the entry.
     pub entry: Entry,
     pub(crate) root: BorrowedFd<'a>,
     pub(crate) path: &'a Path,
 }
 
-impl Found<'_> {
+impl FoundEntry<'_> {
     /// Opens the entry for reading, if it is a regular file.
     ///
     /// # Errors

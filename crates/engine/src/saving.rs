@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use checkpoint::{Saved, SavedEntry, State, Workspace};
+use checkpoint::{ChangeEntries, SavedEntry, State, Workspace};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
@@ -71,7 +71,7 @@ impl Author {
         store: &Store,
         workspace: &Path,
         folder: &str,
-        saved: &Saved,
+        saved: &ChangeEntries,
     ) -> io::Result<bool> {
         if !saved.entries.iter().any(SavedEntry::can_be_undone) {
             return Ok(false);
@@ -87,7 +87,7 @@ impl Author {
         workspace: &Path,
         folder: &str,
         state: CheckpointState,
-        saved: &Saved,
+        saved: &ChangeEntries,
         roots: &[PathBuf],
     ) -> Result<(), store::StoreError> {
         let checkpoint = Checkpoint {
@@ -110,11 +110,11 @@ impl Author {
     }
 }
 
-fn telling(saved: &Saved) -> u64 {
+fn telling(saved: &ChangeEntries) -> u64 {
     saved.entries.iter().filter(|entry| entry.is_telling()).count() as u64
 }
 
-fn rows(saved: &Saved) -> impl Iterator<Item = CheckpointEntry> {
+fn rows(saved: &ChangeEntries) -> impl Iterator<Item = CheckpointEntry> {
     let row = |entry: &SavedEntry| CheckpointEntry {
         path: entry.path.clone(),
         before: entry.before.as_ref().map(State::encode),
@@ -142,7 +142,7 @@ pub(crate) struct Direct {
     folder: checkpoint::Call,
     workspace: Workspace,
     id: String,
-    saved: Saved,
+    saved: ChangeEntries,
     roots: Vec<PathBuf>,
     /// Old and new paths of entries that are only renamed.
     renamed: Vec<PathBuf>,
@@ -359,7 +359,7 @@ fn settle(
     store: &Store,
     workspace: &Workspace,
     id: &str,
-    saved: Saved,
+    saved: ChangeEntries,
     (roots, renamed): (&[PathBuf], &[PathBuf]),
 ) -> Result<Settled, Box<dyn std::error::Error + Send + Sync>> {
     let saved = workspace.note_after(saved, (roots, renamed), &SavedContents::new(store, None))?;
@@ -403,7 +403,7 @@ pub(crate) fn settle_all(
             // A file that is being renamed over another has a temporary name for a moment.
             roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
         }
-        let saved = Saved { entries, bytes: checkpoint.bytes, ..Saved::default() };
+        let saved = ChangeEntries { entries, bytes: checkpoint.bytes, ..ChangeEntries::default() };
         settle(store, &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
     }
     Ok(())
@@ -423,7 +423,7 @@ mod tests {
             now: Timestamp::UNIX_EPOCH,
             undoes: None,
         };
-        author.add(&store, folder, "f", CheckpointState::Prepared, &Saved::default(), &[]).unwrap();
+        author.add(&store, folder, "f", CheckpointState::Prepared, &ChangeEntries::default(), &[]).unwrap();
         store
     }
 

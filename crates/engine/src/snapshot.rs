@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{
-    Area, Changes, Conflict, Durability, Held, Hidden, Note, Outcome, SavedEntry, Terms, Time, What,
+    Area, Changes, Conflict, Durability, RefusedChange, HiddenFile, Note, Outcome, SavedEntry, Terms, Time, StepKind,
     Workspace,
 };
 use database::Databases;
@@ -279,7 +279,7 @@ impl Snapshot {
     }
 
     /// Records the files that the command sees as placeholders.
-    pub(crate) fn hide(&self, hidden: &[Hidden]) -> Result<(), ToolError> {
+    pub(crate) fn hide(&self, hidden: &[HiddenFile]) -> Result<(), ToolError> {
         if hidden.is_empty() { Ok(()) } else { self.call.hide(hidden).map_err(failed) }
     }
 
@@ -378,13 +378,13 @@ fn overlay(call: &checkpoint::Call) -> Overlay {
 /// Returns the number of entries that were created, removed or changed. Changed times of folders
 /// around them do not count.
 fn count(changes: &Changes) -> u64 {
-    changes.list.iter().filter(|change| change.what != What::Times).count() as u64
+    changes.list.iter().filter(|change| change.what != StepKind::Times).count() as u64
 }
 
 fn held(changes: &Changes) -> Ended {
-    let denied: Vec<&Held> = changes.held.iter().filter(|held| !held.may_be_approved).collect();
+    let denied: Vec<&RefusedChange> = changes.held.iter().filter(|held| !held.may_be_approved).collect();
     if denied.is_empty() {
-        let line = |held: &Held| format!("{}: {}", tool::path_text(&held.path), held.reason);
+        let line = |held: &RefusedChange| format!("{}: {}", tool::path_text(&held.path), held.reason);
         let lines = shortened(changes.held.iter().map(line));
         // No process writes to the folder of the changes any more, so the times and sizes identify
         // the content.

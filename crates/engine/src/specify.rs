@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use checkpoint::Hidden;
+use checkpoint::HiddenFile;
 use policy::Policy;
 use sandbox::CellSpec;
 use tool::{Effect, Lane, ToolError};
@@ -20,7 +20,7 @@ pub(crate) type Specifying = tokio::task::JoinHandle<Result<Specified, ToolError
 pub(crate) struct Specified {
     pub(crate) cell: CellSpec,
     /// Files that the cell replaces by placeholders, if the command runs on a snapshot.
-    pub(crate) hidden: Vec<Hidden>,
+    pub(crate) hidden: Vec<HiddenFile>,
     /// Warnings about the cell for its user.
     pub(crate) told: Vec<String>,
 }

@@ -5,7 +5,7 @@ mod trial;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use checkpoint::{Conflict, Draft, Meanwhile, Restoration, SavedEntry, Workspace, add_saved_later, compose};
+use checkpoint::{Conflict, Draft, LaterChange, Restoration, SavedEntry, Workspace, add_saved_later, compose};
 use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
@@ -263,7 +263,7 @@ impl Undo {
         for path in disturbed {
             let told = laid.conflicts.iter().any(|conflict| conflict.path == path);
             if !told && is_below(&path, &only) && !is_forced(&path) {
-                laid.conflicts.push(Conflict { path, meanwhile: Meanwhile::Changed });
+                laid.conflicts.push(Conflict { path, meanwhile: LaterChange::Changed });
             }
         }
         if !laid.conflicts.is_empty() {

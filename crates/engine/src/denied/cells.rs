@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::{Taken, Time};
+use checkpoint::{TakeMethod, Time};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmod, fstat, openat2};
 use rustix::process::geteuid;
 use sandbox::LateMasks;
@@ -305,7 +305,7 @@ impl DeniedFiles {
                     )
                 });
                 // A program that has the file open could change it after a human has inspected it.
-                is_moved = taken == Taken::Moved;
+                is_moved = taken == TakeMethod::Moved;
             }
             Err(problem) => {
                 cell.note(|| format!("{shown}: {why}; {problem}, so the command was killed"));
@@ -332,7 +332,7 @@ pub(super) fn take_away(
     root: &Path,
     relative: &Path,
     why: &str,
-) -> Result<Option<(String, Taken)>, checkpoint::Error> {
+) -> Result<Option<(String, TakeMethod)>, checkpoint::Error> {
     let mut take = |root: &Path, relative: &Path| {
         let taken = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
         if let Some((id, _)) = &taken {

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use checkpoint::{Fate, Found, Touches};
+use checkpoint::{Fate, FoundEntry, Touches};
 use rustix::fs::OFlags;
 
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
@@ -76,7 +76,7 @@ pub(crate) struct Way {
 /// Source of an entry.
 enum There<'a> {
     OnDisk(PathBuf),
-    Changed(Found<'a>),
+    Changed(FoundEntry<'a>),
     Written,
     MadeFolder,
     Nowhere,

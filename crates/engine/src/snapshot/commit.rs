@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use checkpoint::{Committed, Outcome, Save, Saved, Terms, Workspace};
+use checkpoint::{CommitSummary, Outcome, Save, ChangeEntries, Terms, Workspace};
 use store::Store;
 use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
@@ -30,7 +30,7 @@ pub(super) fn commit_saved(
 ) -> Result<(Outcome, CheckpointOf), checkpoint::Error> {
     let contents = SavedContents::new(store, Some(stop));
     let made = std::cell::Cell::new(false);
-    let keep = |saved: &Saved| {
+    let keep = |saved: &ChangeEntries| {
         contents.finish().map_err(std::io::Error::other)?;
         made.set(author.prepare(store, workspace.path(), call.id(), saved)?);
         Ok(())
@@ -54,7 +54,7 @@ pub(super) fn commit_saved(
     outcome.map(|outcome| (outcome, checkpoint))
 }
 
-pub(super) fn done(committed: &Committed, checkpoint: CheckpointOf) -> Done {
+pub(super) fn done(committed: &CommitSummary, checkpoint: CheckpointOf) -> Done {
     let is_settled = checkpoint != CheckpointOf::UnsettledChange;
     let mut warnings = shortened(committed.changes.notes.iter().map(note));
     if !is_settled {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use checkpoint::{Action, Found, Kind, Touch, Verdict};
+use checkpoint::{Action, FoundEntry, Kind, Touch, Verdict};
 use policy::{Policy, Spot};
 
 use crate::approvals::Foreseen;
@@ -96,7 +96,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn is_folder(found: Option<Found<'_>>) -> bool {
+fn is_folder(found: Option<FoundEntry<'_>>) -> bool {
     found.is_some_and(|found| found.entry.kind == Kind::Folder)
 }
 
@@ -104,7 +104,7 @@ fn is_folder(found: Option<Found<'_>>) -> bool {
 /// does with files that only look changed.
 fn rewrites_the_same(touch: &Touch<'_>) -> bool {
     let (Some(old), Some(new)) = (touch.old, touch.new) else { return false };
-    let is_alike = |one: Found<'_>, other: Found<'_>| {
+    let is_alike = |one: FoundEntry<'_>, other: FoundEntry<'_>| {
         (one.entry.kind, one.entry.mode, one.entry.size_bytes)
             == (other.entry.kind, other.entry.mode, other.entry.size_bytes)
     };
@@ -112,6 +112,6 @@ fn rewrites_the_same(touch: &Touch<'_>) -> bool {
 }
 
 /// Returns the content of a regular file up to the size limit.
-fn content(found: Found<'_>) -> Option<Vec<u8>> {
+fn content(found: FoundEntry<'_>) -> Option<Vec<u8>> {
     read_small(found.open_file().ok()?, LARGEST_CONFIGURATION).ok()?
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time, What};
+use checkpoint::{Area, KeptChanges, Outcome, Recovery, Terms, Time, StepKind};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
@@ -70,17 +70,17 @@ fn timestamp(time: Time) -> Timestamp {
 }
 
 /// Returns the name of the action of a change.
-fn verb(what: What) -> &'static str {
+fn verb(what: StepKind) -> &'static str {
     match what {
-        What::Create => "create",
-        What::Replace => "replace",
-        What::Remove => "remove",
-        What::Attributes => "attributes",
-        What::Times => "times",
+        StepKind::Create => "create",
+        StepKind::Replace => "replace",
+        StepKind::Remove => "remove",
+        StepKind::Attributes => "attributes",
+        StepKind::Times => "times",
     }
 }
 
-fn listed(kept: Kept) -> KeptChanges {
+fn listed(kept: KeptChanges) -> KeptChanges {
     KeptChanges {
         id: kept.id,
         workspace: kept.workspace,
@@ -199,7 +199,7 @@ impl Snapshots {
         let mut lines: Vec<String> = changes
             .list
             .iter()
-            .filter(|change| change.what != What::Times)
+            .filter(|change| change.what != StepKind::Times)
             .map(|change| format!("{} {}", verb(change.what), tool::path_text(&change.path)))
             .collect();
         lines.extend(changes.conflicts.iter().map(|conflict| format!("conflict: {conflict}")));
@@ -382,7 +382,7 @@ pub(super) fn tidy(
     }
     let mut kept = area.kept()?;
     kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
-    let is_old = |kept: &Kept| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
+    let is_old = |kept: &KeptChanges| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
     for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MOST_KEPT || is_old(kept)) {
         match area.take_up(&old.id) {
             Ok((call, _)) => call.discard()?,
