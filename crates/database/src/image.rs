@@ -11,7 +11,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
-use crate::open::{Stopped, interrupt_where};
+use crate::open::{StopCheck, interrupt_where};
 use crate::whole::{LARGEST_SAVED, busy, digest, size};
 use crate::write::KeepError;
 use crate::{Database, DatabaseError};
@@ -55,12 +55,12 @@ pub(crate) struct Copy {
 }
 
 /// A file writer that fails once the call is stopped.
-struct Stoppable<'a> {
+struct StoppableWriter<'a> {
     file: BufWriter<File>,
-    stopped: &'a Stopped,
+    stopped: &'a StopCheck,
 }
 
-impl Write for Stoppable<'_> {
+impl Write for StoppableWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if (self.stopped)() {
             return Err(io::Error::other("the call was stopped"));
@@ -122,19 +122,19 @@ impl Database {
         &self,
         connection: &Connection,
         digest: [u8; 32],
-        stopped: &Stopped,
+        stopped: &StopCheck,
     ) -> Result<Image, DatabaseError> {
         let path = self.spooled(connection, stopped)?;
         Ok(Image { source: Source::Here(Arc::new(path)), digest: Some(digest) })
     }
 
     /// Copies the state that the connection sees.
-    pub(crate) fn copy_of(&self, connection: &Connection, stopped: &Stopped) -> Result<Copy, DatabaseError> {
+    pub(crate) fn copy_of(&self, connection: &Connection, stopped: &StopCheck) -> Result<Copy, DatabaseError> {
         self.opened(self.spooled(connection, stopped)?)
     }
 
     /// Restores a snapshot to a copy and verifies its digest.
-    pub(crate) fn copy(&self, image: &Image, stopped: &Stopped) -> Result<Copy, DatabaseError> {
+    pub(crate) fn copy(&self, image: &Image, stopped: &StopCheck) -> Result<Copy, DatabaseError> {
         let path = self.spool_file()?;
         let failed = |source| DatabaseError::Io { path: path.to_path_buf(), source };
         match &image.source {
@@ -142,7 +142,7 @@ impl Database {
             Source::Bytes(bytes) => fs::write(&path, bytes).map_err(failed)?,
             Source::Kept(pieces, read) => {
                 let file = File::options().write(true).open(&path).map_err(failed)?;
-                let mut file = Stoppable { file: BufWriter::new(file), stopped };
+                let mut file = StoppableWriter { file: BufWriter::new(file), stopped };
                 read(pieces, &mut file).map_err(|error| {
                     if stopped() { DatabaseError::Stopped } else { DatabaseError::SavedGone(error) }
                 })?;
@@ -171,7 +171,7 @@ impl Database {
     }
 
     /// Copies the state that the connection sees to a temporary file.
-    fn spooled(&self, connection: &Connection, stopped: &Stopped) -> Result<TempPath, DatabaseError> {
+    fn spooled(&self, connection: &Connection, stopped: &StopCheck) -> Result<TempPath, DatabaseError> {
         let failed = |error| self.error(error);
         let size = size(connection).map_err(failed)?;
         if size > LARGEST_SAVED {
@@ -198,7 +198,7 @@ impl Database {
     }
 
     /// Runs the backup to its end.
-    pub(crate) fn step(&self, backup: &Backup<'_, '_>, stopped: &Stopped) -> Result<(), DatabaseError> {
+    pub(crate) fn step(&self, backup: &Backup<'_, '_>, stopped: &StopCheck) -> Result<(), DatabaseError> {
         loop {
             let stepped = self.wait(stopped, || match backup.step(PAGES_BETWEEN_LOOKS)? {
                 StepResult::Busy | StepResult::Locked => Err(busy()),

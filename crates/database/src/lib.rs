@@ -25,12 +25,12 @@ mod write;
 
 pub use action::{Statement, dangerous_spelling};
 pub use change::Change;
-pub use describe::{Column, Described, ForeignKey, Index};
+pub use describe::{Column, TableDescription, ForeignKey, Index};
 pub use error::DatabaseError;
 pub use image::{Image, Piece, PieceHash, ReadPieces};
-pub use open::{DEFAULT_NAME, DEFAULT_PATH, Database, Databases, Stopped};
+pub use open::{DEFAULT_NAME, DEFAULT_PATH, Database, Databases, StopCheck};
 pub use read::{Bounds, Page};
-pub use tried::Tried;
-pub use undo::Undone;
+pub use tried::DryRunResult;
+pub use undo::UndoOutcome;
 pub use value::Value;
-pub use write::{Keep, KeepError, Written};
+pub use write::{Keep, KeepError, WriteOutcome};

@@ -27,7 +27,7 @@ const MOST_COLUMNS: usize = 500;
 const HIDDEN: i64 = 1;
 
 /// A table whose rows can be identified and restored one by one.
-pub(crate) struct Tracked {
+pub(crate) struct TrackedTable {
     table: String,
     sql: String,
     columns: Vec<String>,
@@ -42,9 +42,9 @@ pub(crate) fn quoted(name: &str) -> String {
 /// Foreign keys with an action (other than NO ACTION and RESTRICT), as pairs of referenced and
 /// referencing table.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Followers(Vec<(String, String)>);
+pub(crate) struct ForeignKeyActions(Vec<(String, String)>);
 
-impl Followers {
+impl ForeignKeyActions {
     /// Reads the foreign keys of the current schema.
     pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
         let mut statement = connection.prepare(
@@ -76,7 +76,7 @@ impl Followers {
     }
 }
 
-impl Tracked {
+impl TrackedTable {
     /// Reads the current definition of the table. Returns `None` if its rows cannot be restored one
     /// by one: the table is not an ordinary one, or has triggers.
     ///

@@ -6,19 +6,19 @@ use tempfile::TempPath;
 
 use crate::action::Statement;
 use crate::image::Copy;
-use crate::open::{Stopped, Writer, defend, interrupt_where};
+use crate::open::{StopCheck, Writer, defend, interrupt_where};
 use crate::whole::{LARGEST_SAVED, differing, schema, size, torn};
 use crate::write::too_large_to_undo;
-use crate::{Bounds, Change, Database, DatabaseError, Value, Written};
+use crate::{Bounds, Change, Database, DatabaseError, Value, WriteOutcome};
 
 /// Bytes that a change may add to a copy.
 const ROOM: u64 = 64 * 1024 * 1024;
 
 /// Result of a dry run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
+pub struct DryRunResult {
     /// Result that the statement would have.
-    pub written: Written,
+    pub written: WriteOutcome,
     /// Old rows with the prefix `-`, new ones with `+`.
     pub lines: Vec<String>,
 }
@@ -34,8 +34,8 @@ impl Database {
         (sql, parameters): (&str, &[Value]),
         planned: &Statement,
         returning: Bounds,
-        stopped: &Stopped,
-    ) -> Result<Tried, DatabaseError> {
+        stopped: &StopCheck,
+    ) -> Result<DryRunResult, DatabaseError> {
         let failed = |error| self.error(error);
         let (writer, copied) = self.trier(stopped)?;
         let connection = &writer.connection;
@@ -60,7 +60,7 @@ impl Database {
                     written.not_undoable = is_large.then(too_large_to_undo);
                 }
             }
-            Ok(Tried { written, lines })
+            Ok(DryRunResult { written, lines })
         };
         match tried() {
             Err(DatabaseError::Full) if copied.is_some() => Err(DatabaseError::TooLarge(format!(
@@ -73,7 +73,7 @@ impl Database {
     }
 
     /// Opens a connection for a dry run, with the path of the copy if it works on one.
-    fn trier(&self, stopped: &Stopped) -> Result<(Writer, Option<TempPath>), DatabaseError> {
+    fn trier(&self, stopped: &StopCheck) -> Result<(Writer, Option<TempPath>), DatabaseError> {
         let failed = |error| self.error(error);
         let is_there = self.look()?.is_some();
         let has_log = || {
@@ -99,7 +99,7 @@ impl Database {
     }
 
     /// Copies the current content, with a limit on growth.
-    fn roomy_copy(&self, stopped: &Stopped) -> Result<Copy, DatabaseError> {
+    fn roomy_copy(&self, stopped: &StopCheck) -> Result<Copy, DatabaseError> {
         let failed = |error| self.error(error);
         let copy = self.with_stoppable_reader(stopped, |reader| self.copy_of(&reader.connection, stopped))?;
         let page: i64 =

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::types::ValueRef;
 
-use crate::open::{Stopped, Writer};
+use crate::open::{StopCheck, Writer};
 use crate::track::quoted;
 use crate::{Database, DatabaseError};
 
@@ -114,7 +114,7 @@ impl Database {
         writer: &mut Writer,
         from: &Connection,
         expected: &[u8; 32],
-        stopped: &Stopped,
+        stopped: &StopCheck,
         before: impl FnOnce() -> Result<(), DatabaseError>,
     ) -> Result<(), DatabaseError> {
         let backup = Backup::new(from, &mut writer.connection).map_err(|error| self.error(error))?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use checkpoint::Draft;
-use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, Stopped};
+use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, StopCheck};
 use store::{Checkpoint, CheckpointEntry, CheckpointState, Hash, Saver, Store};
 use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
@@ -327,7 +327,7 @@ impl Undo {
             ToolError::new(Code::NotFound, message)
         })?;
         let stop = stop.clone();
-        let stopped: Stopped = Arc::new(move || stop.requested().is_some());
+        let stopped: StopCheck = Arc::new(move || stop.requested().is_some());
         let keep = keep.map(|keep| keep as &dyn Keep);
         let undone = database.undo(&wanted.changes, wanted.force, keep, &stopped);
         undone.map(|undone| undone.rows).map_err(|error| self.refused(&wanted.path, error))
