@@ -9,11 +9,11 @@ use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Tol
 
 use crate::dialect::Programs;
 use crate::sluagh;
-use crate::table::{self, From, Kind, Outside};
+use crate::table::{self, ValueSource, Kind, ExternalTool};
 
 /// A canonical tool, the table row that describes how to call it, and the translation of its errors.
 pub(crate) struct Adapter {
-    outside: &'static Outside,
+    outside: &'static ExternalTool,
     inner: Arc<dyn AnyTool>,
     spec: Spec,
     programs: Programs,
@@ -35,10 +35,10 @@ impl Adapter {
     /// Wraps `inner` as the tool that `outside` describes. `dialect` lists all tools of the
     /// dialect, `canonical` all canonical tools.
     pub(crate) fn tool(
-        outside: &'static Outside,
+        outside: &'static ExternalTool,
         inner: Arc<dyn AnyTool>,
         programs: Programs,
-        dialect: &[&'static Outside],
+        dialect: &[&'static ExternalTool],
         canonical: &[Arc<dyn AnyTool>],
     ) -> Arc<dyn AnyTool> {
         let spec = Spec {
@@ -128,7 +128,7 @@ impl AnyTool for Adapter {
     }
 
     fn shows_difference(&self) -> bool {
-        self.outside.gives.iter().any(|given| matches!(given.from, From::OptionalText("diff")))
+        self.outside.gives.iter().any(|given| matches!(given.from, ValueSource::OptionalText("diff")))
     }
 
     fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {
@@ -183,9 +183,9 @@ impl Adapter {
 
 impl Words {
     fn of(
-        outside: &Outside,
+        outside: &ExternalTool,
         inner: &dyn AnyTool,
-        dialect: &[&'static Outside],
+        dialect: &[&'static ExternalTool],
         canonical: &[Arc<dyn AnyTool>],
     ) -> Self {
         let mut words = Self::default();
