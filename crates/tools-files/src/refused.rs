@@ -1,6 +1,6 @@
 //! Errors for a text or a hunk that does not match a file, with the most similar places.
 
-use edit::{Near, Refused};
+use edit::{Near, ReplaceError};
 use serde_json::{Value, json};
 use tool::{Code, Retry, ToolError};
 
@@ -10,17 +10,17 @@ pub(crate) fn changed_since(shown: &str, now: &str) -> ToolError {
         .data(json!({ "version": now }))
 }
 
-pub(crate) fn unreadable(shown: &str, problem: &edit::Unreadable) -> ToolError {
+pub(crate) fn unreadable(shown: &str, problem: &edit::ReadError) -> ToolError {
     let error = ToolError::new(Code::Validation, format!("{shown} cannot be edited as text: {problem}"));
     match problem {
-        edit::Unreadable::Binary => error.hint("file_write can replace it as a whole"),
-        edit::Unreadable::NotIn { .. } => error.hint("name its `encoding`, or leave that out"),
+        edit::ReadError::Binary => error.hint("file_write can replace it as a whole"),
+        edit::ReadError::NotIn { .. } => error.hint("name its `encoding`, or leave that out"),
     }
 }
 
-pub(crate) fn refusal(shown: &str, refused: Refused) -> ToolError {
+pub(crate) fn refusal(shown: &str, refused: ReplaceError) -> ToolError {
     match refused {
-        Refused::Absent { index, nearest, comes_with } => {
+        ReplaceError::Absent { index, nearest, comes_with } => {
             let message = format!("`edits[{index}].old_text` is not in {shown}");
             let error = match comes_with {
                 Some(earlier) => ToolError::new(
@@ -34,7 +34,7 @@ pub(crate) fn refusal(shown: &str, refused: Refused) -> ToolError {
             };
             error.data(json!({ "edit": index, "nearest": nearest.iter().map(place).collect::<Vec<_>>() }))
         }
-        Refused::Count { index, found, wanted, places } => {
+        ReplaceError::Count { index, found, wanted, places } => {
             let lines: Vec<String> = places.iter().map(|place| place.line.to_string()).collect();
             let more = if places.len() < found { ", …" } else { "" };
             let message = format!(
@@ -47,7 +47,7 @@ pub(crate) fn refusal(shown: &str, refused: Refused) -> ToolError {
                 .hint("add lines around it to `old_text`, or say `replace_all` or `expected_count`")
                 .data(json!({ "edit": index, "places": places }))
         }
-        Refused::Overlap { first, second, line } => ToolError::new(
+        ReplaceError::Overlap { first, second, line } => ToolError::new(
             Code::Conflict,
             format!("`edits[{first}]` and `edits[{second}]` change the same text, in line {line} of {shown}"),
         )
