@@ -12,18 +12,18 @@ const AT_ONCE: usize = 16 * 1024;
 
 /// A stream and the bytes that were read from it and not yet used. Reads return these bytes first.
 #[derive(Debug)]
-pub(crate) struct Ahead<S> {
+pub(crate) struct PeekedStream<S> {
     pub(crate) bytes: BytesMut,
     pub(crate) stream: S,
 }
 
-impl<S> Ahead<S> {
+impl<S> PeekedStream<S> {
     pub(crate) fn of(stream: S) -> Self {
         Self { bytes: BytesMut::new(), stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> Ahead<S> {
+impl<S: AsyncRead + Unpin> PeekedStream<S> {
     /// Reads more into the buffer. Returns the number of bytes; 0 at the end of the stream.
     pub(crate) async fn fill(&mut self) -> io::Result<usize> {
         self.bytes.reserve(AT_ONCE);
@@ -31,7 +31,7 @@ impl<S: AsyncRead + Unpin> Ahead<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Ahead<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PeekedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Ahead<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Ahead<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PeekedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

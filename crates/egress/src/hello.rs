@@ -9,7 +9,7 @@ use rustls::server::Acceptor;
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::ahead::Ahead;
+use crate::ahead::PeekedStream;
 
 /// The first byte of a connection that begins with a handshake of TLS (RFC 8446, section 5.1).
 pub(crate) const HANDSHAKE: u8 = 22;
@@ -28,13 +28,13 @@ pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 ///
 /// # Errors
 /// A description for the client, if the bytes are not a TLS hello.
-pub(crate) async fn read(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
+pub(crate) async fn read(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
     timeout(PATIENCE, read_whole(client))
         .await
         .map_err(|_| "the TLS hello did not come in time".to_owned())?
 }
 
-async fn read_whole(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
+async fn read_whole(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
     let mut acceptor = Acceptor::default();
     let mut given = 0;
     loop {

@@ -78,7 +78,7 @@ pub(crate) async fn answer<G: Gate>(session: &Session<G>, socket: &UdpSocket) ->
 }
 
 /// A query, with its sender and the address that it was sent to.
-struct Asked {
+struct NameQuestion {
     bytes: Vec<u8>,
     from: Option<SockaddrStorage>,
     of: Option<ControlMessageOwned>,
@@ -87,7 +87,7 @@ struct Asked {
 /// Maximum length of a query over UDP (RFC 1035, section 4.2.1, and the extension of RFC 6891), in bytes.
 const LONGEST: usize = 4096;
 
-fn receive(socket: &UdpSocket) -> io::Result<Asked> {
+fn receive(socket: &UdpSocket) -> io::Result<NameQuestion> {
     let mut bytes = vec![0; LONGEST];
     let mut space = nix::cmsg_space!(nix::libc::in6_pktinfo);
     let (length, from, of) = {
@@ -97,11 +97,11 @@ fn receive(socket: &UdpSocket) -> io::Result<Asked> {
         (message.bytes, message.address, message.cmsgs()?.next())
     };
     bytes.truncate(length);
-    Ok(Asked { bytes, from, of })
+    Ok(NameQuestion { bytes, from, of })
 }
 
 /// Sends the answer from the address that was queried: programs accept answers from no other address.
-fn send(socket: &UdpSocket, asked: &Asked, answer: &[u8]) -> io::Result<()> {
+fn send(socket: &UdpSocket, asked: &NameQuestion, answer: &[u8]) -> io::Result<()> {
     let parts = [IoSlice::new(answer)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let v4;

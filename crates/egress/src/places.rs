@@ -20,7 +20,7 @@ use crate::forward::KEPT;
 const LOOKED: Duration = Duration::from_secs(1);
 
 /// The connection slots of one network.
-pub(crate) struct Places {
+pub(crate) struct Slots {
     most: usize,
     taken: Mutex<Taken>,
     freed: Notify,
@@ -29,13 +29,13 @@ pub(crate) struct Places {
 #[derive(Default)]
 struct Taken {
     /// Slots in order of arrival.
-    places: BTreeMap<u64, Arc<Place>>,
+    places: BTreeMap<u64, Arc<Slot>>,
     next: u64,
 }
 
 /// The slot of one connection.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     moved: Mutex<Instant>,
     /// Number of active requests and tunnels.
     working: AtomicUsize,
@@ -43,13 +43,13 @@ pub(crate) struct Place {
 }
 
 /// A slot that is released on drop.
-pub(crate) struct Held {
-    places: Arc<Places>,
+pub(crate) struct HeldSlot {
+    places: Arc<Slots>,
     number: u64,
-    pub(crate) place: Arc<Place>,
+    pub(crate) place: Arc<Slot>,
 }
 
-impl Places {
+impl Slots {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, taken: Mutex::default(), freed: Notify::new() })
     }
@@ -57,7 +57,7 @@ impl Places {
     /// Takes a slot for a new connection. If all slots are taken, the connection that has been idle
     /// for longest ends. Connections without an active request come first; after them, active ones
     /// without traffic for a minute.
-    pub(crate) async fn enter(self: &Arc<Self>) -> Held {
+    pub(crate) async fn enter(self: &Arc<Self>) -> HeldSlot {
         loop {
             let freed = self.freed.notified();
             if let Some(held) = self.try_enter() {
@@ -68,7 +68,7 @@ impl Places {
         }
     }
 
-    fn try_enter(self: &Arc<Self>) -> Option<Held> {
+    fn try_enter(self: &Arc<Self>) -> Option<HeldSlot> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.places.len() >= self.most {
             let idlest = taken.places.iter().min_by_key(|(_, place)| (place.works(), place.moved()));
@@ -81,24 +81,24 @@ impl Places {
         }
         let number = taken.next;
         taken.next += 1;
-        let place = Arc::new(Place {
+        let place = Arc::new(Slot {
             moved: Mutex::new(Instant::now()),
             working: AtomicUsize::new(0),
             wanted_back: Notify::new(),
         });
         taken.places.insert(number, place.clone());
-        Some(Held { places: self.clone(), number, place })
+        Some(HeldSlot { places: self.clone(), number, place })
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSlot {
     fn drop(&mut self) {
         self.places.taken.lock().unwrap_or_else(PoisonError::into_inner).places.remove(&self.number);
         self.places.freed.notify_one();
     }
 }
 
-impl Place {
+impl Slot {
     fn works(&self) -> bool {
         self.working.load(Ordering::Relaxed) > 0
     }
@@ -113,9 +113,9 @@ impl Place {
     }
 
     /// Marks the connection as active until the returned value is dropped.
-    pub(crate) fn work(self: &Arc<Self>) -> Working {
+    pub(crate) fn work(self: &Arc<Self>) -> WorkingGuard {
         self.working.fetch_add(1, Ordering::Relaxed);
-        Working(self.clone())
+        WorkingGuard(self.clone())
     }
 
     /// Waits until the slot is given to another connection.
@@ -125,9 +125,9 @@ impl Place {
 }
 
 /// A mark that a connection is active, until it is dropped.
-pub(crate) struct Working(Arc<Place>);
+pub(crate) struct WorkingGuard(Arc<Slot>);
 
-impl Drop for Working {
+impl Drop for WorkingGuard {
     fn drop(&mut self) {
         self.0.working.fetch_sub(1, Ordering::Relaxed);
         self.0.moves();
@@ -138,7 +138,7 @@ impl Drop for Working {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
-    pub(crate) place: Arc<Place>,
+    pub(crate) place: Arc<Slot>,
 }
 
 impl AsyncRead for Client {

@@ -25,7 +25,7 @@ const LENGTH: usize = PREFIX.len() + DIGITS;
 
 /// Position of a placeholder in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// The value of a header, also within the base64 of `Basic`.
     Header,
     /// The query of the URL.
@@ -65,13 +65,13 @@ fn find(bytes: &[u8]) -> Option<Range<usize>> {
 
 /// Escaping of a value at its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum Escaping {
     AsItIs,
     Percent,
     Json,
 }
 
-impl Written {
+impl Escaping {
     fn write(self, value: &[u8], to: &mut Vec<u8>) {
         for byte in value {
             let plain = match self {
@@ -90,7 +90,7 @@ impl Written {
 }
 
 /// Swapping in the requests to one host.
-pub(crate) struct Swapping<'a, G> {
+pub(crate) struct HostSubstitution<'a, G> {
     pub(crate) session: &'a Session<G>,
     pub(crate) host: &'a Host,
     pub(crate) port: u16,
@@ -98,8 +98,8 @@ pub(crate) struct Swapping<'a, G> {
     pub(crate) opened: bool,
 }
 
-impl<G: Gate> Swapping<'_, G> {
-    async fn value(&self, placeholder: &[u8], place: Place) -> Result<Secret, Refusal> {
+impl<G: Gate> HostSubstitution<'_, G> {
+    async fn value(&self, placeholder: &[u8], place: Position) -> Result<Secret, Refusal> {
         let text = String::from_utf8_lossy(placeholder);
         let swapped = if self.opened {
             self.session.gate.swap(&text, self.host, place).await
@@ -117,7 +117,7 @@ impl<G: Gate> Swapping<'_, G> {
     }
 
     /// Returns the bytes with every placeholder swapped; `None` if there is no placeholder.
-    async fn swap(&self, bytes: &[u8], place: Place, written: Written) -> Result<Option<Vec<u8>>, Refusal> {
+    async fn swap(&self, bytes: &[u8], place: Position, written: Escaping) -> Result<Option<Vec<u8>>, Refusal> {
         let mut swapped = Vec::new();
         let mut rest = bytes;
         while let Some(at) = find(rest) {
@@ -152,7 +152,7 @@ impl<G: Gate> Swapping<'_, G> {
             return Err(self.misplaced("the path of a URL").await);
         }
         if let Some(query) = query
-            && let Some(swapped) = self.swap(query.as_bytes(), Place::Query, Written::Percent).await?
+            && let Some(swapped) = self.swap(query.as_bytes(), Position::Query, Escaping::Percent).await?
         {
             *path = format!("{before}?{}", String::from_utf8_lossy(&swapped));
         }
@@ -164,7 +164,7 @@ impl<G: Gate> Swapping<'_, G> {
             let mut values = Vec::new();
             let mut any = false;
             for value in headers.get_all(name) {
-                let swapped = match self.swap(value.as_bytes(), Place::Header, Written::AsItIs).await? {
+                let swapped = match self.swap(value.as_bytes(), Position::Header, Escaping::AsItIs).await? {
                     None if *name == AUTHORIZATION => self.basic(value.as_bytes()).await?,
                     swapped => swapped,
                 };
@@ -205,7 +205,7 @@ impl<G: Gate> Swapping<'_, G> {
             return Ok(None);
         }
         let Ok(plain) = STANDARD.decode(encoded.trim_ascii()) else { return Ok(None) };
-        let swapped = self.swap(&plain, Place::Header, Written::AsItIs).await?;
+        let swapped = self.swap(&plain, Position::Header, Escaping::AsItIs).await?;
         Ok(swapped.map(|swapped| [b"Basic ", STANDARD.encode(swapped).as_bytes()].concat()))
     }
 }
@@ -213,7 +213,7 @@ impl<G: Gate> Swapping<'_, G> {
 /// An outgoing body. Bytes that may be the beginning of a placeholder are held back.
 pub(crate) struct Body {
     held: BytesMut,
-    written: Written,
+    written: Escaping,
 }
 
 impl Body {
@@ -222,9 +222,9 @@ impl Body {
         let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let written = match kind.as_str() {
-            "application/x-www-form-urlencoded" => Written::Percent,
-            kind if kind.ends_with("json") => Written::Json,
-            _ => Written::AsItIs,
+            "application/x-www-form-urlencoded" => Escaping::Percent,
+            kind if kind.ends_with("json") => Escaping::Json,
+            _ => Escaping::AsItIs,
         };
         Self { held: BytesMut::new(), written }
     }
@@ -232,7 +232,7 @@ impl Body {
     pub(crate) async fn next<G: Gate>(
         &mut self,
         part: Bytes,
-        swapping: &Swapping<'_, G>,
+        swapping: &HostSubstitution<'_, G>,
     ) -> Result<Bytes, Refusal> {
         if self.held.is_empty() && memchr::memmem::find(&part, PREFIX).is_none() && begun(&part) == 0 {
             return Ok(part);
@@ -253,7 +253,7 @@ impl Body {
                 out.extend_from_slice(&self.held.split_to(PREFIX.len()));
                 continue;
             }
-            let value = swapping.value(&self.held[..LENGTH], Place::Body).await?;
+            let value = swapping.value(&self.held[..LENGTH], Position::Body).await?;
             self.written.write(&value.0, &mut out);
             self.held.advance(LENGTH);
         }

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use egress::{Carrier, Listeners, Serving};
+use egress::{Carrier, Listeners, ServedNetwork};
 use policy::Ceiling;
 use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork, Spawner};
 
@@ -59,7 +59,7 @@ struct OfSession {
     /// Guard held by each call that runs a command.
     in_use: InUse,
     network: Option<Shared>,
-    way_out: Option<(Arc<WayOut>, Serving)>,
+    way_out: Option<(Arc<WayOut>, ServedNetwork)>,
     /// Placeholders that its programs were given. Their meaning lasts as long as the session.
     given: Arc<Given>,
     /// Number and time of its last use.

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use egress::{Authority, Place, Trust};
+use egress::{Authority, Position, Trust};
 use fetch::address::Host;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
@@ -153,7 +153,7 @@ impl Placeholders {
         &self,
         name: &str,
         host: &str,
-        place: Place,
+        place: Position,
         now: Timestamp,
     ) -> Result<Locked, String> {
         if !self.policy.lists_secret(name, host) {
@@ -163,9 +163,9 @@ impl Placeholders {
             ));
         }
         let position = match place {
-            Place::Header => Position::Header,
-            Place::Query => Position::Query,
-            Place::Body => Position::Body,
+            Position::Header => Position::Header,
+            Position::Query => Position::Query,
+            Position::Body => Position::Body,
         };
         let value = self.vault.value_for(name, host, position, now);
         value.map_err(|error| format!("the secret {name} is not handed to {host}: {error}"))

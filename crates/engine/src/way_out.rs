@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use egress::{Authority, Cover, Gate, Met, Place, Secret, Verdict, Way};
+use egress::{Authority, Cover, Gate, GateEvent, Position, Secret, Verdict, Way};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve, System};
 use policy::{AddressVerdict, Policy};
@@ -115,7 +115,7 @@ impl WayOut {
 
     /// Stores a refusal for the agent. If it must be written into the audit, returns the number of
     /// its repetitions since the last row.
-    fn refuse(&self, met: &Met, reason: &str) -> Option<u64> {
+    fn refuse(&self, met: &GateEvent, reason: &str) -> Option<u64> {
         let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let note = format!("a connection to {place} was refused: {reason}");
@@ -137,11 +137,11 @@ impl WayOut {
     }
 
     /// Records that a secret is about to be sent. The row is on the disk when this method succeeds.
-    async fn note_use(&self, name: &str, host: &str, place: Place) -> io::Result<()> {
+    async fn note_use(&self, name: &str, host: &str, place: Position) -> io::Result<()> {
         let way = match place {
-            Place::Header => "header",
-            Place::Query => "query",
-            Place::Body => "body",
+            Position::Header => "header",
+            Position::Query => "query",
+            Position::Body => "body",
         };
         let effect = Effect::UseSecret { name: name.to_owned(), host: host.to_owned() };
         let row = self.row(way, &effect, None, 0);
@@ -196,7 +196,7 @@ impl Gate for WayOut {
         &Names
     }
 
-    async fn note(&self, met: Met) -> io::Result<()> {
+    async fn note(&self, met: GateEvent) -> io::Result<()> {
         let repeated = match &met.refused {
             Some(_) if met.way == Way::Name && is_asked_by_habit(&met.host) => return Ok(()),
             Some(reason) => match self.refuse(&met, reason) {
@@ -216,7 +216,7 @@ impl Gate for WayOut {
         self.secrets.get().map(|secrets| &secrets.authority)
     }
 
-    async fn swap(&self, placeholder: &str, host: &Host, place: Place) -> Result<Secret, String> {
+    async fn swap(&self, placeholder: &str, host: &Host, place: Position) -> Result<Secret, String> {
         let known = self.secrets.get().and_then(|secrets| Some((secrets, secrets.name_of(placeholder)?)));
         let Some((secrets, name)) = known else {
             return Err("the placeholder of a secret in the request is none of this session".to_owned());
