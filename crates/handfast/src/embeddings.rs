@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use embed::{OpenModel, Opened};
+use embed::{OpenModel, OpenedModel};
 use embed_bert::{PINNED, PINNED_NAME};
 use fetch::Uri;
 use knowledge::Index;
@@ -68,12 +68,12 @@ pub(crate) fn opener(
 }
 
 /// Opens it once, for all who use it.
-fn once(opens: impl Fn() -> Opened + Send + Sync + 'static) -> OpenModel {
+fn once(opens: impl Fn() -> OpenedModel + Send + Sync + 'static) -> OpenModel {
     let opened = OnceLock::new();
     Arc::new(move || opened.get_or_init(&opens).clone())
 }
 
-fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> Opened {
+fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> OpenedModel {
     let key = place.key.as_ref().map(|name| {
         let vault = vault.get().ok_or_else(|| "the vault is not there yet".to_owned())?;
         let value = vault

@@ -28,7 +28,7 @@ mod sync;
 mod words;
 
 pub use chunk::{Chunk, chunks};
-pub use embed::{OpenModel, Opened};
+pub use embed::{OpenModel, OpenedModel};
 pub use embedding::Embedded;
 pub use error::IndexError;
 pub use find::{Found, Hit, Mode, Score, Sought};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use embed::{Embedder, OpenModel, Opened};
+use embed::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::IndexError;
@@ -24,7 +24,7 @@ const IDLE: usize = 2;
 pub struct Index {
     path: PathBuf,
     opens: Option<OpenModel>,
-    model: OnceLock<Opened>,
+    model: OnceLock<OpenedModel>,
     idle: Mutex<Vec<Connection>>,
     pub(crate) held: Mutex<Held>,
     /// Cached count of chunks without a vector, with the number of changes that it is valid for.
@@ -56,7 +56,7 @@ impl Index {
     }
 
     /// Returns the model, opened on first use; `None` if no model is configured.
-    pub fn model(&self) -> Option<&Opened> {
+    pub fn model(&self) -> Option<&OpenedModel> {
         let opens = self.opens.as_ref()?;
         Some(self.model.get_or_init(|| opens()))
     }
