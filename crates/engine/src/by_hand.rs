@@ -7,14 +7,14 @@ use tool::{CallId, Clock, Code};
 use crate::Door;
 
 /// Audit rows of one action.
-pub(crate) struct Deed<'a> {
+pub(crate) struct UserAction<'a> {
     pub(crate) id: CallId,
     what: &'a str,
     plan: String,
     clock: &'a dyn Clock,
 }
 
-impl<'a> Deed<'a> {
+impl<'a> UserAction<'a> {
     pub(crate) fn new(clock: &'a dyn Clock, what: &'a str, arguments: &Value) -> Self {
         let plan = json!({"arguments": arguments, "effects": []}).to_string();
         Self { id: crate::new_call_id(clock), what, plan, clock }
@@ -55,7 +55,7 @@ pub fn by_hand<T, E: From<StoreError>>(
     code: impl FnOnce(&E) -> Code,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    let deed = Deed::new(clock, what, arguments);
+    let deed = UserAction::new(clock, what, arguments);
     store.audit().append(deed.intent(), Durability::Committed).wait()?;
     let done = work();
     store.audit().append(deed.outcome(done.as_ref().err().map(code)), Durability::Committed).wait()?;

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tool::{Prepared, Stop, ToolError};
 
-use crate::approvals::Asking;
+use crate::approvals::PreviewedCall;
 use crate::{Engine, reach};
 
 /// Decision of the policy on a call (`handfast check`).
 #[derive(Debug, Serialize)]
-pub struct Checked {
+pub struct PolicyCheck {
     /// Verdict: `pass`, `check` or `deny`.
     pub decision: policy::Verdict,
     /// Level of the call.
@@ -54,7 +54,7 @@ impl Engine {
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for invalid arguments.
-    pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+    pub fn check(&self, tool: &str, arguments: Value) -> Result<PolicyCheck, ToolError> {
         let checked = self.covered_check(tool, arguments)?;
         Ok(checked.0)
     }
@@ -63,7 +63,7 @@ impl Engine {
         &self,
         tool: &str,
         arguments: Value,
-    ) -> Result<(Checked, Prepared, Vec<policy::Part>), ToolError> {
+    ) -> Result<(PolicyCheck, Prepared, Vec<policy::Part>), ToolError> {
         self.redactor.refresh();
         let sent = self.redactor.sent_in(&json!([tool, arguments]));
         self.checked(tool, arguments).map_err(|error| self.cover_error(error, &sent))
@@ -74,12 +74,12 @@ impl Engine {
     ///
     /// # Errors
     /// The errors of [`Engine::check`], and `ENOTFOUND` if the changes to apply do not exist.
-    pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+    pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<PolicyCheck, ToolError> {
         let checked = self.covered_check(tool, arguments)?;
         let (mut checked, prepared, parts) = checked;
         if checked.decision == policy::Verdict::Check {
             let (rules, stop) = (self.policy.clone(), Stop::default());
-            let asking = Asking { parts: &parts, reach: &self.reach, rules, stop };
+            let asking = PreviewedCall { parts: &parts, reach: &self.reach, rules, stop };
             if let Some(preview) = self.preview(self.preview_source(&asking, &prepared.plan)?, &prepared)? {
                 checked.preview_more_lines = Some(preview.more_lines).filter(|more| *more > 0);
                 checked.preview = Some(preview.text);
@@ -92,11 +92,11 @@ impl Engine {
         &self,
         tool: &str,
         mut arguments: Value,
-    ) -> Result<(Checked, Prepared, Vec<policy::Part>), ToolError> {
+    ) -> Result<(PolicyCheck, Prepared, Vec<policy::Part>), ToolError> {
         let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
         let prepared = tool.prepare(arguments, &self.place)?;
         let plan = &prepared.plan;
-        let effects = reach::Reach::lead(plan);
+        let effects = reach::AccessScope::lead(plan);
         let level = plan.level.unwrap_or(tool.spec().level);
         let request = policy::Request {
             tool: tool.spec().name,
@@ -139,7 +139,7 @@ impl Engine {
             entry: self.covered(suggestion.entry),
             ..suggestion
         };
-        let checked = Checked {
+        let checked = PolicyCheck {
             decision: decision.verdict,
             level: decision.level,
             mode: self.policy.mode(),

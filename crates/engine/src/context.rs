@@ -8,7 +8,7 @@ use vault::Vault;
 use crate::call::Call;
 use crate::redact::CoveredProgress;
 use crate::secrets::Secrets;
-use crate::specify::Specifying;
+use crate::specify::CellSpecTask;
 use crate::{Engine, hosts, snapshot, swap};
 
 impl Engine {
@@ -17,8 +17,8 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         spec: &tool::Spec,
-        before: &swap::Before,
-        cell: Option<Specifying>,
+        before: &swap::SavedState,
+        cell: Option<CellSpecTask>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         if spec.class.open_world {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use tool::{CallId, Data, TextCap, ToolError, Whole};
 
-use crate::{Engine, Sent};
+use crate::{Engine, SentSecrets};
 
 /// Original of a shortened text.
 pub(crate) enum Original {
@@ -17,7 +17,7 @@ pub(crate) enum Original {
 }
 
 /// A text that was shortened, and its place in the data.
-pub(crate) struct Shortened {
+pub(crate) struct ShortenedText {
     /// Path in the data, such as `stdout` or `matches.0.text`.
     pub(crate) field: String,
     /// The whole text.
@@ -50,7 +50,7 @@ pub(crate) fn bound_data(
     cap: TextCap,
     wholes: Vec<Whole>,
     reference: Reference<'_>,
-) -> serde_json::Result<(Data, Vec<Shortened>)> {
+) -> serde_json::Result<(Data, Vec<ShortenedText>)> {
     if matches!((&data, cap), (Data::Written(_), TextCap::ByArguments)) {
         return Ok((data, bound(&mut Value::Null, cap, wholes, reference)));
     }
@@ -65,7 +65,7 @@ pub(crate) fn bound(
     cap: TextCap,
     wholes: Vec<Whole>,
     reference: Reference<'_>,
-) -> Vec<Shortened> {
+) -> Vec<ShortenedText> {
     let mut shortened = match cap {
         TextCap::ByArguments => Vec::new(),
         TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes, reference),
@@ -73,7 +73,7 @@ pub(crate) fn bound(
     for whole in wholes {
         // The text in memory was only a part already: the file has the whole.
         shortened.retain(|other| other.field != whole.field);
-        shortened.push(Shortened { field: whole.field.to_owned(), original: Original::Kept(whole) });
+        shortened.push(ShortenedText { field: whole.field.to_owned(), original: Original::Kept(whole) });
     }
     shortened.sort_by_key(|one| {
         std::cmp::Reverse(match &one.original {
@@ -101,7 +101,7 @@ pub(crate) fn bound_message(text: &mut String) {
 impl Engine {
     /// Covers the secrets in an error and bounds its message and hint, which may repeat a long
     /// argument.
-    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
+    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &SentSecrets) -> ToolError {
         self.redactor.refresh();
         error.hint = error.hint.map(|hint| self.program().put_into(&hint).into_owned());
         if let Some(covered) = self.redactor.text_for(&error.message, sent) {
@@ -118,7 +118,7 @@ impl Engine {
     }
 }
 
-fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reference: Reference<'_>) -> Vec<Shortened> {
+fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reference: Reference<'_>) -> Vec<ShortenedText> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
     if lengths.iter().sum::<usize>() <= budget {
@@ -133,7 +133,7 @@ fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reference: Referen
             let note = |missing: usize, lines: usize| note(field, missing, lines, whole, reference);
             let parts = first_and_last(text, length, allowance, note);
             let whole = std::mem::replace(text, parts);
-            shortened.push(Shortened { field: field.to_owned(), original: Original::Text(whole) });
+            shortened.push(ShortenedText { field: field.to_owned(), original: Original::Text(whole) });
         }
     });
     shortened

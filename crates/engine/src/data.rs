@@ -45,7 +45,7 @@ pub(crate) struct DataUndo {
 }
 
 /// Storage for the data that undoes the changes of one call.
-pub(crate) struct KeptData {
+pub(crate) struct DbRecorder {
     store: Arc<Store>,
     snapshots: Option<Arc<Snapshots>>,
     author: Author,
@@ -63,7 +63,7 @@ struct Begun {
     folder: Option<checkpoint::Call>,
 }
 
-impl Keep for KeptData {
+impl Keep for DbRecorder {
     fn keep(&self, database: &Path, change: &Change) -> Result<(), KeepError> {
         let snapshots = self.snapshots.as_ref().ok_or("this runtime keeps no changes")?;
         let path = database.strip_prefix(&self.workspace)?.to_owned();
@@ -115,14 +115,14 @@ impl Keep for KeptData {
     }
 }
 
-impl KeptData {
+impl DbRecorder {
     /// Saves the pieces of a change. Returns their hashes, in order, and their total number of
     /// bytes.
     fn save_pieces(&self, saver: &Saver<'_>, pieces: &[Piece]) -> Result<(Vec<PieceHash>, u64), KeepError> {
         let next = AtomicUsize::new(0);
         let save = |piece: &Piece| -> Result<(PieceHash, u64), KeepError> {
             self.stop.check()?;
-            let mut content = Counted { content: piece.read()?, bytes: 0 };
+            let mut content = CountingReader { content: piece.read()?, bytes: 0 };
             Ok((*saver.save(&mut content)?.as_bytes(), content.bytes))
         };
         let take = || {
@@ -174,7 +174,7 @@ impl KeptData {
 /// Changes that a call made in databases, and those that it is to undo there once its files are in
 /// place.
 #[derive(Default)]
-pub(crate) struct OfData {
+pub(crate) struct DbChanges {
     pub(crate) made: Arc<AtomicBool>,
     pub(crate) faults: Arc<Mutex<Vec<String>>>,
     pub(crate) undoes: Arc<Mutex<Vec<DataUndo>>>,
@@ -197,12 +197,12 @@ impl Engine {
     }
 
     /// Builds the storage for the data that undoes a call's changes.
-    fn keep_data(&self, call: &Call) -> KeptData {
+    fn keep_data(&self, call: &Call) -> DbRecorder {
         self.keep_data_of(call.author(self.clock.now()), &call.of_data, call.stop.clone())
     }
 
-    fn keep_data_of(&self, author: Author, noted: &OfData, stop: Stop) -> KeptData {
-        KeptData {
+    fn keep_data_of(&self, author: Author, noted: &DbChanges, stop: Stop) -> DbRecorder {
+        DbRecorder {
             store: self.store.clone(),
             snapshots: self.snapshots.clone(),
             author,
@@ -253,14 +253,14 @@ impl Engine {
         author: Author,
         wanted: &[DataUndo],
     ) -> Result<(bool, Vec<String>), ToolError> {
-        let noted = OfData::default();
+        let noted = DbChanges::default();
         let keep = self.keep_data_of(author, &noted, Stop::default());
         self.undo_data_now(wanted, &keep, &Stop::default())?;
         let faults = std::mem::take(&mut *noted.faults.lock().unwrap_or_else(PoisonError::into_inner));
         Ok((noted.made.load(Ordering::SeqCst), faults))
     }
 
-    fn undo_data_now(&self, wanted: &[DataUndo], keep: &KeptData, stop: &Stop) -> Result<(), ToolError> {
+    fn undo_data_now(&self, wanted: &[DataUndo], keep: &DbRecorder, stop: &Stop) -> Result<(), ToolError> {
         let undo = self.undo_parts();
         wanted.iter().try_for_each(|wanted| undo.run_data(wanted, Some(keep), stop).map(drop))
     }
@@ -320,7 +320,7 @@ impl Undo {
         wanted.iter().map(rows).sum()
     }
 
-    fn run_data(&self, wanted: &DataUndo, keep: Option<&KeptData>, stop: &Stop) -> Result<u64, ToolError> {
+    fn run_data(&self, wanted: &DataUndo, keep: Option<&DbRecorder>, stop: &Stop) -> Result<u64, ToolError> {
         let databases = self.databases.as_ref().and_then(|databases| databases.at(&wanted.path));
         let database = databases.ok_or_else(|| {
             let message = format!("{} is no database that is configured", self.place.show(&wanted.path));
@@ -372,12 +372,12 @@ fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> 
 }
 
 /// A reader that counts its bytes.
-struct Counted<R> {
+struct CountingReader<R> {
     content: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.content.read(buffer)?;
         self.bytes += read as u64;

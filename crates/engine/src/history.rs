@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use store::{Filter, Kind, Recorded, Store, StoreError};
 use tool::{SessionId, ToolError};
 
-use crate::readings::{READ_AUDIT, Reading, unreadable};
+use crate::readings::{READ_AUDIT, AuditReading, unreadable};
 use crate::{Door, Engine};
 
 /// Prefixes of the tool names of rows that are about calls, or about reading them, but are not
@@ -147,7 +147,7 @@ impl Engine {
     ) -> Result<Vec<Value>, ToolError> {
         let of = session.0.clone();
         let reading =
-            Reading { door, dialect, session: Some(of.clone()), by: None, asked: json!({ "call": call }) };
+            AuditReading { door, dialect, session: Some(of.clone()), by: None, asked: json!({ "call": call }) };
         self.read_audit(reading, |engine| engine.of_session(of, call).map_err(unreadable)).await
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use store::{Output, Store, StoreError};
 use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 
-use crate::cover::{Original, Reference, Shortened};
+use crate::cover::{Original, Reference, ShortenedText};
 use crate::redact::Redactor;
 
 /// Stores each whole text, covered like the answer itself, and returns the references.
@@ -20,10 +20,10 @@ pub(crate) fn keep(
     call: &CallId,
     session: &SessionId,
     now: Timestamp,
-    shortened: Vec<Shortened>,
+    shortened: Vec<ShortenedText>,
 ) -> Result<Vec<KeptOutput>, StoreError> {
     let mut kept = Vec::new();
-    for Shortened { field, original } in shortened {
+    for ShortenedText { field, original } in shortened {
         let (blob, bytes, lines) = match original {
             Original::Text(text) => {
                 let blob = store.blobs().put(&mut text.as_bytes())?;

@@ -70,18 +70,18 @@ use tool::{
 use vault::Vault;
 
 pub use approvals::{
-    Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Bound, Grant, NoAsker, Offer,
+    Answer, Approval, ApprovalError, Approvals, GrantResult, StoredQuestion, Asker, BoundItem, Grant, NoAsker, Offer,
     PatternKind, Scope,
 };
 pub use by_hand::by_hand;
 pub use cell::{CellSetup, built_in_limits};
-pub use checked::Checked;
+pub use checked::PolicyCheck;
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use program::Program;
-pub use readings::{Reading, unreadable};
-pub use redact::{Covered, Pieces, Redactor, Sent};
+pub use readings::{AuditReading, unreadable};
+pub use redact::{RedactingReader, Pieces, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
@@ -90,10 +90,10 @@ pub use store::{Filter, Watch};
 pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
-pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
+pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, UndoOutcome};
 
 use call::Call;
-use specify::Specifying;
+use specify::CellSpecTask;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -166,7 +166,7 @@ pub struct Engine {
     services: Services,
     databases: Option<Arc<Databases>>,
     meanings: Option<Arc<memory::Meanings>>,
-    reach: reach::Reach,
+    reach: reach::AccessScope,
     leases: approvals::Leases,
     lanes: admit::Lanes,
     cache: cache::Cache,
@@ -174,7 +174,7 @@ pub struct Engine {
     homes: Option<Arc<home::Homes>>,
     notices: Vec<String>,
     /// Removals that continue after the answers.
-    removals: swap::Removals,
+    removals: swap::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
     running: Mutex<HashMap<CallId, Stop>>,
@@ -184,7 +184,7 @@ pub struct Engine {
     summarizer: Option<Arc<dyn Summarizer>>,
     user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
-    resting: networks::Looking,
+    resting: networks::ReleaseFlag,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
 }
@@ -264,10 +264,10 @@ impl Engine {
             snapshots,
             homes: homes.map(Arc::new),
             notices,
-            removals: swap::Removals::default(),
+            removals: swap::BackgroundWork::default(),
             pruned: Mutex::new(clock.now()),
             lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
-            reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
+            reach: reach::AccessScope::open(policy.clone(), denied.clone(), &place)?,
             denied,
             hidden: hidden::HiddenFiles::default(),
             toolchains,
@@ -292,7 +292,7 @@ impl Engine {
             summarizer,
             user: user.map(Arc::from),
             networks,
-            resting: networks::Looking::default(),
+            resting: networks::ReleaseFlag::default(),
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
@@ -368,7 +368,7 @@ impl Engine {
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = Running::enter(self.clone(), call.id.clone(), stop.clone());
+        let running = RunningCall::enter(self.clone(), call.id.clone(), stop.clone());
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let engine = self.clone();
@@ -445,7 +445,7 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok(specify::Specified { cell, .. }) =
+        let Ok(specify::SpecifiedCell { cell, .. }) =
             self.specification(&self.policy, &self.denied, denied::Writes::Apart)
         else {
             return;
@@ -479,19 +479,19 @@ fn new_call_id(clock: &dyn Clock) -> CallId {
 }
 
 /// A running call, as [`Engine::shutdown`] sees it.
-struct Running {
+struct RunningCall {
     engine: Arc<Engine>,
     call: CallId,
 }
 
-impl Running {
+impl RunningCall {
     fn enter(engine: Arc<Engine>, call: CallId, stop: Stop) -> Self {
         engine.running.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), stop);
         Self { engine, call }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.engine.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
         self.engine.ended.notify_waiters();

@@ -26,20 +26,20 @@ use tool::{
     ToolError,
 };
 
-use crate::admit::Admitted;
+use crate::admit::AdmittedCall;
 use crate::cache::Generation;
 use crate::call::Call;
 use crate::cover::Reference;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
-use crate::reach::Reach;
-use crate::snapshot::{ChangedBy, Wanted};
+use crate::reach::AccessScope;
+use crate::snapshot::{ChangedBy, SnapshotKind};
 use crate::stopping::{requested, start};
 use crate::summary::command_of;
-use crate::swap::Before;
+use crate::swap::SavedState;
 use crate::trace::Stage;
-use crate::unchanged::Looked;
-use crate::{Engine, Specifying, cover, keep, record, unchanged};
+use crate::unchanged::Fingerprint;
+use crate::{Engine, CellSpecTask, cover, keep, record, unchanged};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -55,10 +55,10 @@ struct Lookup {
     /// Digest of the call and everything that it meets except the files that it reads.
     key: String,
     /// State of these files.
-    looked: Looked,
+    looked: Fingerprint,
 }
 
-pub(crate) struct Ran {
+pub(crate) struct ToolRun {
     pub(crate) context: Arc<Context>,
     pub(crate) produced: Result<Data, ToolError>,
     /// True if the tool returned, so that nothing of the call is still at work.
@@ -202,7 +202,7 @@ impl Engine {
         if call.outlives_session && call.holder.is_none() {
             return Err(ends_with_session());
         }
-        call.effects = Reach::lead(&prepared.plan);
+        call.effects = AccessScope::lead(&prepared.plan);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.shows_difference = tool.shows_difference();
         call.dry_run = self.tried(tool.spec(), &prepared.plan);
@@ -258,7 +258,7 @@ impl Engine {
         call: &Call,
         tool: &Arc<dyn AnyTool>,
         prepared: &Prepared,
-    ) -> Result<Admitted, ToolError> {
+    ) -> Result<AdmittedCall, ToolError> {
         let expected = self.lanes.expected(prepared, &call.effects);
         self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
     }
@@ -280,7 +280,7 @@ impl Engine {
         Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
     }
 
-    async fn look_around(self: &Arc<Self>) -> Option<Looked> {
+    async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
         let engine = self.clone();
         // If the task panics, nothing is known.
         tokio::task::spawn_blocking(move || unchanged::look(&engine.policy)).await.ok().flatten()
@@ -317,13 +317,13 @@ impl Engine {
         call: &mut Call,
         prepared: &Prepared,
         tool: &Arc<dyn AnyTool>,
-    ) -> Result<Before, ToolError> {
+    ) -> Result<SavedState, ToolError> {
         if tool.spec().class.reads_only {
-            return Ok(Before::Nothing);
+            return Ok(SavedState::Nothing);
         }
         call.enter(Stage::Checkpoint);
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
-            return Ok(self.save_directly(call, prepared).await?.map_or(Before::Nothing, Before::Direct));
+            return Ok(self.save_directly(call, prepared).await?.map_or(SavedState::Nothing, SavedState::Direct));
         };
         let names_all = |part: &policy::Part| {
             part.effect
@@ -331,16 +331,16 @@ impl Engine {
                 .is_some_and(|(access, path)| access == tool::Access::Write && path == self.place.workspace)
         };
         let wanted = match (&prepared.plan.applies, tool.spec().lane) {
-            (Some(id), _) => Wanted::Kept(id.clone()),
-            (None, Lane::Command) => Wanted::New(ChangedBy::Command),
-            _ if call.changing().iter().any(names_all) => Wanted::New(ChangedBy::Restoration),
-            _ => Wanted::New(ChangedBy::Draft),
+            (Some(id), _) => SnapshotKind::Kept(id.clone()),
+            (None, Lane::Command) => SnapshotKind::New(ChangedBy::Command),
+            _ if call.changing().iter().any(names_all) => SnapshotKind::New(ChangedBy::Restoration),
+            _ => SnapshotKind::New(ChangedBy::Draft),
         };
         // A cell with a network of its own is none of those that wait.
-        let apart = matches!(wanted, Wanted::New(ChangedBy::Command)) && self.is_apart(call);
+        let apart = matches!(wanted, SnapshotKind::New(ChangedBy::Command)) && self.is_apart(call);
         let spawner = if apart { None } else { self.networks.spawner(&self.network(call).owner) };
         let taken = snapshots.taken(wanted, spawner, call.timeout, &call.stop).await;
-        taken.map(Before::Snapshot)
+        taken.map(SavedState::Snapshot)
     }
 
     async fn run(
@@ -348,9 +348,9 @@ impl Engine {
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         prepared: Prepared,
-        before: &Before,
-        cell: Option<Specifying>,
-    ) -> Result<Ran, ToolError> {
+        before: &SavedState,
+        cell: Option<CellSpecTask>,
+    ) -> Result<ToolRun, ToolError> {
         call.enter(Stage::Run);
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
@@ -398,7 +398,7 @@ impl Engine {
         if produced.is_err() {
             call.fail();
         }
-        Ok(Ran { context, produced, has_ended })
+        Ok(ToolRun { context, produced, has_ended })
     }
 
     /// Judges the files that a command wrote directly, after it has ended and before its answer.
@@ -420,7 +420,7 @@ impl Engine {
         tool: &Arc<dyn AnyTool>,
         context: &Arc<Context>,
         produced: Result<Data, ToolError>,
-        admitted: Admitted,
+        admitted: AdmittedCall,
     ) -> Result<Data, ToolError> {
         call.held = admitted.into_held(&produced);
         self.redactor.refresh();

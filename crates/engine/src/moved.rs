@@ -20,22 +20,22 @@ const MOST_LOOKED_FOR: usize = 16;
 const MOST_ALIKE: usize = 64;
 
 /// A folder that was renamed.
-pub(crate) struct Moved<'a> {
+pub(crate) struct RenamedFolder<'a> {
     pub(crate) from: &'a Path,
     pub(crate) to: PathBuf,
     /// Entries that exist under the same relative path as before, by that path.
-    pub(crate) within: BTreeMap<&'a Path, Inside<'a>>,
+    pub(crate) within: BTreeMap<&'a Path, RenamedEntry<'a>>,
 }
 
 /// An entry of a renamed folder.
-pub(crate) struct Inside<'a> {
+pub(crate) struct RenamedEntry<'a> {
     before: &'a State,
     after: &'a State,
     /// True if the change left the entry unchanged.
     pub(crate) is_same: bool,
 }
 
-impl<'a> Moved<'a> {
+impl<'a> RenamedFolder<'a> {
     /// Returns true if this path is the folder or one of its entries, under the old or the new
     /// name.
     pub(crate) fn has(&self, path: &Path) -> bool {
@@ -44,13 +44,13 @@ impl<'a> Moved<'a> {
     }
 
     /// Returns an entry of the folder as a change under its new name.
-    pub(crate) fn entry(&self, name: &Path, inside: &Inside<'a>) -> SavedEntry {
+    pub(crate) fn entry(&self, name: &Path, inside: &RenamedEntry<'a>) -> SavedEntry {
         let (before, after) = (Some(inside.before.clone()), Some(inside.after.clone()));
         SavedEntry { path: self.to.join(name), before, after }
     }
 }
 
-impl Inside<'_> {
+impl RenamedEntry<'_> {
     /// Returns the state under the new name.
     pub(crate) fn after(&self) -> &State {
         self.after
@@ -60,7 +60,7 @@ impl Inside<'_> {
 type Paths<'a> = BTreeMap<&'a Path, &'a State>;
 
 /// Returns every folder among these entries that was only renamed.
-pub(crate) fn moved<'a>(entries: &[&'a SavedEntry]) -> Vec<Moved<'a>> {
+pub(crate) fn moved<'a>(entries: &[&'a SavedEntry]) -> Vec<RenamedFolder<'a>> {
     let side = |entry: &&'a SavedEntry| (entry.path.as_path(), entry.before.as_ref(), entry.after.as_ref());
     let gone: Paths<'a> = entries
         .iter()
@@ -76,7 +76,7 @@ pub(crate) fn moved<'a>(entries: &[&'a SavedEntry]) -> Vec<Moved<'a>> {
     for (path, state) in made.iter().filter(|(_, state)| state.entry.kind == Kind::File) {
         new_files.entry((path.file_name(), state.entry.size_bytes)).or_default().push(path);
     }
-    let (made, mut found) = (&made, Vec::<Moved<'a>>::new());
+    let (made, mut found) = (&made, Vec::<RenamedFolder<'a>>::new());
     for (from, _) in gone.iter().filter(|(_, state)| state.entry.kind == Kind::Folder) {
         if found.last().is_some_and(|last| from.starts_with(last.from)) {
             continue;
@@ -112,13 +112,13 @@ fn compare<'a>(
     to: &Path,
     within: &[(&'a Path, &'a State)],
     made: &Paths<'a>,
-) -> Option<Moved<'a>> {
+) -> Option<RenamedFolder<'a>> {
     let inside = |(path, before): &(&'a Path, &'a State)| {
         let name = path.strip_prefix(from).ok()?;
         let after = *made.get(to.join(name).as_path())?;
-        Some((name, Inside { before, after, is_same: after.is_same_as(before) }))
+        Some((name, RenamedEntry { before, after, is_same: after.is_same_as(before) }))
     };
-    let moved = Moved { from, to: to.to_owned(), within: within.iter().filter_map(inside).collect() };
+    let moved = RenamedFolder { from, to: to.to_owned(), within: within.iter().filter_map(inside).collect() };
     let same = moved.within.values().filter(|inside| inside.is_same).count();
     (same * 2 >= within.len()).then_some(moved)
 }
@@ -168,7 +168,7 @@ mod tests {
         let all = entries(gone, made);
         let all: Vec<&SavedEntry> = all.iter().collect();
         let text = |path: &Path| path.to_str().unwrap().to_owned();
-        let told = |moved: Moved| {
+        let told = |moved: RenamedFolder| {
             let same = moved.within.values().filter(|inside| inside.is_same).count();
             (text(moved.from), text(&moved.to), moved.within.len(), same)
         };

@@ -36,12 +36,12 @@ pub(crate) struct Placeholders {
     pub(crate) authority: Authority,
     /// File with the certificates that the programs trust, for as long as the session lives.
     bundle: NamedTempFile,
-    given: Arc<Given>,
+    given: Arc<SessionPlaceholders>,
 }
 
 /// Placeholders that a session was given. Their meaning lasts as long as the session.
 #[derive(Default)]
-pub(crate) struct Given(Mutex<Names>);
+pub(crate) struct SessionPlaceholders(Mutex<Names>);
 
 /// Names by placeholder, and placeholders by name.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Placeholders {
         vault: &Arc<Vault>,
         policy: &Arc<Policy>,
         folder: &Path,
-        given: &Arc<Given>,
+        given: &Arc<SessionPlaceholders>,
         now: Timestamp,
     ) -> Result<Option<Self>, String> {
         let entries = match vault.contents() {
@@ -172,7 +172,7 @@ impl Placeholders {
     }
 }
 
-impl Given {
+impl SessionPlaceholders {
     fn names(&self) -> MutexGuard<'_, Names> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,7 +22,7 @@ const MOST_LOOKED_AT: u32 = 200;
 
 /// Read access to the audit: the reader and the query.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct AuditReading {
     /// Door through which the audit is read.
     pub door: Door,
     /// Dialect of the door.
@@ -35,8 +35,8 @@ pub struct Reading {
     pub asked: Value,
 }
 
-impl Reading {
-    /// Returns the query of a filter in the form of [`Reading::asked`].
+impl AuditReading {
+    /// Returns the query of a filter in the form of [`AuditReading::asked`].
     pub fn of(filter: &Filter) -> Value {
         let since = filter.since.map(|since| since.to_string());
         let conditions = [("tool", &filter.tool), ("session", &filter.session), ("since", &since)];
@@ -93,7 +93,7 @@ impl Engine {
     /// returned without a record.
     pub async fn read_audit<T: Send + 'static>(
         self: &Arc<Self>,
-        reading: Reading,
+        reading: AuditReading,
         look: impl FnOnce(&Self) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let engine = self.clone();

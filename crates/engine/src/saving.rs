@@ -137,7 +137,7 @@ pub(crate) fn entries(rows: Vec<CheckpointEntry>) -> Option<Vec<SavedEntry>> {
 }
 
 /// Saved files that a tool is about to change itself.
-pub(crate) struct Direct {
+pub(crate) struct DirectSave {
     /// Marks this process as alive for other processes.
     folder: checkpoint::Call,
     workspace: Workspace,
@@ -148,7 +148,7 @@ pub(crate) struct Direct {
     renamed: Vec<PathBuf>,
 }
 
-impl Direct {
+impl DirectSave {
     /// Returns the absolute paths that the tool may change.
     pub(crate) fn covered(&self) -> Vec<PathBuf> {
         self.roots.iter().map(|root| self.workspace.path().join(root)).collect()
@@ -161,7 +161,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         prepared: &Prepared,
-    ) -> Result<Option<Direct>, ToolError> {
+    ) -> Result<Option<DirectSave>, ToolError> {
         let paths = self.direct_paths(&call.effects, &prepared.plan);
         let renamed = self.renamed_paths(&call.effects, &prepared.plan);
         let Some(snapshots) = self.snapshots.clone().filter(|_| !paths.is_empty()) else { return Ok(None) };
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     /// Examines the changes that a tool has made itself, and completes the checkpoint.
-    pub(crate) async fn settle_direct(self: &Arc<Self>, call: &mut Call, direct: Direct, has_ended: bool) {
+    pub(crate) async fn settle_direct(self: &Arc<Self>, call: &mut Call, direct: DirectSave, has_ended: bool) {
         if !has_ended {
             // The tool may still be changing files, so the next start examines the result.
             call.warnings.push("what the call changed can be undone after the next start".to_owned());
@@ -228,7 +228,7 @@ impl Engine {
         }
         let engine = self.clone();
         let settled = tokio::task::spawn_blocking(move || {
-            let Direct { folder, workspace, id, saved, roots, renamed } = direct;
+            let DirectSave { folder, workspace, id, saved, roots, renamed } = direct;
             let settled = settle(&engine.store, &workspace, &id, saved, (&roots, &renamed));
             (settled, folder)
         });
@@ -321,7 +321,7 @@ fn save_directly(
     author: &Author,
     (paths, renamed): (&[PathBuf], Vec<PathBuf>),
     contents: &SavedContents<'_>,
-) -> Result<Direct, ToolError> {
+) -> Result<DirectSave, ToolError> {
     let failed = |error: checkpoint::Error| {
         let message = format!("what the call would change could not be saved, so nothing was done: {error}");
         ToolError::caused_by(&message, error)
@@ -345,7 +345,7 @@ fn save_directly(
                 format!("what the call would change could not be saved, so nothing was done: {error}");
             ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
         })?;
-    Ok(Direct { folder, workspace, id: author.id.clone(), saved, roots, renamed })
+    Ok(DirectSave { folder, workspace, id: author.id.clone(), saved, roots, renamed })
 }
 
 struct Settled {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tool::{Code, Lane, ToolError};
 
 use crate::Engine;
-use crate::approvals::Leased;
+use crate::approvals::EffectivePolicy;
 use crate::call::Call;
-use crate::reach::Reach;
+use crate::reach::AccessScope;
 
 impl Engine {
     /// Puts a command under rules that also show the files that the call concerns: the work tree
@@ -24,9 +24,9 @@ impl Engine {
         };
         let policy = Arc::new(policy);
         let denied = Arc::new(self.denied.for_one_call(policy.clone()));
-        let reach = Reach::open(policy.clone(), denied, &self.place)
+        let reach = AccessScope::open(policy.clone(), denied, &self.place)
             .map_err(|error| ToolError::new(Code::Runtime, error.to_string()).because(error))?;
-        call.leased = Some(Arc::new(Leased { policy, reach }));
+        call.leased = Some(Arc::new(EffectivePolicy { policy, reach }));
         Ok(())
     }
 }

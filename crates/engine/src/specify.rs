@@ -10,14 +10,14 @@ use tool::{Effect, Lane, ToolError};
 
 use crate::call::Call;
 use crate::denied::{DeniedFiles, Writes};
-use crate::way_out::Around;
+use crate::way_out::GateDeps;
 use crate::{Engine, cell};
 
 /// Task that specifies the cell of a command.
-pub(crate) type Specifying = tokio::task::JoinHandle<Result<Specified, ToolError>>;
+pub(crate) type CellSpecTask = tokio::task::JoinHandle<Result<SpecifiedCell, ToolError>>;
 
 /// Cell of a command.
-pub(crate) struct Specified {
+pub(crate) struct SpecifiedCell {
     pub(crate) cell: CellSpec,
     /// Files that the cell replaces by placeholders, if the command runs on a snapshot.
     pub(crate) hidden: Vec<HiddenFile>,
@@ -52,7 +52,7 @@ impl Engine {
         policy: &Policy,
         denied: &Arc<DeniedFiles>,
         writes: Writes,
-    ) -> Result<Specified, ToolError> {
+    ) -> Result<SpecifiedCell, ToolError> {
         let parts = (&self.toolchains, &self.programs);
         let (mut spec, warning) =
             cell::specification(&self.cell, policy, &self.place, denied, writes, parts)?;
@@ -62,7 +62,7 @@ impl Engine {
         let on_snapshot = writes == Writes::Apart && policy.cell_writes() && self.snapshots.is_some();
         let hidden =
             if on_snapshot { self.hidden.replace(&mut spec, &self.place.workspace) } else { Vec::new() };
-        Ok(Specified { cell: spec, hidden, told: warning.into_iter().collect() })
+        Ok(SpecifiedCell { cell: spec, hidden, told: warning.into_iter().collect() })
     }
 
     /// Puts the cell into its network. If the network is not available, the cell gets a network of
@@ -74,7 +74,7 @@ impl Engine {
                 return Some(NO_NAMESPACES.to_owned());
             }
             Rules::These(rules) => {
-                let around = Around {
+                let around = GateDeps {
                     policy: rules.clone(),
                     store: self.store.clone(),
                     redactor: self.redactor.clone(),
@@ -122,7 +122,7 @@ impl Engine {
     }
 
     /// Starts to specify the cell of a command.
-    pub(crate) fn specify(self: &Arc<Self>, call: &mut Call, lane: Lane) -> Option<Specifying> {
+    pub(crate) fn specify(self: &Arc<Self>, call: &mut Call, lane: Lane) -> Option<CellSpecTask> {
         if lane != Lane::Command {
             return None;
         }
@@ -139,7 +139,7 @@ impl Engine {
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;
-            let Specified { cell, told, .. } = &mut specified;
+            let SpecifiedCell { cell, told, .. } = &mut specified;
             // A call that passes because it only reads starts no program that a call could have
             // written.
             if let Some(directory) = starts_in.filter(|_| !reads_only) {

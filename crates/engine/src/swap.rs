@@ -11,26 +11,26 @@ use sandbox::CellSpec;
 use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
-use crate::approvals::{Foreseen, Said};
+use crate::approvals::{ForeseenWrites, QuestionOutcome};
 use crate::call::Call;
-use crate::life::Ran;
+use crate::life::ToolRun;
 use crate::saved_contents::SavingTime;
-use crate::saving::{Author, Direct};
-use crate::snapshot::{Ended, Holds, Snapshot, Snapshots};
+use crate::saving::{Author, DirectSave};
+use crate::snapshot::{CommitResult, HeldChanges, Snapshot, Snapshots};
 use crate::trace::Stage;
 use crate::{Engine, dry_run};
 
 /// State that was saved before the run, so that the changes of a call can be undone.
-pub(crate) enum Before {
+pub(crate) enum SavedState {
     /// The call changes nothing in the workspace, or its processes change it later.
     Nothing,
     /// The changes are kept apart from the workspace.
     Snapshot(Snapshot),
     /// The files that the tool will change were saved.
-    Direct(Direct),
+    Direct(DirectSave),
 }
 
-impl Before {
+impl SavedState {
     pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         match self {
             Self::Snapshot(snapshot) => Some(snapshot),
@@ -53,20 +53,20 @@ impl Engine {
     pub(crate) async fn swap_in(
         self: &Arc<Self>,
         call: &mut Call,
-        before: Before,
-        ran: Ran,
+        before: SavedState,
+        ran: ToolRun,
     ) -> (Arc<Context>, Result<Data, ToolError>) {
-        let Ran { context, produced, has_ended } = ran;
-        if !matches!(before, Before::Nothing) {
+        let ToolRun { context, produced, has_ended } = ran;
+        if !matches!(before, SavedState::Nothing) {
             call.enter(Stage::SwapIn);
         }
         let snapshot = match before {
-            Before::Snapshot(snapshot) => snapshot,
-            Before::Direct(direct) => {
+            SavedState::Snapshot(snapshot) => snapshot,
+            SavedState::Direct(direct) => {
                 self.settle_direct(call, direct, has_ended).await;
                 return (context, produced);
             }
-            Before::Nothing => return (context, produced),
+            SavedState::Nothing => return (context, produced),
         };
         let next = self.next(&context);
         let Some(used) = context.snapshot_use() else {
@@ -99,9 +99,9 @@ impl Engine {
 
     /// Returns the preparation for the next call, which most likely needs the same as this one.
     /// Returns `None` if nothing is prepared.
-    fn next(&self, context: &Context) -> Option<Next> {
+    fn next(&self, context: &Context) -> Option<NextCall> {
         let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
-        Some(Next { snapshots, cell: context.service().ok() })
+        Some(NextCall { snapshots, cell: context.service().ok() })
     }
 
     async fn drop_changes(
@@ -109,7 +109,7 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        next: Option<Next>,
+        next: Option<NextCall>,
     ) -> Result<(), ToolError> {
         let (snapshot, paths) = blocking(move || {
             let paths = snapshot.count(since);
@@ -132,7 +132,7 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        next: Option<Next>,
+        next: Option<NextCall>,
     ) -> Result<(), ToolError> {
         self.drop_changes(call, snapshot, since, next).await?;
         if let Some(discarded) = &call.changes {
@@ -151,7 +151,7 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        next: Option<Next>,
+        next: Option<NextCall>,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
@@ -182,7 +182,7 @@ impl Engine {
         let shown = blocking(move || {
             let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since)?;
             if preview.paths == 0 {
-                engine.removals.drop_unused(Before::Snapshot(snapshot));
+                engine.removals.drop_unused(SavedState::Snapshot(snapshot));
                 return Ok((preview, None));
             }
             let kept = snapshot.keep(since, &reason).map_err(|error| {
@@ -232,13 +232,13 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        next: Option<Next>,
+        next: Option<NextCall>,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let approves = if snapshot.is_foreseen() && call.approved_by.is_some() {
-            Approves::All
+            ApprovedChanges::All
         } else {
-            Approves::Only(call.foreseen.clone())
+            ApprovedChanges::Only(call.foreseen.clone())
         };
         let rules = call.rules(self);
         let (snapshot, produced) = if call.shows_difference {
@@ -251,12 +251,12 @@ impl Engine {
         let (snapshot, mut ended) =
             self.try_commit(snapshot, author, since, rules.clone(), (approves, &saving)).await?;
         let (mut kept, mut open) = (snapshot, None);
-        if let Ended::Held(question) = ended {
+        if let CommitResult::Held(question) = ended {
             let what = question.lines.join("; ");
             let difference;
             (kept, difference) = self.difference(kept, since, rules.clone()).await?;
             match self.ask_about(call, &question, difference).await {
-                Ok(Said::Yes(by)) => {
+                Ok(QuestionOutcome::Yes(by)) => {
                     call.approved_by = Some(match call.approved_by.take() {
                         Some(earlier) => format!("{earlier}; {by}"),
                         None => by,
@@ -267,30 +267,30 @@ impl Engine {
                             call.author(self.clock.now()),
                             since,
                             rules,
-                            (Approves::All, &SavingTime::begin(call)),
+                            (ApprovedChanges::All, &SavingTime::begin(call)),
                         )
                         .await?;
                 }
-                Ok(Said::No { by, message }) => {
+                Ok(QuestionOutcome::No { by, message }) => {
                     let said = message.map(|message| format!(": {message}")).unwrap_or_default();
                     let message = format!("{by} said no to what the command changed ({what}){said}");
-                    ended = Ended::Refused(ToolError::new(Code::Permission, message));
+                    ended = CommitResult::Refused(ToolError::new(Code::Permission, message));
                 }
-                Ok(Said::Open { id, hint }) => {
+                Ok(QuestionOutcome::Open { id, hint }) => {
                     let mut error = question::held(&what).hint(format!(
                         "{hint}; with `handfast approvals approve {id}` the user puts exactly this into the workspace, so there is \
                          no need to make the call again"
                     ));
                     error.approval_id = Some(id.clone());
                     open = Some(id);
-                    ended = Ended::Refused(error);
+                    ended = CommitResult::Refused(error);
                 }
-                Ok(Said::Closed { hint, .. }) => ended = Ended::Refused(question::held(&what).hint(hint)),
-                Err(error) => ended = Ended::Refused(error),
+                Ok(QuestionOutcome::Closed { hint, .. }) => ended = CommitResult::Refused(question::held(&what).hint(hint)),
+                Err(error) => ended = CommitResult::Refused(error),
             }
         }
         let refused = match ended {
-            Ended::Committed(done) => {
+            CommitResult::Committed(done) => {
                 call.warnings.extend(done.warnings);
                 call.checkpoint = done.has_checkpoint.then(|| call.id.0.clone());
                 let (state, paths) = (ChangesState::Committed, done.paths);
@@ -307,11 +307,11 @@ impl Engine {
                 }
                 return produced;
             }
-            Ended::Refused(error) => error,
+            CommitResult::Refused(error) => error,
             // Approved changes are never held. If they were, this error would lose nothing.
-            Ended::Held(question) => ToolError::new(Code::Approval, question.lines.join("; ")),
+            CommitResult::Held(question) => ToolError::new(Code::Approval, question.lines.join("; ")),
         };
-        self.keep_aside(call, kept, since, Refused { error: refused, open }, produced).await
+        self.keep_aside(call, kept, since, RefusedChanges { error: refused, open }, produced).await
     }
 
     async fn try_commit(
@@ -320,21 +320,21 @@ impl Engine {
         author: Author,
         since: Time,
         rules: Arc<Policy>,
-        (approves, saving): (Approves, &SavingTime),
-    ) -> Result<(Snapshot, Ended), ToolError> {
+        (approves, saving): (ApprovedChanges, &SavingTime),
+    ) -> Result<(Snapshot, CommitResult), ToolError> {
         let (engine, stop) = (self.clone(), saving.stop.clone());
         blocking(move || {
             engine.denied.begin_own_change(&[]);
             let holds = match &approves {
-                Approves::All => Holds::Nothing,
-                Approves::Only(foreseen) => Holds::AsFoundBy(&engine.denied, foreseen),
+                ApprovedChanges::All => HeldChanges::Nothing,
+                ApprovedChanges::Only(foreseen) => HeldChanges::AsFoundBy(&engine.denied, foreseen),
             };
             let ended = snapshot.commit(&rules, &engine.store, &author, since, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
-                Ended::Committed(done) => {
+                CommitResult::Committed(done) => {
                     done.came.iter().map(|path| engine.place.workspace.join(path)).collect()
                 }
-                Ended::Held(_) | Ended::Refused(_) => Vec::new(),
+                CommitResult::Held(_) | CommitResult::Refused(_) => Vec::new(),
             };
             engine.denied.end_own_change(&came);
             (snapshot, ended)
@@ -348,10 +348,10 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        refused: Refused,
+        refused: RefusedChanges,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
-        let Refused { error: mut refused, open } = refused;
+        let RefusedChanges { error: mut refused, open } = refused;
         let reason = match self.what_ran(call) {
             Some(ran) => format!("{ran}: {}", refused.message),
             None => refused.message.clone(),
@@ -416,21 +416,21 @@ impl Engine {
 const MANY: u64 = 500;
 
 /// Changes of a call that a human has approved.
-enum Approves {
+enum ApprovedChanges {
     /// All changes, because they are those that were shown.
     All,
     /// Changes that the question about the call named.
-    Only(Foreseen),
+    Only(ForeseenWrites),
 }
 
 /// Reason why changes are not in the workspace, and the open question about them.
-struct Refused {
+struct RefusedChanges {
     error: ToolError,
     open: Option<String>,
 }
 
 /// Preparation for the next call.
-pub(crate) struct Next {
+pub(crate) struct NextCall {
     snapshots: Arc<Snapshots>,
     /// Cell of this call, if it was a command.
     cell: Option<Arc<CellSpec>>,
@@ -438,11 +438,11 @@ pub(crate) struct Next {
 
 /// Background work after responses. Removals may take long, and no response waits for them.
 #[derive(Default)]
-pub(crate) struct Removals(Mutex<Vec<JoinHandle<()>>>);
+pub(crate) struct BackgroundWork(Mutex<Vec<JoinHandle<()>>>);
 
-impl Removals {
+impl BackgroundWork {
     /// Prepares the next call, which may come at any moment, and then removes a snapshot.
-    fn add(&self, snapshot: Snapshot, next: Option<Next>) {
+    fn add(&self, snapshot: Snapshot, next: Option<NextCall>) {
         self.work(move || {
             let cell = next.as_ref().and_then(|next| next.cell.as_deref());
             if let Some(next) = &next {
@@ -467,8 +467,8 @@ impl Removals {
     }
 
     /// Removes the preparation of a run that did nothing.
-    pub(crate) fn drop_unused(&self, before: Before) {
-        if let Before::Snapshot(snapshot) = before {
+    pub(crate) fn drop_unused(&self, before: SavedState) {
+        if let SavedState::Snapshot(snapshot) = before {
             self.add(snapshot, None);
         }
     }

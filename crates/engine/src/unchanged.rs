@@ -25,13 +25,13 @@ const TICK: Duration = Duration::from_millis(20);
 
 /// State of the entries below the roots at one time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Looked {
+pub(crate) struct Fingerprint {
     digest: [u8; 32],
     /// True if a later change will certainly show.
     pub(crate) is_settled: bool,
 }
 
-impl Looked {
+impl Fingerprint {
     /// Creates a state from one byte, for tests.
     #[cfg(test)]
     pub(crate) const fn of(byte: u8) -> Self {
@@ -46,7 +46,7 @@ impl Looked {
 
 /// Examines all readable entries below the roots. Returns `None` if there are too many, or if this
 /// user cannot read them.
-pub(crate) fn look(policy: &Policy) -> Option<Looked> {
+pub(crate) fn look(policy: &Policy) -> Option<Fingerprint> {
     // The kernel takes the times of files from this clock.
     let now = clock_gettime(ClockId::Realtime);
     let now = Timestamp::new(now.tv_sec, i32::try_from(now.tv_nsec).ok()?).ok()?;
@@ -99,5 +99,5 @@ pub(crate) fn look(policy: &Policy) -> Option<Looked> {
         }
     }
     let is_settled = newest.checked_add(TICK).is_ok_and(|settled| settled < now);
-    Some(Looked { digest: *hasher.finalize().as_bytes(), is_settled })
+    Some(Fingerprint { digest: *hasher.finalize().as_bytes(), is_settled })
 }

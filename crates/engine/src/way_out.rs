@@ -24,7 +24,7 @@ use vault::Vault;
 
 use crate::Redactor;
 use crate::history::CONNECTIONS;
-use crate::placeholders::{Given, Placeholders};
+use crate::placeholders::{SessionPlaceholders, Placeholders};
 use crate::redact::Pieces;
 
 /// Maximum number of refusals that one response names; it gives the number of the others.
@@ -37,7 +37,7 @@ const MOST_REMEMBERED: usize = 1024;
 
 /// Parts from which every way out is built.
 #[derive(Clone)]
-pub(crate) struct Around {
+pub(crate) struct GateDeps {
     pub(crate) policy: Arc<Policy>,
     pub(crate) store: Arc<Store>,
     pub(crate) redactor: Redactor,
@@ -49,10 +49,10 @@ pub(crate) struct Around {
 
 /// Gate of one session's network.
 pub(crate) struct WayOut {
-    around: Around,
+    around: GateDeps,
     session: String,
     refused: Mutex<Refused>,
-    given: Arc<Given>,
+    given: Arc<SessionPlaceholders>,
     /// Secrets that the session's programs may use, set by the first command for which such a
     /// secret exists.
     secrets: OnceLock<Arc<Placeholders>>,
@@ -68,7 +68,7 @@ struct Refused {
 }
 
 impl WayOut {
-    pub(crate) fn of(around: Around, session: &str, given: Arc<Given>) -> Self {
+    pub(crate) fn of(around: GateDeps, session: &str, given: Arc<SessionPlaceholders>) -> Self {
         let (session, refused) = (session.to_owned(), Mutex::default());
         Self { around, session, refused, given, secrets: OnceLock::new() }
     }
@@ -79,7 +79,7 @@ impl WayOut {
     /// # Errors
     /// Returns the reason why the cell has no placeholders, in words for the agent.
     pub(crate) fn hand_out(&self, cell: &mut CellSpec) -> Result<(), String> {
-        let Around { policy, vault, folder, clock, .. } = &self.around;
+        let GateDeps { policy, vault, folder, clock, .. } = &self.around;
         let (Some(vault), Some(folder)) = (vault, folder) else { return Ok(()) };
         let now = clock.now();
         if self.secrets.get().is_none()
@@ -149,7 +149,7 @@ impl WayOut {
     }
 
     fn row(&self, way: &str, effect: &Effect, refused: Option<&str>, repeated: u64) -> AuditRow {
-        let Around { redactor, clock, .. } = &self.around;
+        let GateDeps { redactor, clock, .. } = &self.around;
         let id = crate::new_call_id(clock.as_ref());
         let mut row = AuditRow::new(Kind::Call, clock.now(), &id.0, "cell", "handfast", CONNECTIONS);
         row.session = Some(self.session.clone());

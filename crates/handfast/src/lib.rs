@@ -40,8 +40,8 @@ use clap::{CommandFactory, FromArgMatches};
 pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
 pub use engine::{
-    Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,
-    EffectKinds, Grant, NoAsker, Offer, Scope, Secrets, Undone,
+    Answer, Approval, ApprovalError, Approvals, GrantResult, StoredQuestion, Asker, Ceiling, PolicyCheck, EffectKind,
+    EffectKinds, Grant, NoAsker, Offer, Scope, Secrets, UndoOutcome,
 };
 pub use identity::{OAuth, Scopes};
 pub use policy::Mode;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Checked, Door, NoAsker, Undone};
+use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, PolicyCheck, Door, NoAsker, UndoOutcome};
 use policy::{EffectKind, Mode};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
@@ -357,7 +357,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
-    pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+    pub fn check(&self, tool: &str, arguments: Value) -> Result<PolicyCheck, ToolError> {
         self.composed.engine.check_for_user(tool, arguments)
     }
 
@@ -365,7 +365,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown checkpoint, `ECONFLICT` with the difference where something was changed since.
-    pub async fn undo(&self, checkpoint: &str) -> Result<Undone, ToolError> {
+    pub async fn undo(&self, checkpoint: &str) -> Result<UndoOutcome, ToolError> {
         let checkpoint = checkpoint.to_owned();
         let request = UndoRequest { checkpoint, and_later: false, paths: Vec::new(), force: Vec::new() };
         self.composed.engine.undo(&request).await

@@ -1,6 +1,6 @@
 //! Recorded calls: `/v1/audit`.
 
-use engine::{Door, Engine, Filter, Reading, RecordedCall, unreadable};
+use engine::{Door, Engine, Filter, AuditReading, RecordedCall, unreadable};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
@@ -19,7 +19,7 @@ pub(crate) async fn list(shared: &Shared, sender: &Sender, query: Option<&str>) 
         Ok(filter) => filter,
         Err(error) => return reply::failure(&error),
     };
-    let asked = Reading::of(&filter);
+    let asked = AuditReading::of(&filter);
     read(shared, sender, asked, move |engine| {
         let calls = engine.recorded_calls(&filter).map_err(unreadable)?;
         let full = calls.len() >= limit as usize;
@@ -48,7 +48,7 @@ async fn read(
     asked: Value,
     look: impl FnOnce(&Engine) -> Result<Value, ToolError> + Send + 'static,
 ) -> Reply {
-    let reading = Reading {
+    let reading = AuditReading {
         door: Door::Http,
         dialect: shared.options.dialect.as_str(),
         session: Some(sender.session.0.clone()),

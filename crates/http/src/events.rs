@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{ApprovalError, Approvals, Asked};
+use engine::{ApprovalError, Approvals, StoredQuestion};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -88,7 +88,7 @@ async fn tell(
 /// Returns events for new and changed approval requests, the oldest first.
 fn news(
     known: &mut HashMap<String, &'static str>,
-    asked: Vec<Asked>,
+    asked: Vec<StoredQuestion>,
     first: bool,
 ) -> Vec<hyper::body::Bytes> {
     let mut told = Vec::new();

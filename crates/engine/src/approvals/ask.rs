@@ -6,18 +6,18 @@ use policy::{Decision, Origin, Verdict};
 use store::{Earlier, Lease, LeaseKind, Store, StoreError};
 use tool::{Effect, Prepared, Retry, SessionId, ToolError};
 
-use super::preview::{Asking, Preview};
+use super::preview::{PreviewedCall, Preview};
 use super::question::Approval;
-use super::{Binding, Foreseen, Said};
+use super::{Binding, ForeseenWrites, QuestionOutcome};
 use crate::call::Call;
 use crate::{Engine, reach};
 
 /// An approval of a call.
-pub(crate) struct Agreed {
+pub(crate) struct CallApproval {
     /// Name of the person who approved.
     pub(crate) by: String,
     /// Writes of the call's commands that the approval covers.
-    pub(crate) foreseen: Foreseen,
+    pub(crate) foreseen: ForeseenWrites,
 }
 
 impl Engine {
@@ -31,15 +31,15 @@ impl Engine {
         call: &Call,
         decision: &Decision,
         prepared: Prepared,
-    ) -> Result<(Agreed, Prepared), ToolError> {
+    ) -> Result<(CallApproval, Prepared), ToolError> {
         let binding = self.bind(call).await?;
         let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
         // The approval covers what was shown. A later change makes it another call.
-        let parts = reach::Reach::lead_again(&call.effects);
+        let parts = reach::AccessScope::lead_again(&call.effects);
         let now = self.bind_parts(call, parts).await?;
         match Binding::drift(&binding.bound, &now.bound) {
             Some(what) => Err(drifted(&what)),
-            None => Ok((Agreed { by, foreseen: now.foreseen }, prepared)),
+            None => Ok((CallApproval { by, foreseen: now.foreseen }, prepared)),
         }
     }
 
@@ -81,16 +81,16 @@ impl Engine {
         let approval = self.question(call, decision, preview, binding);
         let shape = call.rules(self).shape(&call.policy_request(&call.tool));
         match self.put(call, approval, &binding.request, &shape).await? {
-            Said::Yes(by) => Ok((by, prepared)),
-            Said::No { by, message } => Err(denied(&by, message.as_deref())),
-            Said::Open { id, hint } => {
+            QuestionOutcome::Yes(by) => Ok((by, prepared)),
+            QuestionOutcome::No { by, message } => Err(denied(&by, message.as_deref())),
+            QuestionOutcome::Open { id, hint } => {
                 let mut error = needs_approval(decision).retry(Retry::AfterMs(ASK_AGAIN_MS)).hint(format!(
                     "{hint}; the user answers with `handfast approvals approve {id}`, and the same call, made again, passes once"
                 ));
                 error.approval_id = Some(id);
                 Err(error)
             }
-            Said::Closed { hint, retry } => Err(needs_approval(decision).retry(retry).hint(hint)),
+            QuestionOutcome::Closed { hint, retry } => Err(needs_approval(decision).retry(retry).hint(hint)),
         }
     }
 
@@ -101,7 +101,7 @@ impl Engine {
         prepared: Prepared,
     ) -> Result<(Option<Preview>, Prepared), ToolError> {
         let (parts, reach, rules) = (&call.effects[..], call.reach(self), call.rules(self));
-        let asking = Asking { parts, reach, rules, stop: call.stop.clone() };
+        let asking = PreviewedCall { parts, reach, rules, stop: call.stop.clone() };
         let source = self.preview_source(&asking, &prepared.plan)?;
         let engine = self.clone();
         let looked = tokio::task::spawn_blocking(move || (engine.preview(source, &prepared), prepared));

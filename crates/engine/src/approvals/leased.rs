@@ -8,12 +8,12 @@ use store::{Lease, LeaseKind};
 use tool::{Place, ToolError};
 
 use crate::denied::DeniedFiles;
-use crate::reach::Reach;
+use crate::reach::AccessScope;
 
 /// A policy with leases, and the roots that result from it.
-pub(crate) struct Leased {
+pub(crate) struct EffectivePolicy {
     pub(crate) policy: Arc<Policy>,
-    pub(crate) reach: Reach,
+    pub(crate) reach: AccessScope,
 }
 
 /// Cache of the rules of the last call with leases, because leases seldom change.
@@ -24,7 +24,7 @@ type Patterns = Vec<(Arc<str>, LeasePattern)>;
 
 struct Kept {
     patterns: Patterns,
-    rules: Arc<Leased>,
+    rules: Arc<EffectivePolicy>,
 }
 
 impl Leases {
@@ -35,7 +35,7 @@ impl Leases {
         base: &Policy,
         denied: &Arc<DeniedFiles>,
         place: &Place,
-    ) -> Result<Option<Arc<Leased>>, ToolError> {
+    ) -> Result<Option<Arc<EffectivePolicy>>, ToolError> {
         let patterns: Patterns = leases.iter().filter_map(pattern).collect();
         if patterns.is_empty() {
             return Ok(None);
@@ -45,9 +45,9 @@ impl Leases {
             return Ok(Some(kept.rules.clone()));
         }
         let policy = Arc::new(base.with_leases(&patterns));
-        let reach = Reach::open(policy.clone(), denied.clone(), place)
+        let reach = AccessScope::open(policy.clone(), denied.clone(), place)
             .map_err(|error| ToolError::new(tool::Code::Runtime, error.to_string()).because(error))?;
-        let rules = Arc::new(Leased { policy, reach });
+        let rules = Arc::new(EffectivePolicy { policy, reach });
         *kept = Some(Kept { patterns, rules: rules.clone() });
         Ok(Some(rules))
     }

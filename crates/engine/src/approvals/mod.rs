@@ -16,9 +16,9 @@ mod put;
 mod question;
 
 pub(crate) use binding::Binding;
-pub(crate) use foreseen::Foreseen;
-pub(crate) use leased::{Leased, Leases};
-pub use people::{ApprovalError, Approvals, Approved, Asked, Grant};
-pub(crate) use preview::{Asking, Preview};
-pub(crate) use put::Said;
-pub use question::{Answer, Approval, Asker, Bound, NoAsker, Offer, PatternKind, Scope};
+pub(crate) use foreseen::ForeseenWrites;
+pub(crate) use leased::{EffectivePolicy, Leases};
+pub use people::{ApprovalError, Approvals, GrantResult, StoredQuestion, Grant};
+pub(crate) use preview::{PreviewedCall, Preview};
+pub(crate) use put::QuestionOutcome;
+pub use question::{Answer, Approval, Asker, BoundItem, NoAsker, Offer, PatternKind, Scope};

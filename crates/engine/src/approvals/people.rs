@@ -25,7 +25,7 @@ const LONGEST_LEASE: Duration = Duration::from_hours(90 * 24);
 
 /// A question and its current state.
 #[derive(Debug, Clone, Serialize)]
-pub struct Asked {
+pub struct StoredQuestion {
     /// The question.
     #[serde(flatten)]
     pub question: Approval,
@@ -57,7 +57,7 @@ pub struct Asked {
     pub caller_waits: bool,
 }
 
-impl Asked {
+impl StoredQuestion {
     /// Returns the state in a word or two: `caller gone` for a waiting question whose caller has gone.
     pub fn state_name(&self) -> &'static str {
         match self.state {
@@ -82,9 +82,9 @@ pub struct Grant {
 
 /// Result of an approval.
 #[derive(Debug, Clone, Serialize)]
-pub struct Approved {
+pub struct GrantResult {
     /// The question with its new state.
-    pub approval: Asked,
+    pub approval: StoredQuestion,
     /// Lease that the approval grants in addition.
     pub lease: Option<Lease>,
     /// Number of changed paths, if changes of a command had been set aside.
@@ -107,7 +107,7 @@ pub enum ApprovalError {
     #[error("{} is {} already{}", row.question.id, row.state.as_str(), answered_by(row))]
     Settled {
         /// The question with its current state.
-        row: Box<Asked>,
+        row: Box<StoredQuestion>,
     },
     /// The call can only be allowed once.
     #[error("this call can only be allowed once: {reason}")]
@@ -123,7 +123,7 @@ pub enum ApprovalError {
     Changes(#[from] KeptError),
 }
 
-fn answered_by(row: &Asked) -> String {
+fn answered_by(row: &StoredQuestion) -> String {
     row.answered_by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default()
 }
 
@@ -174,7 +174,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be read.
-    pub fn list(&self, open_only: bool) -> Result<Vec<Asked>, ApprovalError> {
+    pub fn list(&self, open_only: bool) -> Result<Vec<StoredQuestion>, ApprovalError> {
         const MOST_LISTED: u32 = 500;
         let rows = self.store.approvals().list(open_only, MOST_LISTED, self.clock.now())?;
         let waited_for = self.store.waited_for();
@@ -185,7 +185,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if no question matches, if several match, or if the state cannot be read.
-    pub fn find(&self, typed: &str) -> Result<Asked, ApprovalError> {
+    pub fn find(&self, typed: &str) -> Result<StoredQuestion, ApprovalError> {
         let unknown = || ApprovalError::Unknown { id: typed.to_owned() };
         if let Some(row) = self.store.approvals().find(typed, self.clock.now())? {
             return asked(row, &self.store.waited_for()).ok_or_else(unknown);
@@ -207,7 +207,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the question was answered before, or if the answer cannot be written.
-    pub fn deny(&self, id: &str, message: Option<String>, by: &str) -> Result<Asked, ApprovalError> {
+    pub fn deny(&self, id: &str, message: Option<String>, by: &str) -> Result<StoredQuestion, ApprovalError> {
         let row = self.find(id)?;
         let expires_at = row.expires_at;
         let answer = ApprovalAnswer {
@@ -251,7 +251,7 @@ impl Approvals {
         Ok(revoked.then_some(lease))
     }
 
-    fn answer(&self, row: &Asked, answer: &ApprovalAnswer) -> Result<Asked, ApprovalError> {
+    fn answer(&self, row: &StoredQuestion, answer: &ApprovalAnswer) -> Result<StoredQuestion, ApprovalError> {
         let id = &row.question.id;
         let unknown = || ApprovalError::Unknown { id: id.clone() };
         // Read this before the answer, because the answer ends the wait.
@@ -286,7 +286,7 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if the question does not offer this approval.
-    pub fn offer(&self, asked: &Asked, grant: &Grant) -> Result<Offer, ApprovalError> {
+    pub fn offer(&self, asked: &StoredQuestion, grant: &Grant) -> Result<Offer, ApprovalError> {
         let question = &asked.question;
         let lasts = grant.lasts.unwrap_or_else(|| grant.scope.lasts());
         if lasts.is_zero() || lasts > LONGEST_LEASE {
@@ -348,7 +348,7 @@ impl Engine {
     /// # Errors
     /// Fails if the question was answered before, if the scope is not available, or if the changes
     /// cannot be applied.
-    pub async fn grant(&self, id: &str, grant: &Grant) -> Result<Approved, ApprovalError> {
+    pub async fn grant(&self, id: &str, grant: &Grant) -> Result<GrantResult, ApprovalError> {
         self.grant_through(crate::Door::CommandLine, id, grant).await
     }
 
@@ -361,7 +361,7 @@ impl Engine {
         door: crate::Door,
         id: &str,
         grant: &Grant,
-    ) -> Result<Approved, ApprovalError> {
+    ) -> Result<GrantResult, ApprovalError> {
         let approvals = self.approvals().through(door);
         let found = approvals.find(id)?;
         let again = found.state == ApprovalState::Approved && found.changes.is_some();
@@ -392,7 +392,7 @@ impl Engine {
             None => None,
         };
         let approval = if applied.is_some() { approvals.find(&approval.question.id)? } else { approval };
-        Ok(Approved { approval, lease, applied })
+        Ok(GrantResult { approval, lease, applied })
     }
 }
 
@@ -411,10 +411,10 @@ fn not_offered(question: &Approval, scope: Scope) -> String {
 
 /// Parses the row's question. Returns `None` if another version wrote a question that this version
 /// cannot read.
-fn asked(row: ApprovalRow, waited_for: &HashSet<String>) -> Option<Asked> {
+fn asked(row: ApprovalRow, waited_for: &HashSet<String>) -> Option<StoredQuestion> {
     let mut question: Approval = serde_json::from_str(&row.question).ok()?;
     question.id = row.id;
-    Some(Asked {
+    Some(StoredQuestion {
         caller_waits: waited_for.contains(&question.id),
         question,
         state: row.state,

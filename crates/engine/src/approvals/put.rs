@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const MOST_TURNS: usize = 8;
 
 /// Outcome of a question.
-pub(crate) enum Said {
+pub(crate) enum QuestionOutcome {
     /// Yes, from this person.
     Yes(String),
     /// Denial, by this person.
@@ -50,15 +50,15 @@ impl Engine {
         mut approval: Approval,
         request: &str,
         shape: &str,
-    ) -> Result<Said, ToolError> {
+    ) -> Result<QuestionOutcome, ToolError> {
         if call.asker.knows_the_answer() {
             return Ok(match call.asker.ask(&approval).await {
-                Answer::Once { by } | Answer::Lease { by, .. } => Said::Yes(by),
-                Answer::Denied { by, message } => Said::No { by, message },
+                Answer::Once { by } | Answer::Lease { by, .. } => QuestionOutcome::Yes(by),
+                Answer::Denied { by, message } => QuestionOutcome::No { by, message },
                 Answer::Nobody { hint } | Answer::Unanswered { hint } => {
-                    Said::Closed { hint, retry: Retry::Never }
+                    QuestionOutcome::Closed { hint, retry: Retry::Never }
                 }
-                Answer::Later => Said::Closed { hint: String::new(), retry: Retry::Never },
+                Answer::Later => QuestionOutcome::Closed { hint: String::new(), retry: Retry::Never },
             });
         }
         for _ in 0..MOST_TURNS {
@@ -70,10 +70,10 @@ impl Engine {
             }
             approval.id.clone_from(&row.id);
             let settled = match self.first_answer(call, &approval).await? {
-                First::Elsewhere(row) => *row,
-                First::Here(answer) => match self.answered_here(call, &approval, answer).await? {
+                FirstAnswer::Elsewhere(row) => *row,
+                FirstAnswer::Here(answer) => match self.answered_here(call, &approval, answer).await? {
                     Ok(row) => row,
-                    Err(hint) => return Ok(Said::Open { id: row.id, hint }),
+                    Err(hint) => return Ok(QuestionOutcome::Open { id: row.id, hint }),
                 },
             };
             let by = settled.answered_by.clone().unwrap_or_default();
@@ -83,16 +83,16 @@ impl Engine {
                 ApprovalState::Approved => {
                     if self.stored(move |store| store.approvals().use_up(&id, now)).await? {
                         self.note_approval("approval_use", call, &settled.id, None).await?;
-                        return Ok(Said::Yes(by));
+                        return Ok(QuestionOutcome::Yes(by));
                     }
                 }
                 ApprovalState::Denied => {
                     self.stored(move |store| store.approvals().told(&id)).await?;
-                    return Ok(Said::No { by, message: settled.message });
+                    return Ok(QuestionOutcome::No { by, message: settled.message });
                 }
                 ApprovalState::Expired => {
                     let hint = "the question has expired; make the call again to be asked anew".to_owned();
-                    return Ok(Said::Closed { hint, retry: Retry::Now });
+                    return Ok(QuestionOutcome::Closed { hint, retry: Retry::Now });
                 }
                 ApprovalState::Used | ApprovalState::Waiting => {}
             }
@@ -101,16 +101,16 @@ impl Engine {
             if !approval.once_only
                 && let Some(by) = self.leased_exactly(call, &approval.effects_digest).await?
             {
-                return Ok(Said::Yes(by));
+                return Ok(QuestionOutcome::Yes(by));
             }
             approval.id = format!("a{}", crate::new_call_id(self.clock.as_ref()));
         }
         let hint = "other calls with the same plan have used every answer; make the call again".to_owned();
-        Ok(Said::Closed { hint, retry: Retry::Now })
+        Ok(QuestionOutcome::Closed { hint, retry: Retry::Now })
     }
 
     /// Asks the call's own asker and watches for answers from elsewhere at the same time.
-    async fn first_answer(&self, call: &Call, approval: &Approval) -> Result<First, ToolError> {
+    async fn first_answer(&self, call: &Call, approval: &Approval) -> Result<FirstAnswer, ToolError> {
         let here = async {
             let answer = call.asker.ask(approval).await;
             if matches!(answer, Answer::Nobody { .. }) && self.has_attention().await {
@@ -123,8 +123,8 @@ impl Engine {
         let _waiting = self.stored(move |store| store.wait_for(&asked, &caller)).await?;
         tokio::select! {
             biased;
-            row = self.answered_elsewhere(&approval.id) => Ok(First::Elsewhere(Box::new(row))),
-            answer = here => Ok(First::Here(answer)),
+            row = self.answered_elsewhere(&approval.id) => Ok(FirstAnswer::Elsewhere(Box::new(row))),
+            answer = here => Ok(FirstAnswer::Here(answer)),
             reason = requested(&call.stop) => Err(self.given_up(approval, call, reason).await),
         }
     }
@@ -314,7 +314,7 @@ fn look_for_answer(
 }
 
 /// The first answer, by origin.
-enum First {
+enum FirstAnswer {
     Here(Answer),
     Elsewhere(Box<ApprovalRow>),
 }

@@ -22,7 +22,7 @@ use watch::{Marked, Watch};
 use super::left::Record;
 use super::lists::split;
 use super::{DeniedFiles, State};
-use crate::protected::{Changed, News};
+use crate::protected::{ChangeJudge, News};
 use crate::snapshot::Snapshots;
 
 /// Number of files taken away after which a command is killed: making so many is no mistake. Files
@@ -229,7 +229,7 @@ impl DeniedFiles {
         let is_closed = is_closed(path);
         let set = self.protected_in(state, &root);
         let news = News::default();
-        let changed = Changed::all(&set, &root, &news);
+        let changed = ChangeJudge::all(&set, &root, &news);
         let found = changed.found(&relative);
         let counts_by_content = changed.counts_by_content(&relative);
         let mut may_be_open = None;

@@ -63,7 +63,7 @@ fn a_root_behind_a_link_is_judged_by_both_its_names() {
 }
 
 /// Runs a command that only waits, and calls `act` when it has begun.
-fn while_a_cell_runs(workspace: &Path, hiding: &Hiding, act: impl Fn() + Send) {
+fn while_a_cell_runs(workspace: &Path, hiding: &MaskSet, act: impl Fn() + Send) {
     let spec = sandbox::CellSpec {
         workspace: workspace.to_owned(),
         frozen: hiding.marked.guarded.clone(),

@@ -6,7 +6,7 @@ use checkpoint::{CommitSummary, Outcome, Save, ChangeEntries, Terms, Workspace};
 use store::Store;
 use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
-use super::{Done, count, note, shortened};
+use super::{SuccessfulCommit, count, note, shortened};
 use crate::saved_contents::SavedContents;
 use crate::saving::Author;
 
@@ -54,13 +54,13 @@ pub(super) fn commit_saved(
     outcome.map(|outcome| (outcome, checkpoint))
 }
 
-pub(super) fn done(committed: &CommitSummary, checkpoint: CheckpointOf) -> Done {
+pub(super) fn done(committed: &CommitSummary, checkpoint: CheckpointOf) -> SuccessfulCommit {
     let is_settled = checkpoint != CheckpointOf::UnsettledChange;
     let mut warnings = shortened(committed.changes.notes.iter().map(note));
     if !is_settled {
         warnings.push("the checkpoint could not be completed; the next start does it".to_owned());
     }
-    Done {
+    SuccessfulCommit {
         paths: count(&committed.changes),
         came: committed.changes.coming().map(Path::to_owned).collect(),
         warnings,

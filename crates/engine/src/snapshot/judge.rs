@@ -6,34 +6,34 @@ use std::sync::{Arc, OnceLock};
 use checkpoint::{Action, FoundEntry, Kind, Touch, Verdict};
 use policy::{Policy, Spot};
 
-use crate::approvals::Foreseen;
+use crate::approvals::ForeseenWrites;
 use crate::cell::shown;
-use crate::denied::{DeniedFiles, Known};
-use crate::protected::{Changed, News, Over, ProtectedSet};
+use crate::denied::{DeniedFiles, AsOf};
+use crate::protected::{ChangeJudge, News, LayeredView, ProtectedSet};
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
 /// Changes that are held until a human approves them.
 #[derive(Clone, Copy)]
-pub(crate) enum Holds<'a> {
+pub(crate) enum HeldChanges<'a> {
     /// Empty set, because a human has approved the changes.
     Nothing,
     /// Changes that would run automatically, and changes that no list names, except those that a
     /// human has approved in advance.
-    AsFoundBy(&'a DeniedFiles, &'a Foreseen),
+    AsFoundBy(&'a DeniedFiles, &'a ForeseenWrites),
 }
 
 /// Judge of the changes of one command.
 pub(super) struct Judge<'a> {
     policy: &'a Policy,
     workspace: &'a Path,
-    holds: Holds<'a>,
+    holds: HeldChanges<'a>,
     /// Protected set, computed for the first path, because most commands change nothing.
     set: OnceLock<Result<Arc<ProtectedSet>, String>>,
     news: News,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(policy: &'a Policy, workspace: &'a Path, holds: Holds<'a>) -> Self {
+    pub(super) fn new(policy: &'a Policy, workspace: &'a Path, holds: HeldChanges<'a>) -> Self {
         Self { policy, workspace, holds, set: OnceLock::new(), news: News::default() }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Judge<'a> {
         if let Some(reason) = self.denied(touch, &path, &spot) {
             return Verdict::Deny(reason);
         }
-        let Holds::AsFoundBy(denied, foreseen) = self.holds else { return Verdict::Allow };
+        let HeldChanges::AsFoundBy(denied, foreseen) = self.holds else { return Verdict::Allow };
         if rewrites_the_same(touch) {
             return Verdict::Allow;
         }
@@ -84,11 +84,11 @@ impl<'a> Judge<'a> {
         touch.new?;
         let find = || {
             let roots = shown(self.policy, self.workspace);
-            denied.protected(&roots, self.workspace, Known::ForThisCall).map_err(|error| error.to_string())
+            denied.protected(&roots, self.workspace, AsOf::ForThisCall).map_err(|error| error.to_string())
         };
         match self.set.get_or_init(find) {
             Ok(set) => {
-                let changed = Changed::new(set, self.workspace, Over::Touches(touch.among), &self.news);
+                let changed = ChangeJudge::new(set, self.workspace, LayeredView::Touches(touch.among), &self.news);
                 changed.reason(touch.path)
             }
             Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),

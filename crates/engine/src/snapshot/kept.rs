@@ -12,13 +12,13 @@ use serde_json::json;
 use store::{Durability, Store};
 use tool::Code;
 
-use crate::by_hand::Deed;
+use crate::by_hand::UserAction;
 use crate::denied::DeniedFiles;
 use crate::saving::Author;
 
 use super::commit::{commit_saved, done};
-use super::judge::{Holds, Judge};
-use super::{Ended, Snapshots, conflict, held};
+use super::judge::{HeldChanges, Judge};
+use super::{CommitResult, Snapshots, conflict, held};
 use crate::{Engine, saving};
 
 /// Time for which changes are kept, unless somebody applies or discards them: a week. After that
@@ -161,7 +161,7 @@ impl Engine {
         arguments: serde_json::Value,
         work: impl FnOnce(&Author) -> Result<T, KeptError>,
     ) -> Result<T, KeptError> {
-        let deed = Deed::new(self.clock.as_ref(), what, &arguments);
+        let deed = UserAction::new(self.clock.as_ref(), what, &arguments);
         self.store.audit().append(deed.intent(), Durability::Committed).await?;
         let author = Author {
             id: deed.id.0.clone(),
@@ -242,7 +242,7 @@ impl Snapshots {
                 "these changes belong to {elsewhere}; name it with --workspace {elsewhere}"
             )));
         }
-        let judge = Judge::new(policy, workspace.path(), Holds::Nothing);
+        let judge = Judge::new(policy, workspace.path(), HeldChanges::Nothing);
         let judged = |touch: &checkpoint::Touch<'_>| judge.verdict(touch);
         let terms = kept.terms(&call)?;
         let baseline = if force { None } else { terms.baseline };
@@ -253,7 +253,7 @@ impl Snapshots {
         self.area().set_applied(id, &coming)?;
         let ended =
             match commit_saved(store, author, &call, &workspace, terms, (true, &tool::Stop::default()))? {
-                (Outcome::Committed(committed), checkpoint) => Ended::Committed(done(&committed, checkpoint)),
+                (Outcome::Committed(committed), checkpoint) => CommitResult::Committed(done(&committed, checkpoint)),
                 (Outcome::Held(changes), _) => held(&changes),
                 (Outcome::Conflict(changes), _) => {
                     let error = conflict(&changes.conflicts);
@@ -261,15 +261,15 @@ impl Snapshots {
                 }
             };
         match ended {
-            Ended::Committed(done) => {
+            CommitResult::Committed(done) => {
                 // The next recovery removes remaining files.
                 if done.is_settled {
                     call.discard()?;
                 }
                 Ok(done.paths)
             }
-            Ended::Held(question) => Err(KeptError::Refused(question.lines.join("; "))),
-            Ended::Refused(error) => Err(KeptError::Refused(error.message)),
+            CommitResult::Held(question) => Err(KeptError::Refused(question.lines.join("; "))),
+            CommitResult::Refused(error) => Err(KeptError::Refused(error.message)),
         }
     }
 

@@ -7,7 +7,7 @@ use policy::Policy;
 use tool::{Code, ToolError};
 
 use super::blocking;
-use crate::approvals::{Preview, Said};
+use crate::approvals::{Preview, QuestionOutcome};
 use crate::call::Call;
 use crate::snapshot::{Question, Snapshot};
 use crate::{Approval, Engine};
@@ -53,7 +53,7 @@ impl Engine {
         call: &Call,
         question: &Question,
         difference: Preview,
-    ) -> Result<Said, ToolError> {
+    ) -> Result<QuestionOutcome, ToolError> {
         let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
         let changed: Vec<String> = question.lines.iter().map(covered).collect();
         let ran = self.what_ran(call);

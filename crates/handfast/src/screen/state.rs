@@ -1,6 +1,6 @@
 //! What the screen of approvals shows, and what a key does to it. No input and no output: a key leads to an [`Action`] at most.
 
-use engine::{Asked, Offer, Scope};
+use engine::{StoredQuestion, Offer, Scope};
 use policy::List;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use store::Lease;
@@ -64,7 +64,7 @@ pub(super) enum Action {
 pub(super) struct State {
     pub(super) page: Page,
     pub(super) mode: Mode,
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<StoredQuestion>,
     pub(super) leases: Vec<Lease>,
     pub(super) entries: Vec<Entry>,
     /// The profile and the file that the entries are of, or why they are not known.
@@ -112,7 +112,7 @@ impl State {
 
     /// Takes over what is true now. What was selected stays so, where it is still there; what waits for a second key about
     /// something that is gone does not.
-    pub(super) fn renew(&mut self, asked: Vec<Asked>, leases: Vec<Lease>, entries: Vec<Entry>) {
+    pub(super) fn renew(&mut self, asked: Vec<StoredQuestion>, leases: Vec<Lease>, entries: Vec<Entry>) {
         let before = self.current().map(|asked| asked.question.id.clone());
         self.asked = asked;
         self.leases = leases;
@@ -140,7 +140,7 @@ impl State {
     }
 
     /// The question that is selected.
-    pub(super) fn current(&self) -> Option<&Asked> {
+    pub(super) fn current(&self) -> Option<&StoredQuestion> {
         self.asked.get(self.selected).filter(|_| self.page == Page::Waiting)
     }
 
