@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::decode::{ACCEPTED, DecodeError, Decoder};
-use fetch::web::{Answer, Ask, Web, WebError, pause};
+use fetch::web::{Answer, Request, Web, WebError, pause};
 use fetch::{Bytes, HeaderMap, HeaderName, HeaderValue};
 use outgoing::{BodyError, failure, permission};
 use serde_json::json;
@@ -247,7 +247,7 @@ impl<'a> Exchange<'a> {
         let body = self.filling.body(self.context, &host)?.unwrap_or_else(|| self.body.clone());
         self.began.fetch_or(!self.method.is_safe(), Ordering::SeqCst);
         let method = fetch::Method::from_bytes(self.method.as_str().as_bytes());
-        let ask = Ask {
+        let ask = Request {
             target,
             method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
             headers,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use fetch::web::{Ask, Web};
+use fetch::web::{Request, Web};
 use fetch::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tool::{Clock, visible};
@@ -226,7 +226,7 @@ impl<'a> Account<'a> {
     ) -> Result<(u16, Vec<u8>), Failure> {
         let agent = HeaderValue::from_static(concat!("handfast/", env!("CARGO_PKG_VERSION")));
         headers.insert(fetch::USER_AGENT, agent);
-        let ask = Ask {
+        let ask = Request {
             target: target.clone(),
             method,
             headers,

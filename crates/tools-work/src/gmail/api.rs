@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
-use fetch::web::{Ask, Web, WebError, pause};
+use fetch::web::{Request, Web, WebError, pause};
 use fetch::{Bytes, HeaderMap, HeaderValue};
 use outgoing::{BodyError, failure, permission};
 use serde::de::DeserializeOwned;
@@ -224,7 +224,7 @@ impl<'a> Asking<'a> {
         token: &Locked,
     ) -> Result<Result<Vec<u8>, (Complaint, HeaderMap)>, Refused> {
         let undone = |error| Refused::Undone(error, false);
-        let ask = Ask {
+        let ask = Request {
             target: request.target.clone(),
             method: request.method.clone(),
             headers: headers(token, request.kind.as_ref()).map_err(undone)?,

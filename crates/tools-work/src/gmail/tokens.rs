@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fetch::web::{Ask, Web, pause};
+use fetch::web::{Request, Web, pause};
 use fetch::{HeaderMap, HeaderValue};
 use jiff::SignedDuration;
 use outgoing::{BodyError, failure, permission};
@@ -117,7 +117,7 @@ impl Tokens<'_> {
         ];
         let headers: HeaderMap =
             usual.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-        let ask = Ask {
+        let ask = Request {
             target: self.gmail.token().clone(),
             method: fetch::Method::POST,
             headers,

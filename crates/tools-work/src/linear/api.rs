@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
-use fetch::web::{Ask, Web, WebError, pause};
+use fetch::web::{Request, Web, WebError, pause};
 use fetch::{HeaderMap, HeaderValue};
 use outgoing::{BodyError, EndpointError, failure, permission};
 use serde_json::{Value, json};
@@ -250,7 +250,7 @@ impl<'a> Asking<'a> {
         let unsent = |error| Refused::Unsent(error, false);
         let endpoint = &self.linear.endpoint;
         let body = json!({"query": document, "variables": variables}).to_string();
-        let ask = Ask {
+        let ask = Request {
             target: endpoint.clone(),
             method: fetch::Method::POST,
             headers: self.headers().map_err(unsent)?,
