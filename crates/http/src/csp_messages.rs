@@ -8,11 +8,11 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use tool::{Held, ToolError};
 
-use crate::body::Coming;
+use crate::body::RequestBody;
 use crate::origin;
 use crate::reply::{self, Reply};
 use crate::sender::Sender;
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Content type of both bodies.
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -23,11 +23,11 @@ const REQUESTS: usize = 100;
 
 /// `POST /v1/csp`. If the client disconnects, its commands are stopped.
 pub(crate) async fn post(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     sender: &Sender,
     options: &csp::Options,
     headers: &HeaderMap,
-    body: Coming,
+    body: RequestBody,
 ) -> Reply {
     if !is_text(headers) {
         let wrong = ToolError::validation("Content-Type", "it must be text/plain");

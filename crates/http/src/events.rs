@@ -13,14 +13,14 @@ use tool::{Code, Retry, ToolError};
 use crate::body::{self, Event};
 use crate::call::HEARTBEAT;
 use crate::reply::{self, Reply};
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Polling interval for changes: short enough that people notice no delay.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// `GET /v1/events`: first all pending approval requests, then each new or changed one. While a
 /// client listens, calls wait for their answers.
-pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
+pub(crate) fn follow(shared: &Arc<ServerState>) -> Reply {
     let Ok(place) = shared.followers.clone().try_acquire_owned() else {
         let full = ToolError::new(Code::Quota, "too many listen to the events already");
         return reply::failure(&full.retry(Retry::AfterMs(1000)));
@@ -41,7 +41,7 @@ pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
 }
 
 async fn tell(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     approvals: Approvals,
     mut watch: engine::Watch,
     events: mpsc::Sender<Event>,

@@ -21,7 +21,7 @@ pub(crate) struct Guard {
 
 /// Reason why a request is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum Rejection {
     /// The request has no `Host` header, or several.
     NoHost,
     /// The transfer encoding is not plain chunked, so that a proxy in front of this server could
@@ -50,13 +50,13 @@ impl Guard {
     }
 
     /// Checks the destination and the origin of the request.
-    pub(crate) fn check(&self, request: &Parts) -> Result<(), Stranger> {
+    pub(crate) fn check(&self, request: &Parts) -> Result<(), Rejection> {
         match only(&request.headers, &TRANSFER_ENCODING) {
             Ok(None) => {}
             Ok(Some(encoding)) if encoding.eq_ignore_ascii_case("chunked") => {}
-            _ => return Err(Stranger::Encoding),
+            _ => return Err(Rejection::Encoding),
         }
-        let named = only(&request.headers, &HOST).ok().flatten().ok_or(Stranger::NoHost)?;
+        let named = only(&request.headers, &HOST).ok().flatten().ok_or(Rejection::NoHost)?;
         let host = self.known(named)?;
         if let Some(authority) = request.uri.authority() {
             // An absolute request target takes precedence over `Host` (RFC 9112, section 3.2.2).
@@ -65,9 +65,9 @@ impl Guard {
         let site = only(&request.headers, &FETCH_SITE).map(Option::unwrap_or_default);
         let origin = match only(&request.headers, &ORIGIN) {
             Ok(None) if matches!(site, Ok("" | "same-origin" | "none")) => return Ok(()),
-            Ok(None) => return Err(Stranger::Origin("another site".to_owned())),
+            Ok(None) => return Err(Rejection::Origin("another site".to_owned())),
             Ok(Some(origin)) => origin,
-            Err(Several) => return Err(Stranger::Origin("several".to_owned())),
+            Err(HeaderError) => return Err(Rejection::Origin("several".to_owned())),
         };
         let same = split_origin(origin).is_some_and(|(scheme, page)| {
             let usual = if scheme == "https" { 443 } else { 80 };
@@ -76,12 +76,12 @@ impl Guard {
         if same || self.origins.contains(&origin.to_ascii_lowercase()) {
             Ok(())
         } else {
-            Err(Stranger::Origin(origin.to_owned()))
+            Err(Rejection::Origin(origin.to_owned()))
         }
     }
 
-    fn known(&self, named: &str) -> Result<Authority, Stranger> {
-        let stranger = || Stranger::Host(named.to_owned());
+    fn known(&self, named: &str) -> Result<Authority, Rejection> {
+        let stranger = || Rejection::Host(named.to_owned());
         let authority = split(named).ok_or_else(stranger)?;
         let known = match address(&authority.host) {
             // An address cannot be rebound. Unless the server listens on loopback, any address may
@@ -94,15 +94,15 @@ impl Guard {
 }
 
 /// Error: a header occurs several times, or is not text.
-struct Several;
+struct HeaderError;
 
 /// Returns the text of a header that may occur once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Several> {
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, HeaderError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| Several),
-        (Some(_), Some(_)) => Err(Several),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| HeaderError),
+        (Some(_), Some(_)) => Err(HeaderError),
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn checked(guard: &Guard, target: &str, headers: &[(&str, &str)]) -> Result<(), Stranger> {
+    fn checked(guard: &Guard, target: &str, headers: &[(&str, &str)]) -> Result<(), Rejection> {
         let mut request = Request::builder().uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -168,9 +168,9 @@ mod tests {
         for odd in
             ["identity, chunked", "identity", "chunked, chunked", "gzip, chunked", "xchunked", "", "chunked,"]
         {
-            assert_eq!(sent(&[odd]), Err(Stranger::Encoding), "{odd}");
+            assert_eq!(sent(&[odd]), Err(Rejection::Encoding), "{odd}");
         }
-        assert_eq!(sent(&["identity", "chunked"]), Err(Stranger::Encoding));
+        assert_eq!(sent(&["identity", "chunked"]), Err(Rejection::Encoding));
     }
 
     #[test]
@@ -205,9 +205,9 @@ mod tests {
         ] {
             assert!(!host(&local(), stranger), "{stranger}");
         }
-        assert_eq!(checked(&local(), "/", &[]), Err(Stranger::NoHost));
+        assert_eq!(checked(&local(), "/", &[]), Err(Rejection::NoHost));
         let twice = [("host", "localhost"), ("host", "localhost")];
-        assert_eq!(checked(&local(), "/", &twice), Err(Stranger::NoHost));
+        assert_eq!(checked(&local(), "/", &twice), Err(Rejection::NoHost));
     }
 
     #[test]

@@ -155,6 +155,6 @@ pub async fn serve<T>(
     if !options.agents_need_tokens() && !address.ip().is_loopback() {
         return Err(HttpError::Unguarded { address });
     }
-    let shared = service::Shared::new(engine, options, address);
+    let shared = service::ServerState::new(engine, options, address);
     Ok(connections::accept(listener, Arc::new(shared), stop).await)
 }

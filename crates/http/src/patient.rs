@@ -18,9 +18,9 @@ pub(crate) const WHOLE: Duration = Duration::from_mins(2);
 
 /// Deadline for the current response of a connection.
 #[derive(Clone, Default)]
-pub(crate) struct Pace(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct WriteDeadline(Arc<Mutex<Option<Instant>>>);
 
-impl Pace {
+impl WriteDeadline {
     /// Starts the deadline of a response, unless one is running.
     pub(crate) fn begin(&self) {
         let mut until = self.lock();
@@ -44,17 +44,17 @@ impl Pace {
 /// A stream that fails a write which is blocked for too long, or whose response has passed its
 /// deadline. Otherwise a client that stops reading, or reads a few bytes at a time, would occupy
 /// its response forever.
-pub(crate) struct Patient<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     still: Duration,
-    pace: Pace,
+    pace: WriteDeadline,
     /// Timer of the blocked write.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     /// Wraps a stream. `patience` applies if it is shorter than the fixed limit.
-    pub(crate) fn new(stream: S, patience: Duration, pace: Pace) -> Self {
+    pub(crate) fn new(stream: S, patience: Duration, pace: WriteDeadline) -> Self {
         Self { stream, still: patience.min(STILL), pace, until: None }
     }
 
@@ -76,7 +76,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -86,7 +86,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -130,7 +130,7 @@ mod tests {
     async fn a_client_that_takes_nothing_for_ten_seconds_is_let_go() {
         for (patience, expected) in [(PATIENCE, STILL), (STILL / 5, STILL / 5)] {
             let (_client, server) = tokio::io::duplex(4);
-            let mut server = Patient::new(server, patience, Pace::default());
+            let mut server = WriteTimeout::new(server, patience, WriteDeadline::default());
             let began = Instant::now();
             let error = server.write_all(b"longer than what fits").await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -141,8 +141,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_client_that_goes_on_reading_gets_all_of_it() {
         let (mut client, server) = tokio::io::duplex(4);
-        let pace = Pace::default();
-        let mut server = Patient::new(server, PATIENCE, pace.clone());
+        let pace = WriteDeadline::default();
+        let mut server = WriteTimeout::new(server, PATIENCE, pace.clone());
         pace.begin();
         let written = tokio::spawn(async move { server.write_all(&[7; 40]).await });
         let mut read = 0;
@@ -156,8 +156,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_drips_is_let_go_when_the_time_of_its_answer_has_passed() {
         let (mut client, server) = tokio::io::duplex(4);
-        let pace = Pace::default();
-        let mut server = Patient::new(server, PATIENCE, pace.clone());
+        let pace = WriteDeadline::default();
+        let mut server = WriteTimeout::new(server, PATIENCE, pace.clone());
         let began = Instant::now();
         pace.begin();
         let written = tokio::spawn(async move { server.write_all(&[7; 4000]).await });

@@ -13,7 +13,7 @@ use tool::SessionId;
 
 use crate::Options;
 use crate::credential::{self, Role};
-use crate::oauth::{Refused, Subject};
+use crate::oauth::{TokenRejection, Subject};
 
 /// Maximum number of subjects with an endpoint. For one more, the endpoint that was idle for
 /// longest is ended.
@@ -42,10 +42,10 @@ impl Sender {
 }
 
 /// Identifies the sender. Without a token, the sender is an agent if agents need no token.
-pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender, Refused> {
+pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender, TokenRejection> {
     let known = &options.credentials;
     let own = |role| Sender { role, session: options.session.clone(), subject: None };
-    let unknown = || Refused::Token("it is none that is known here".to_owned());
+    let unknown = || TokenRejection::Token("it is none that is known here".to_owned());
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => {
@@ -59,7 +59,7 @@ pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender,
             }
         }
         (None, _) if !options.agents_need_tokens() => Ok(own(Role::Agent)),
-        (None, _) => Err(Refused::Absent),
+        (None, _) => Err(TokenRejection::Absent),
         (Some(_), Some(_)) => Err(unknown()),
     }
 }

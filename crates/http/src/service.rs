@@ -12,11 +12,11 @@ use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tool::ToolError;
 
-use crate::body::{Coming, Room};
+use crate::body::{RequestBody, BodyBudget};
 use crate::credential::Role;
 use crate::guard::Guard;
-use crate::metrics::{self, Answered};
-use crate::oauth::Refused;
+use crate::metrics::{self, ResponseCounts};
+use crate::oauth::TokenRejection;
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
 use crate::sender::{self, Endpoints, Sender};
@@ -26,32 +26,32 @@ use crate::{Options, approvals, audit, call, csp_messages, events, openapi, stre
 pub(crate) const MOST_FOLLOWERS: usize = 32;
 
 /// State shared by all connections.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: Options,
     pub(crate) guard: Guard,
     /// MCP endpoints of the provider's subjects.
     pub(crate) endpoints: Endpoints,
-    pub(crate) room: Room,
+    pub(crate) room: BodyBudget,
     /// Permits for connections.
     pub(crate) places: Arc<Semaphore>,
     /// Permits for listeners of `/v1/events`.
     pub(crate) followers: Arc<Semaphore>,
-    pub(crate) answered: Answered,
+    pub(crate) answered: ResponseCounts,
     /// Set to true when the server is stopped.
     pub(crate) stopping: watch::Sender<bool>,
 }
 
-impl Shared {
+impl ServerState {
     pub(crate) fn new(engine: Arc<Engine>, options: Options, address: SocketAddr) -> Self {
         Self {
             engine,
             guard: Guard::new(address, &options.hosts, &options.origins),
             endpoints: Endpoints::default(),
-            room: Room::new(options.body_limit, options.patience),
+            room: BodyBudget::new(options.body_limit, options.patience),
             places: Arc::new(Semaphore::new(options.connections)),
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
-            answered: Answered::default(),
+            answered: ResponseCounts::default(),
             stopping: watch::Sender::new(false),
             options,
         }
@@ -59,7 +59,7 @@ impl Shared {
 }
 
 /// Responds to a request.
-pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
+pub(crate) async fn answer(shared: Arc<ServerState>, request: Request<RequestBody>) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
     let (route, mut reply) = match let_in(&shared, &head).await {
@@ -89,7 +89,7 @@ fn method_name(method: &Method) -> &'static str {
 }
 
 /// Performs the checks that every request must pass. Returns the route and the sender, or the refusal.
-async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
+async fn let_in(shared: &ServerState, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
     let nowhere = |reply| ("none", reply);
     shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&shared.engine, &stranger)))?;
     let path = head.uri.path();
@@ -110,7 +110,7 @@ async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'sta
             match sender::of(&shared.options, &head.headers).await {
                 Ok(sender) if roles.contains(&sender.role) => sender,
                 Ok(sender) => return Err((route.path(), needs(Some(&sender)))),
-                Err(Refused::Scope) => return Err((route.path(), needs(None))),
+                Err(TokenRejection::Scope) => return Err((route.path(), needs(None))),
                 Err(refused) => {
                     return Err((route.path(), reply::no_credential(&shared.engine, &refused, provider)));
                 }
@@ -124,7 +124,7 @@ async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'sta
     Ok((route, sender))
 }
 
-async fn respond(shared: &Arc<Shared>, route: Route, sender: &Sender, head: Parts, body: Coming) -> Reply {
+async fn respond(shared: &Arc<ServerState>, route: Route, sender: &Sender, head: Parts, body: RequestBody) -> Reply {
     let query = head.uri.query();
     match route {
         Route::Health => reply::json(StatusCode::OK, &json!({ "status": "ok" })),
@@ -165,7 +165,7 @@ async fn respond(shared: &Arc<Shared>, route: Route, sender: &Sender, head: Part
     }
 }
 
-fn ready(shared: &Shared) -> Reply {
+fn ready(shared: &ServerState) -> Reply {
     if *shared.stopping.borrow() {
         return reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "stopping" }));
     }

@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tool::{Code, Held, ToolError};
 
-use crate::body::{self, Coming, Event};
+use crate::body::{self, RequestBody, Event};
 use crate::call::HEARTBEAT;
 use crate::origin;
 use crate::reply::{self, JSON, Reply};
-use crate::service::Shared;
+use crate::service::ServerState;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -36,13 +36,13 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Formats that a client accepts.
 #[derive(Clone, Copy)]
-struct Takes {
+struct AcceptedFormats {
     json: bool,
     events: bool,
 }
 
 /// `POST /mcp`: one message.
-pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderMap, body: Coming) -> Reply {
+pub(crate) async fn post(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMap, body: RequestBody) -> Reply {
     if !is_json(headers) {
         let wrong = ToolError::validation("Content-Type", "it must be application/json");
         return reply::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, &wrong);
@@ -78,7 +78,7 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
 ///
 /// The revision 2026-07-28 has no sessions: there these messages are the response to a
 /// `subscriptions/listen`.
-pub(crate) fn hear(shared: &Shared, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
+pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     if !takes(headers).events {
         let wrong = ToolError::validation("Accept", "it must be text/event-stream");
         return reply::error(StatusCode::NOT_ACCEPTABLE, &wrong);
@@ -117,7 +117,7 @@ pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     }
 }
 
-async fn answered(shared: &Shared, mut answers: Answers, takes: Takes, primes: bool) -> Reply {
+async fn answered(shared: &ServerState, mut answers: Answers, takes: AcceptedFormats, primes: bool) -> Reply {
     let opened = answers.opened.take();
     let begun = if takes.json && takes.events {
         tokio::time::timeout(AT_ONCE, answers.next()).await.ok()
@@ -153,7 +153,7 @@ async fn alone(answers: &mut Answers) -> Option<Saying> {
 }
 
 /// Streams the messages of a session as events that the client can resume from.
-fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
+fn follow(shared: &ServerState, mut follower: Follower, primes: bool) -> Reply {
     let (events, reply) = reply::events(());
     let mut stopping = shared.stopping.subscribe();
     tokio::spawn(async move {
@@ -231,9 +231,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the formats that the client accepts; without an `Accept` header, all of them.
-fn takes(headers: &HeaderMap) -> Takes {
+fn takes(headers: &HeaderMap) -> AcceptedFormats {
     let mut said = false;
-    let mut takes = Takes { json: false, events: false };
+    let mut takes = AcceptedFormats { json: false, events: false };
     for kind in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()) {
         for kind in kind.split(',') {
             said = true;
@@ -248,7 +248,7 @@ fn takes(headers: &HeaderMap) -> Takes {
             takes.events |= matches!(kind.as_str(), "text/event-stream" | "text/*" | "*/*");
         }
     }
-    if said { takes } else { Takes { json: true, events: true } }
+    if said { takes } else { AcceptedFormats { json: true, events: true } }
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
             if let Some(accept) = accept {
                 headers.insert(ACCEPT, HeaderValue::from_static(accept));
             }
-            let Takes { json, events } = takes(&headers);
+            let AcceptedFormats { json, events } = takes(&headers);
             (json, events)
         };
         assert_eq!(said(None), (true, true));
