@@ -6,23 +6,23 @@ use search::numbers;
 use crate::IndexError;
 
 /// Data of a chunk next to its vector, so that filtered chunks need no look-up.
-pub(crate) struct Known {
+pub(crate) struct ChunkFacts {
     file: i64,
     embedding: i64,
 }
 
 /// The vectors in memory, with the state of the index that they reflect.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct VectorCache {
     model: Vec<u8>,
-    vectors: vectors::Index<Known>,
+    vectors: vectors::Index<ChunkFacts>,
     changes: i64,
     removals: i64,
     last_chunk: i64,
     last_embedding: i64,
 }
 
-impl Held {
+impl VectorCache {
     /// Loads vectors that were added to the index and drops removed ones. Another model replaces
     /// all vectors.
     pub(crate) fn refresh(&mut self, connection: &Connection, model: &[u8]) -> Result<(), IndexError> {
@@ -68,7 +68,7 @@ impl Held {
                 self.vectors = vectors::Index::new(vector.len());
             }
             if self.vectors.note(chunk).is_none() {
-                self.vectors.add(chunk, Known { file, embedding }, &vector);
+                self.vectors.add(chunk, ChunkFacts { file, embedding }, &vector);
             }
         }
         Ok(())

@@ -29,11 +29,11 @@ mod words;
 
 pub use chunk::{Chunk, chunks};
 pub use embed::{OpenModel, OpenedModel};
-pub use embedding::Embedded;
+pub use embedding::EmbeddingResult;
 pub use error::IndexError;
-pub use find::{Found, Hit, Mode, Score, Sought};
+pub use find::{SearchResult, Hit, Mode, Score, SearchQuery};
 pub use hash::Hash;
 pub use open::Index;
 pub use scope::Scope;
-pub use shelf::{Listed, Shelf, ShelfError, Stamp};
-pub use sync::{Left, Synced, Wanted};
+pub use shelf::{ListedKind, Shelf, ShelfError, Stamp};
+pub use sync::{SkippedFile, SyncResult, SyncRequest};

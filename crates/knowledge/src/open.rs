@@ -9,7 +9,7 @@ use embed::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::IndexError;
-use crate::held::Held;
+use crate::held::VectorCache;
 
 /// Version of the file format and of the chunking. A file of another version is rebuilt.
 const FORMAT: i64 = 1;
@@ -26,7 +26,7 @@ pub struct Index {
     opens: Option<OpenModel>,
     model: OnceLock<OpenedModel>,
     idle: Mutex<Vec<Connection>>,
-    pub(crate) held: Mutex<Held>,
+    pub(crate) held: Mutex<VectorCache>,
     /// Cached count of chunks without a vector, with the number of changes that it is valid for.
     pub(crate) counted: Mutex<Option<(i64, u64)>>,
 }
@@ -66,7 +66,7 @@ impl Index {
         self.model().and_then(|opened| opened.as_ref().ok())
     }
 
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, VectorCache> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,7 +157,7 @@ impl Index {
     /// Removes a damaged file and SQLite's files next to it, unless another process was faster.
     fn remove_damaged(&self) -> Result<(), IndexError> {
         self.idle().clear();
-        *self.held() = Held::default();
+        *self.held() = VectorCache::default();
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let _lock = lock(&self.path.with_extension("lock"))?;
         let is_whole = Connection::open(&self.path)

@@ -26,7 +26,7 @@ const SHARE_THAT_TELLS: u64 = 4;
 /// Factor between the chunks that are scored by their length and those that are wanted.
 const MARGIN: usize = 8;
 
-/// Temporary tables through which [`Ranked`] reads, in the memory of one connection.
+/// Temporary tables through which [`RankedChunks`] reads, in the memory of one connection.
 pub(crate) const TABLES: &str = "
 PRAGMA temp_store = MEMORY;
 CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, instance);
@@ -35,7 +35,7 @@ CREATE VIRTUAL TABLE temp.stems USING fts5vocab(temp, question, instance);
 ";
 
 /// Chunks in order of their rank.
-pub(crate) struct Ranked {
+pub(crate) struct RankedChunks {
     /// Best chunks first.
     pub(crate) found: Vec<(i64, Evidence)>,
     /// True if there are no further chunks.
@@ -66,7 +66,7 @@ struct Totals {
     average: f64,
 }
 
-impl Ranked {
+impl RankedChunks {
     /// Finds the best chunks for these terms. Must run within a transaction.
     pub(crate) fn new(connection: &Connection, terms: &[Term]) -> rusqlite::Result<Self> {
         let totals = Totals::of(connection)?;
@@ -308,7 +308,7 @@ mod tests {
         order.into_iter().take(CANDIDATES).map(|(id, _)| id).collect()
     }
 
-    fn ids(ranked: &Ranked) -> Vec<i64> {
+    fn ids(ranked: &RankedChunks) -> Vec<i64> {
         ranked.found.iter().map(|(id, _)| *id).collect()
     }
 
@@ -319,7 +319,7 @@ mod tests {
             // Words of the query are stemmed like those of the texts, and an unknown word has no effect.
             let words = [first, first * 3 % 101, first * 7 % 53, 190].map(word);
             let terms = terms(&format!("{} nowhere", words.join(" ")));
-            let ranked = Ranked::new(&connection, &terms).unwrap();
+            let ranked = RankedChunks::new(&connection, &terms).unwrap();
             let expected = by_fts5(&connection, &terms, 600.0 - 85.0);
             assert!(expected.len() > 5, "{terms:?}");
             assert_eq!(ids(&ranked), expected, "{terms:?}");
@@ -327,7 +327,7 @@ mod tests {
                 assert_eq!(ranked.evidence(&connection, *id).unwrap(), *evidence, "{id}");
             }
         }
-        let ranked = Ranked::new(&connection, &terms("nowhere")).unwrap();
+        let ranked = RankedChunks::new(&connection, &terms("nowhere")).unwrap();
         assert_eq!(ranked.evidence(&connection, 1).unwrap(), Evidence::default());
     }
 
@@ -335,7 +335,7 @@ mod tests {
     fn a_row_of_words_counts_once_for_each_text_and_there_are_always_more_until_there_are_none() {
         let connection = base(1_500);
         let terms = terms(&format!("{0}-{0} md", word(1)));
-        let mut ranked = Ranked::new(&connection, &terms).unwrap();
+        let mut ranked = RankedChunks::new(&connection, &terms).unwrap();
         assert_eq!((ranked.found.len(), ranked.is_all), (CANDIDATES, false));
         let first = ids(&ranked);
         while !ranked.is_all {
@@ -343,6 +343,6 @@ mod tests {
         }
         assert!(ids(&ranked).starts_with(&first[..10]));
         assert_eq!(ranked.found.len(), 1_500 - 1_500 / 7);
-        assert_eq!(ids(&Ranked::new(&connection, &[]).unwrap()), Vec::<i64>::new());
+        assert_eq!(ids(&RankedChunks::new(&connection, &[]).unwrap()), Vec::<i64>::new());
     }
 }

@@ -16,7 +16,7 @@ pub struct Stamp {
 
 /// Kind of a listed entry whose name is that of a file of the base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listed {
+pub enum ListedKind {
     /// A regular file.
     File(Stamp),
     /// A symbolic link, which is not followed, so that there are no duplicates and no cycles.
@@ -51,7 +51,7 @@ pub trait Shelf {
     fn list(
         &self,
         under: Option<&Path>,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError>;
 
     /// Opens a file.

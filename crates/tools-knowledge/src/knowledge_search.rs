@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use knowledge::{Scope, Sought};
+use knowledge::{Scope, SearchQuery};
 use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -141,7 +141,7 @@ impl Tool for KnowledgeSearch {
         let found = self
             .0
             .index
-            .find(&Sought {
+            .find(&SearchQuery {
                 query: &args.query,
                 scope: args.scope.scope(),
                 mode: None,
