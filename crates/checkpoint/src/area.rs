@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use locks::{Kind, Locked};
+use locks::{Kind, FileLock};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -59,7 +59,7 @@ pub struct Call {
     /// Files that the call's drafts read and wrote.
     pub(crate) known: Arc<StateCache>,
     /// Lock that ends with the process, however it ends.
-    _alive: Locked,
+    _alive: FileLock,
 }
 
 impl Area {
@@ -240,7 +240,7 @@ impl Area {
     }
 
     /// Locks the area: until the lock is released, no call begins and none is claimed.
-    pub(crate) fn alone(&self) -> Result<Locked> {
+    pub(crate) fn alone(&self) -> Result<FileLock> {
         lock_area(&self.folder, &self.path)
     }
 
@@ -254,7 +254,7 @@ impl Area {
             Err(errno) => return Err(failed(errno)),
         };
         let alive = open_lock(&folder, LOCK).map_err(failed)?;
-        let alive = Locked::try_alone(alive).map_err(|source| Error::system("lock", id, source))?;
+        let alive = FileLock::try_alone(alive).map_err(|source| Error::system("lock", id, source))?;
         let Some(alive) = alive else { return Ok(None) };
         let area = self.folder.try_clone().map_err(|source| Error::system("open", &self.path, source))?;
         let (path, known) = (self.path.join(id), Arc::default());
@@ -263,10 +263,10 @@ impl Area {
 }
 
 /// Waits for the lock of the area at this path.
-fn lock_area(folder: &OwnedFd, path: &Path) -> Result<Locked> {
+fn lock_area(folder: &OwnedFd, path: &Path) -> Result<FileLock> {
     let file = open_lock(folder, AREA_LOCK).map_err(|errno| Error::system("lock", path, errno))?;
     let name = path.join(AREA_LOCK);
-    Locked::wait(file, Kind::Exclusive, &name.display()).map_err(|error| Error::system("lock", &name, error))
+    FileLock::wait(file, Kind::Exclusive, &name.display()).map_err(|error| Error::system("lock", &name, error))
 }
 
 fn is_note(name: &OsStr) -> bool {

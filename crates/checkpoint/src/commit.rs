@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use locks::{Kind, Locked};
+use locks::{Kind, FileLock};
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
@@ -422,12 +422,12 @@ impl Call {
     }
 
     /// Waits until no other commit to this workspace is under way, in this process or another one.
-    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<Locked> {
+    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<FileLock> {
         let name = format!("workspace-{:x}-{:x}.lock", workspace.identity.0, workspace.identity.1);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let failed = |errno: Errno| Error::system("lock", &name, errno);
         let file = openat(&self.area, &name, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        Locked::wait(file, Kind::Exclusive, &name).map_err(|error| Error::system("lock", &name, error))
+        FileLock::wait(file, Kind::Exclusive, &name).map_err(|error| Error::system("lock", &name, error))
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use locks::{Kind, Locked};
+use locks::{Kind, FileLock};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -171,10 +171,10 @@ impl Blobs {
     }
 
     /// Locks the folder until the lock is dropped.
-    pub(crate) fn lock(&self, kind: Kind) -> Result<Locked, StoreError> {
+    pub(crate) fn lock(&self, kind: Kind) -> Result<FileLock, StoreError> {
         let at = |error| StoreError::from_io(&self.folder, error);
         let folder = File::open(&self.folder).map_err(at)?;
-        Locked::wait(folder, kind, &self.folder.display()).map_err(|error| at(error.into()))
+        FileLock::wait(folder, kind, &self.folder.display()).map_err(|error| at(error.into()))
     }
 }
 

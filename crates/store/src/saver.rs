@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use locks::{Kind, Locked};
+use locks::{Kind, FileLock};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
 
@@ -30,7 +30,7 @@ pub struct Saver<'a> {
     /// Working memory that a thread takes for one file, and puts back.
     idle: Mutex<Vec<Press>>,
     filling: Mutex<Filling>,
-    _lock: Locked,
+    _lock: FileLock,
 }
 
 /// Working memory to compress one file.
