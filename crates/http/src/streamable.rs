@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use mcp::{Answers, Endpoint, Follower, Headers, Once, Posted, Saying};
+use mcp::{Answers, Endpoint, Follower, Headers, Once, PostOutcome, StreamMessage};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -67,10 +67,10 @@ pub(crate) async fn post(shared: &ServerState, endpoint: &Endpoint, headers: &He
     let posted = endpoint.post(&said, &read.bytes).await;
     drop(read);
     match posted {
-        Posted::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
-        Posted::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
+        PostOutcome::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
+        PostOutcome::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
         // Clients of earlier revisions mistake an event without data for a broken message.
-        Posted::Answers(answers) => answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await,
+        PostOutcome::Answers(answers) => answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await,
     }
 }
 
@@ -143,7 +143,7 @@ async fn answered(shared: &ServerState, mut answers: Answers, takes: AcceptedFor
 }
 
 /// Returns the response, without other messages, for a client that accepts only JSON.
-async fn alone(answers: &mut Answers) -> Option<Saying> {
+async fn alone(answers: &mut Answers) -> Option<StreamMessage> {
     loop {
         let saying = answers.next().await?;
         if saying.is_answer {
@@ -184,7 +184,7 @@ fn follow(shared: &ServerState, mut follower: Follower, primes: bool) -> Reply {
 }
 
 /// Streams messages as events, up to the response.
-fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
+fn stream(mut answers: Answers, first: Option<StreamMessage>) -> Reply {
     let (events, reply) = reply::events(());
     tokio::spawn(async move {
         let mut next = first;

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tool::{CallResult, Code, Outcome, ToolError};
 
 use crate::address::{self, Address};
-use crate::asker::{ByRetry, Unasked};
+use crate::asker::{ElicitByRetry, NoQuestions};
 use crate::calls::Calls;
-use crate::offered::{Made, Offered, Wanted};
-use crate::turn::Turn;
+use crate::offered::{CallOutcome, EngineServer, RequestedCall};
+use crate::turn::RequestContext;
 
 const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";
@@ -95,7 +95,7 @@ fn no_resource(uri: &str) -> ErrorData {
     ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri})))
 }
 
-impl<C: Calls> Offered<C> {
+impl<C: Calls> EngineServer<C> {
     /// Reads a resource.
     ///
     /// # Errors
@@ -103,17 +103,17 @@ impl<C: Calls> Offered<C> {
     pub(crate) async fn content(
         &self,
         request: ReadResourceRequestParams,
-        turn: &Turn,
+        turn: &RequestContext,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
         let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
             Address::Audit(call) => self.recorded(call, &uri).await?,
             Address::Tool(tool, arguments) => {
                 let (state, responses) = (request.request_state, request.input_responses);
-                let wanted = Wanted { tool: tool.to_owned(), arguments, state, responses };
+                let wanted = RequestedCall { tool: tool.to_owned(), arguments, state, responses };
                 match self.make(wanted, turn).await? {
-                    Made::Asks(question) => return Ok(question.into()),
-                    Made::Done(mut result) => {
+                    CallOutcome::Asks(question) => return Ok(question.into()),
+                    CallOutcome::Done(mut result) => {
                         turn.line.connection.hold(turn.number, std::mem::take(&mut result.held), None);
                         given(*result)?
                     }
@@ -139,15 +139,15 @@ impl<C: Calls> Offered<C> {
     }
 
     /// Makes a call without asking the user.
-    async fn quietly(&self, tool: &str, arguments: Value, turn: &Turn) -> Result<Value, ErrorData> {
-        let nobody = Arc::new(ByRetry::new(turn, self.options.elicitation, None).without_forms());
+    async fn quietly(&self, tool: &str, arguments: Value, turn: &RequestContext) -> Result<Value, ErrorData> {
+        let nobody = Arc::new(ElicitByRetry::new(turn, self.options.elicitation, None).without_forms());
         given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
     }
 
     /// Makes a call for a completion while the user types. Returns `None` if the call would need an
     /// approval, or its arguments are not valid yet.
-    async fn at_once(&self, tool: &str, arguments: Value, turn: &Turn) -> Option<Value> {
-        given(self.accompanied(tool.to_owned(), arguments, Arc::new(Unasked), turn).await).ok()
+    async fn at_once(&self, tool: &str, arguments: Value, turn: &RequestContext) -> Option<Value> {
+        given(self.accompanied(tool.to_owned(), arguments, Arc::new(NoQuestions), turn).await).ok()
     }
 
     /// Fills in a prompt.
@@ -157,7 +157,7 @@ impl<C: Calls> Offered<C> {
     pub(crate) async fn filled_in(
         &self,
         request: GetPromptRequestParams,
-        turn: &Turn,
+        turn: &RequestContext,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let argument = |name: &str| match arguments.get(name) {
@@ -222,7 +222,7 @@ impl<C: Calls> Offered<C> {
     pub(crate) async fn completed(
         &self,
         request: CompleteRequestParams,
-        turn: &Turn,
+        turn: &RequestContext,
     ) -> Result<CompletionInfo, ErrorData> {
         let (begin, name) = (request.argument.value.as_str(), request.argument.name.as_str());
         let of = match &request.r#ref {
@@ -254,13 +254,13 @@ impl<C: Calls> Offered<C> {
     }
 
     /// Returns the ids of the checkpoints, the newest first.
-    async fn checkpoints(&self, turn: &Turn) -> Result<Vec<String>, ErrorData> {
+    async fn checkpoints(&self, turn: &RequestContext) -> Result<Vec<String>, ErrorData> {
         Ok(ids(&self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?))
     }
 
     /// Lists the folder named by the beginning of a path. Returns nothing if the folder cannot be
     /// listed, because the user is still typing.
-    async fn paths(&self, begin: &str, turn: &Turn) -> Vec<String> {
+    async fn paths(&self, begin: &str, turn: &RequestContext) -> Vec<String> {
         let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
         let within = match (folder, begin.starts_with('/')) {
             ("", false) => ".",

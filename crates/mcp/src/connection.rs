@@ -37,7 +37,7 @@ struct State {
     last: i64,
     requests: HashMap<i64, Request>,
     /// The server's own requests that wait for the client's response.
-    questions: HashMap<i64, oneshot::Sender<Said>>,
+    questions: HashMap<i64, oneshot::Sender<ClientResponse>>,
     bytes: usize,
     closed: bool,
     /// Stop handles of calls that run as tasks.
@@ -54,7 +54,7 @@ struct State {
 pub(crate) const MOST_WATCHED: usize = 1000;
 
 /// Response of a client to a request of the server.
-pub(crate) type Said = Result<Value, ErrorData>;
+pub(crate) type ClientResponse = Result<Value, ErrorData>;
 
 struct Request {
     id: Id,
@@ -203,7 +203,7 @@ impl Connection {
 
     /// Assigns a number to a request of the server. Returns the number, and the receiver of the
     /// client's response.
-    pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<Said>) {
+    pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<ClientResponse>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
         state.last += 1;
@@ -213,7 +213,7 @@ impl Connection {
     }
 
     /// Delivers the client's response to a request of the server. A response without a request is ignored.
-    pub(crate) fn answered(&self, id: &Id, said: Said) {
+    pub(crate) fn answered(&self, id: &Id, said: ClientResponse) {
         let question = id.integer().and_then(|number| self.state().questions.remove(&number));
         if let Some(question) = question {
             // The task that asked may have given up.

@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 use tool::{Held, Presentation, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
-use crate::decode::{Incoming, Unusable, decode, is_modern, past_task, unusable_call};
+use crate::decode::{Incoming, UnusableCall, decode, is_modern, past_task, unusable_call};
 use crate::id::Id;
 use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
-use crate::skim::Skim;
+use crate::skim::EnvelopeScan;
 
 /// Maximum number of JSON values in one message. Each takes up to a hundred bytes once parsed, and
 /// as little as two before.
@@ -89,11 +89,11 @@ pub fn holds_too_many_values(text: &[u8]) -> bool {
 }
 
 /// Returns a skim of a message that contains more values than are parsed; `None` for other messages.
-pub(crate) fn too_many_values(line: &[u8]) -> Option<Skim> {
+pub(crate) fn too_many_values(line: &[u8]) -> Option<EnvelopeScan> {
     if line.len() <= UNCOUNTED {
         return None;
     }
-    let mut skim = Skim::default();
+    let mut skim = EnvelopeScan::default();
     skim.feed(line);
     (skim.values() > MOST_VALUES).then_some(skim)
 }
@@ -104,14 +104,14 @@ fn beyond(problem: String) -> ErrorData {
 }
 
 /// Accepts messages, and answers those that bypass rmcp.
-pub(crate) struct Desk<'a> {
+pub(crate) struct Dispatcher<'a> {
     pub(crate) connection: &'a Connection,
     /// Outbox for responses to incoming messages.
     pub(crate) outbox: &'a Outbox,
     pub(crate) limit: usize,
 }
 
-impl Desk<'_> {
+impl Dispatcher<'_> {
     pub(crate) fn accept(&self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -175,12 +175,12 @@ impl Desk<'_> {
     }
 
     /// Answers a message with too many values.
-    pub(crate) fn too_many(&self, skim: &Skim) -> Option<ClientJsonRpcMessage> {
+    pub(crate) fn too_many(&self, skim: &EnvelopeScan) -> Option<ClientJsonRpcMessage> {
         let problem = format!("the message holds more than {MOST_VALUES} JSON values");
         self.unread(skim, beyond(problem), SEND_LESS)
     }
 
-    pub(crate) fn too_long(&self, skim: &Skim) -> Option<ClientJsonRpcMessage> {
+    pub(crate) fn too_long(&self, skim: &EnvelopeScan) -> Option<ClientJsonRpcMessage> {
         self.unread(skim, beyond(format!("the message is longer than {} bytes", self.limit)), SEND_LESS)
     }
 
@@ -188,7 +188,7 @@ impl Desk<'_> {
     /// in it (half of a surrogate pair, a byte that is not UTF-8) is answered under its own id.
     /// Otherwise its sender would wait forever.
     fn unparsed(&self, line: &[u8], error: ErrorData) -> Option<ClientJsonRpcMessage> {
-        let mut skim = Skim::default();
+        let mut skim = EnvelopeScan::default();
         skim.feed(line);
         // A message without a method is a response, whose id was assigned by the server.
         if skim.is_whole() && skim.method().is_some() {
@@ -202,11 +202,11 @@ impl Desk<'_> {
 
     /// Answers a message that was not parsed. A tool call fails as a call, so that the model sees
     /// the reason and the audit log records the call.
-    fn unread(&self, skim: &Skim, error: ErrorData, hint: &'static str) -> Option<ClientJsonRpcMessage> {
+    fn unread(&self, skim: &EnvelopeScan, error: ErrorData, hint: &'static str) -> Option<ClientJsonRpcMessage> {
         match (skim.id(), skim.method()) {
             (Some(id), Some("tools/call")) => {
                 let tool = skim.tool().unwrap_or_default();
-                let unusable = Unusable { problem: error.message.into_owned(), hint: Some(hint) };
+                let unusable = UnusableCall { problem: error.message.into_owned(), hint: Some(hint) };
                 let call = unusable_call(tool, self.connection.modern(), unusable);
                 self.admit(id, call, 0)
             }

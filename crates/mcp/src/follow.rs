@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tool::Held;
 
-use crate::endpoint::{Answers, Saying};
-use crate::outbox::Mail;
+use crate::endpoint::{Answers, StreamMessage};
+use crate::outbox::OutboxReceiver;
 
 /// Maximum absence of a client. Clients return within seconds, or within a minute after a network failure.
 const AWAY: Duration = Duration::from_mins(1);
@@ -95,7 +95,7 @@ pub struct Event {
 
 impl Streams {
     /// Opens a stream for the messages about a request, beginning with `said`.
-    pub(crate) fn open(&self, answers: Answers, said: Option<Saying>) -> Follower {
+    pub(crate) fn open(&self, answers: Answers, said: Option<StreamMessage>) -> Follower {
         let mut opened = self.lock();
         opened.streams.retain(|stream| !stream.is_forgotten());
         if opened.streams.len() >= MOST {
@@ -113,7 +113,7 @@ impl Streams {
     }
 
     /// Opens the stream of messages that belong to no request. Replaces an earlier one of this session.
-    pub(crate) fn stand(&self, mail: Mail) -> Follower {
+    pub(crate) fn stand(&self, mail: OutboxReceiver) -> Follower {
         let mut opened = self.lock();
         let stream = opened.next(true);
         opened.standing = Some(stream.clone());
@@ -167,9 +167,9 @@ impl Stream {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn say(&self, saying: Saying) {
+    fn say(&self, saying: StreamMessage) {
         let mut log = self.log();
-        let Saying { text, is_answer, held, .. } = saying;
+        let StreamMessage { text, is_answer, held, .. } = saying;
         log.has_ended |= is_answer;
         let is_large = text.len() > LARGEST_KEPT;
         if is_large && log.left.is_some() {
@@ -218,7 +218,7 @@ impl Stream {
     }
 
     /// Stores messages that belong to no request, until they are redirected or the session has ended.
-    async fn hear_notices(&self, mut mail: Mail) {
+    async fn hear_notices(&self, mut mail: OutboxReceiver) {
         while let Some(letter) = mail.next().await {
             self.say(letter.into());
         }

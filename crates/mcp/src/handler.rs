@@ -23,14 +23,14 @@ use crate::conformance::Conformance;
 use crate::connection::{Connection, MOST_WATCHED};
 use crate::log::Severity;
 use crate::notices::Notices;
-use crate::offered::Offered;
+use crate::offered::EngineServer;
 use crate::page::Pages;
 use crate::past_tasks::{self, AsTask, PastTasks};
-use crate::peer::Peer;
+use crate::peer::ClientInfo;
 use crate::seal::Sealer;
-use crate::served::Served;
+use crate::served::ServerBackend;
 use crate::task::{Tasks, unknown};
-use crate::turn::Turn;
+use crate::turn::RequestContext;
 use crate::{McpError, Options};
 
 /// Time for which a client may cache a list, in milliseconds: lists do not change during the life
@@ -40,7 +40,7 @@ const LIST_GOOD_FOR_MS: u64 = 3_600_000;
 /// Request handler of one connection.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    served: Arc<dyn Served>,
+    served: Arc<dyn ServerBackend>,
     connection: Arc<Connection>,
     options: Arc<Options>,
     pages: Arc<Pages>,
@@ -59,10 +59,10 @@ impl Handler {
     ) -> Result<Self, McpError> {
         notices.add(&connection);
         let options = Arc::new(options);
-        let served: Arc<dyn Served> = if options.conformance {
+        let served: Arc<dyn ServerBackend> = if options.conformance {
             Arc::new(Conformance::new(notices.clone())?)
         } else {
-            Arc::new(Offered {
+            Arc::new(EngineServer {
                 calls: calls.clone(),
                 options: options.clone(),
                 sealer: Arc::new(Sealer::new(options.session.clone()).map_err(McpError::Random)?),
@@ -74,8 +74,8 @@ impl Handler {
         Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
     }
 
-    fn turn(&self, context: RequestContext<RoleServer>, method: &'static str) -> Result<Turn, ErrorData> {
-        Turn::begin(context, method, &self.connection, self.options.patience)
+    fn turn(&self, context: RequestContext<RoleServer>, method: &'static str) -> Result<RequestContext, ErrorData> {
+        RequestContext::begin(context, method, &self.connection, self.options.patience)
     }
 
     /// Responds with rmcp's answer, extended by data that rmcp has no type for.
@@ -91,7 +91,7 @@ impl Handler {
 
     /// Returns true if the client's revision has this method. A known method with invalid
     /// parameters arrives as a custom request.
-    fn knows(&self, method: &str, peer: &Peer) -> bool {
+    fn knows(&self, method: &str, peer: &ClientInfo) -> bool {
         let capabilities = self.served.capabilities();
         match method {
             "server/discover" | "tools/list" | "tools/call" => true,
@@ -115,7 +115,7 @@ impl Handler {
     ///
     /// # Errors
     /// `-32601` if the client's revision has no such method, or the server does not offer the feature.
-    fn must_know(&self, method: &str, peer: &Peer) -> Result<(), ErrorData> {
+    fn must_know(&self, method: &str, peer: &ClientInfo) -> Result<(), ErrorData> {
         if self.knows(method, peer) { Ok(()) } else { Err(no_method(method)) }
     }
 }
@@ -189,7 +189,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (peer, id) = (Peer::of(&context), context.id);
+        let (peer, id) = (ClientInfo::of(&context), context.id);
         let listed: Result<ListToolsResult, ErrorData> =
             listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer);
         if let Ok(listed) = &listed
@@ -232,7 +232,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         self.must_know("resources/list", &peer)?;
         listed!(self, ListResourcesResult, "resources", self.served.resources(), asked, peer)
     }
@@ -242,7 +242,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         self.must_know("resources/templates/list", &peer)?;
         listed!(self, ListResourceTemplatesResult, "templates", self.served.templates(), asked, peer)
     }
@@ -262,7 +262,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.must_know("resources/subscribe", &Peer::of(&context))?;
+        self.must_know("resources/subscribe", &ClientInfo::of(&context))?;
         if !self.served.watches(&request.uri) {
             let problem = "nothing is told about this resource; read it when you need it";
             return Err(ErrorData::invalid_params(problem, None));
@@ -279,7 +279,7 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.must_know("resources/unsubscribe", &Peer::of(&context))?;
+        self.must_know("resources/unsubscribe", &ClientInfo::of(&context))?;
         self.connection.unwatch(&request.uri);
         Ok(())
     }
@@ -317,7 +317,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         self.must_know("prompts/list", &peer)?;
         listed!(self, ListPromptsResult, "prompts", self.served.prompts(), asked, peer)
     }
@@ -347,7 +347,7 @@ impl ServerHandler for Handler {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.must_know("logging/setLevel", &Peer::of(&context))?;
+        self.must_know("logging/setLevel", &ClientInfo::of(&context))?;
         let level = serde_json::to_value(request.level).ok();
         let level = level.as_ref().and_then(serde_json::Value::as_str).and_then(Severity::named);
         let level =
@@ -387,7 +387,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = self.served.shown(&request.method);
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         if let Some(tasks) = self.served.past_tasks().filter(|_| peer.knows_past_tasks()) {
             let turn = self.turn(context, "tasks")?;
             if let Some(answer) = tasks.answer(&request, &self.pages, &turn).await {

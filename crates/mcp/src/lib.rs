@@ -63,7 +63,7 @@ use tool::SessionId;
 
 use crate::calls::Calls;
 pub use crate::desk::holds_too_many_values;
-pub use crate::endpoint::{Answers, Endpoint, Posted, Refused, Saying};
+pub use crate::endpoint::{Answers, Endpoint, PostOutcome, PostRefusal, StreamMessage};
 pub use crate::follow::{Event, Follower};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;

@@ -15,11 +15,11 @@ use crate::calls::Calls;
 use crate::connection::Connection;
 use crate::follow::Streams;
 use crate::outbox::outbox;
-use crate::transport::Gone;
+use crate::transport::Disconnected;
 use crate::{McpError, Options, desk, handler, notices};
 
 /// A session, in place of a connection.
-pub(crate) struct Live {
+pub(crate) struct HttpSession {
     pub(crate) connection: Arc<Connection>,
     handler: handler::Handler,
     service: Mutex<Service>,
@@ -49,7 +49,7 @@ impl Service {
     ) -> Self {
         let (incoming, messages) = mpsc::unbounded_channel();
         let resting = Arc::<AtomicBool>::default();
-        let transport = Apart { messages, connection: connection.clone(), resting: resting.clone() };
+        let transport = SessionTransport { messages, connection: connection.clone(), resting: resting.clone() };
         let service = rmcp::service::serve_directly(handler, transport, said);
         let peer = service.peer().clone();
         // The service ends when the sender of its messages is dropped.
@@ -58,7 +58,7 @@ impl Service {
     }
 }
 
-impl Live {
+impl HttpSession {
     pub(crate) fn start<C: Calls>(
         calls: &Arc<C>,
         options: &Options,
@@ -111,20 +111,20 @@ impl Live {
 }
 
 /// Transport for rmcp that carries independent messages.
-struct Apart {
+struct SessionTransport {
     messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
     connection: Arc<Connection>,
     /// True if the session continues without this service.
     resting: Arc<AtomicBool>,
 }
 
-impl Transport<RoleServer> for Apart {
-    type Error = Gone;
+impl Transport<RoleServer> for SessionTransport {
+    type Error = Disconnected;
 
     fn send(
         &mut self,
         item: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), Disconnected>> + Send + 'static {
         // Notices take another path, and every other message belongs to a request.
         let (nowhere, _) = outbox();
         drop(desk::outgoing(&self.connection, &nowhere, item));
@@ -135,7 +135,7 @@ impl Transport<RoleServer> for Apart {
         self.messages.recv().await.map(|message| *message)
     }
 
-    async fn close(&mut self) -> Result<(), Gone> {
+    async fn close(&mut self) -> Result<(), Disconnected> {
         if !self.resting.load(Ordering::Relaxed) {
             self.connection.close();
         }

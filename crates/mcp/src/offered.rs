@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use tool::{CallResult, Code, KeptOutput, Meta, NoteTools, Outcome, Progress, ToolError};
 
 use crate::address::{self, CHECKPOINTS};
-use crate::asker::{ByRequest, ByRetry, Said, Way};
+use crate::asker::{ElicitByRequest, ElicitByRetry, UserAnswer, QuestionChannel};
 use crate::calls::Calls;
-use crate::decode::Unusable;
+use crate::decode::UnusableCall;
 use crate::log::Severity;
 use crate::notices::{Notice, Notices};
 use crate::past_tasks::{PastTasks, may_be_task};
-use crate::peer::Peer;
-use crate::present::{Presented, View};
+use crate::peer::ClientInfo;
+use crate::present::{PresentedResult, View};
 use crate::progress::{HEARTBEAT, Reporter};
 use crate::seal::Sealer;
-use crate::served::{Answered, Served};
-use crate::task::{Soon, Tasks};
-use crate::turn::Turn;
+use crate::served::{FutureResult, ServerBackend};
+use crate::task::{TaskOutcome, Tasks};
+use crate::turn::RequestContext;
 use crate::{Options, around, list, origin, present, question};
 
 /// Tool that undoes a checkpoint.
@@ -39,7 +39,7 @@ const READER: &str = "output_read";
 const QUESTION: &str = "approval";
 
 /// The engine, as seen by one connection.
-pub(crate) struct Offered<C> {
+pub(crate) struct EngineServer<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) options: Arc<Options>,
     pub(crate) sealer: Arc<Sealer>,
@@ -49,7 +49,7 @@ pub(crate) struct Offered<C> {
 }
 
 /// A call to make.
-pub(crate) struct Wanted {
+pub(crate) struct RequestedCall {
     pub(crate) tool: String,
     pub(crate) arguments: Value,
     /// Data that the client sends along with a repeated call.
@@ -58,13 +58,13 @@ pub(crate) struct Wanted {
 }
 
 /// Outcome of a call.
-pub(crate) enum Made {
+pub(crate) enum CallOutcome {
     Done(Box<CallResult>),
     /// The user must be asked first; the client repeats the request with the answer.
     Asks(InputRequiredResult),
 }
 
-impl<C: Calls> Served for Offered<C> {
+impl<C: Calls> ServerBackend for EngineServer<C> {
     fn shown(&self, text: &str) -> String {
         self.calls.shown(text)
     }
@@ -86,16 +86,16 @@ impl<C: Calls> Served for Offered<C> {
         capabilities
     }
 
-    fn tools(&self, peer: &Peer) -> Vec<Tool> {
+    fn tools(&self, peer: &ClientInfo) -> Vec<Tool> {
         list::list(self.calls.tools(), self.options.dialect, self.options.catalogue, peer.structured)
     }
 
-    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse> {
+    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a RequestContext) -> FutureResult<'a, CallToolResponse> {
         Box::pin(async move {
             // A message that was not read in full reports that problem first.
             let known = self.calls.tools().iter().any(|tool| tool.name() == request.name)
-                || turn.extensions.get::<Unusable>().is_some();
-            let wanted = Wanted {
+                || turn.extensions.get::<UnusableCall>().is_some();
+            let wanted = RequestedCall {
                 tool: request.name.into_owned(),
                 arguments: Value::Object(request.arguments.unwrap_or_default()),
                 state: request.request_state,
@@ -103,17 +103,17 @@ impl<C: Calls> Served for Offered<C> {
             };
             let made = if turn.peer.takes_tasks() {
                 match self.make_soon(wanted, turn).await? {
-                    Soon::Later(task) => return Ok(task.into()),
-                    Soon::Made(made) => made,
+                    TaskOutcome::Later(task) => return Ok(task.into()),
+                    TaskOutcome::Made(made) => made,
                 }
             } else {
                 self.make(wanted, turn).await?
             };
             match made {
-                Made::Asks(question) => Ok(question.into()),
+                CallOutcome::Asks(question) => Ok(question.into()),
                 // The engine has recorded the attempt and suggests the nearest name.
-                Made::Done(result) if !known => Err(unknown_tool(&result)),
-                Made::Done(result) => {
+                CallOutcome::Done(result) if !known => Err(unknown_tool(&result)),
+                CallOutcome::Done(result) => {
                     let presented = self.presented(*result, &turn.peer);
                     turn.line.connection.hold(turn.number, presented.held, presented.structured);
                     Ok(presented.result.into())
@@ -133,8 +133,8 @@ impl<C: Calls> Served for Offered<C> {
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
-        turn: &'a Turn,
-    ) -> Answered<'a, ReadResourceResponse> {
+        turn: &'a RequestContext,
+    ) -> FutureResult<'a, ReadResourceResponse> {
         Box::pin(self.content(request, turn))
     }
 
@@ -151,7 +151,7 @@ impl<C: Calls> Served for Offered<C> {
         Some(may_be_task(tool.as_ref()))
     }
 
-    fn begin(&self, request: CallToolRequestParams, turn: &Turn) -> Result<Value, ErrorData> {
+    fn begin(&self, request: CallToolRequestParams, turn: &RequestContext) -> Result<Value, ErrorData> {
         self.begin_task(request, turn)
     }
 
@@ -166,16 +166,16 @@ impl<C: Calls> Served for Offered<C> {
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
-        turn: &'a Turn,
-    ) -> Answered<'a, GetPromptResponse> {
+        turn: &'a RequestContext,
+    ) -> FutureResult<'a, GetPromptResponse> {
         Box::pin(self.filled_in(request, turn))
     }
 
     fn complete<'a>(
         &'a self,
         request: CompleteRequestParams,
-        turn: &'a Turn,
-    ) -> Answered<'a, CompletionInfo> {
+        turn: &'a RequestContext,
+    ) -> FutureResult<'a, CompletionInfo> {
         Box::pin(self.completed(request, turn))
     }
 }
@@ -195,9 +195,9 @@ fn links(meta: &Meta) -> Vec<ContentBlock> {
     meta.outputs.iter().map(link).collect()
 }
 
-impl<C: Calls> Offered<C> {
+impl<C: Calls> EngineServer<C> {
     /// Converts a result for the client, with links to truncated outputs if the client supports links.
-    pub(crate) fn presented(&self, result: CallResult, peer: &Peer) -> Presented {
+    pub(crate) fn presented(&self, result: CallResult, peer: &ClientInfo) -> PresentedResult {
         let linked = peer.follows_links() && self.options.dialect == Dialect::default();
         let links = if linked { links(&result.meta) } else { Vec::new() };
         let view = View {
@@ -231,20 +231,20 @@ impl<C: Calls> Offered<C> {
     ///
     /// # Errors
     /// `-32602` if the client sends an answer to no open question of this connection.
-    pub(crate) async fn make(&self, wanted: Wanted, turn: &Turn) -> Result<Made, ErrorData> {
+    pub(crate) async fn make(&self, wanted: RequestedCall, turn: &RequestContext) -> Result<CallOutcome, ErrorData> {
         let allowed = self.options.elicitation;
         if !turn.peer.modern {
             let way = match &turn.task {
-                Some(task) => Way::Task(task.clone(), turn.line.patience),
-                None => Way::Line(turn.line.clone()),
+                Some(task) => QuestionChannel::Task(task.clone(), turn.line.patience),
+                None => QuestionChannel::Line(turn.line.clone()),
             };
             let asker =
-                ByRequest { way, shows_forms: turn.peer.shows_forms(), allowed, by: turn.peer.by.clone() };
+                ElicitByRequest { way, shows_forms: turn.peer.shows_forms(), allowed, by: turn.peer.by.clone() };
             let result = self.accompanied(wanted.tool, wanted.arguments, Arc::new(asker), turn).await;
-            return Ok(Made::Done(Box::new(result)));
+            return Ok(CallOutcome::Done(Box::new(result)));
         }
         let said = self.said(&wanted, &turn.peer)?;
-        let asker = Arc::new(ByRetry::new(turn, allowed, said));
+        let asker = Arc::new(ElicitByRetry::new(turn, allowed, said));
         let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
         if let Some(question) = asker.open_question()
             && result.error().is_some_and(|error| error.code == Code::Approval)
@@ -253,9 +253,9 @@ impl<C: Calls> Offered<C> {
             let form = InputRequest::Elicitation(ElicitRequest::new(form));
             let requests = InputRequests::from([(QUESTION.to_owned(), form)]);
             let state = self.sealer.seal(&question, question::offered(&question, allowed));
-            return Ok(Made::Asks(InputRequiredResult::new(Some(requests), Some(state))));
+            return Ok(CallOutcome::Asks(InputRequiredResult::new(Some(requests), Some(state))));
         }
-        Ok(Made::Done(Box::new(result)))
+        Ok(CallOutcome::Done(Box::new(result)))
     }
 
     /// Makes a call and reports its progress. No report is sent after this returns.
@@ -264,13 +264,13 @@ impl<C: Calls> Offered<C> {
         tool: String,
         arguments: Value,
         asker: Arc<dyn Asker>,
-        turn: &Turn,
+        turn: &RequestContext,
     ) -> CallResult {
         let token = turn.progress.clone();
         let reporter = token.map(|token| Arc::new(Reporter::new(token, turn.line.outbox.clone())));
         let progress: Arc<dyn Progress> = match &reporter {
             Some(reporter) => reporter.clone(),
-            None => Arc::new(Unasked),
+            None => Arc::new(NoProgress),
         };
         let named = tool.clone();
         let request = CallRequest {
@@ -289,7 +289,7 @@ impl<C: Calls> Offered<C> {
             progress,
             origin: if self.calls.is_traced() { origin::of(turn) } else { Origin::default() },
         };
-        let result = if let Some(Unusable { problem, hint }) = turn.extensions.get::<Unusable>().cloned() {
+        let result = if let Some(UnusableCall { problem, hint }) = turn.extensions.get::<UnusableCall>().cloned() {
             let mut error = ToolError::new(Code::Validation, problem);
             error.hint = hint.map(str::to_owned);
             self.calls.refuse(request, error).await
@@ -311,7 +311,7 @@ impl<C: Calls> Offered<C> {
     ///
     /// # Errors
     /// `-32602` if the answer belongs to no open question of this connection.
-    fn said(&self, wanted: &Wanted, peer: &Peer) -> Result<Option<Said>, ErrorData> {
+    fn said(&self, wanted: &RequestedCall, peer: &ClientInfo) -> Result<Option<UserAnswer>, ErrorData> {
         let (state, responses) = match (&wanted.state, &wanted.responses) {
             (None, None) => return Ok(None),
             (Some(state), Some(responses)) => (state, responses),
@@ -332,7 +332,7 @@ impl<C: Calls> Offered<C> {
             .open(state, &wanted.tool)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         let choice = question::choice(&response, &question.offered, after);
-        Ok(Some(Said { digest: question.digest, choice, by: peer.by.clone() }))
+        Ok(Some(UserAnswer { digest: question.digest, choice, by: peer.by.clone() }))
     }
 }
 
@@ -353,7 +353,7 @@ async fn reported(call: impl Future<Output = CallResult>, reporter: &Reporter) -
 }
 
 /// Logs the outcome of a call and its warnings to a client that asks for log messages.
-fn say(tool: &str, result: &CallResult, turn: &Turn) {
+fn say(tool: &str, result: &CallResult, turn: &RequestContext) {
     let meta = &result.meta;
     let mut data = json!({"call_id": meta.call_id, "tool": tool, "duration_ms": meta.duration_ms});
     let level = match result.error() {
@@ -385,8 +385,8 @@ fn unknown_tool(result: &CallResult) -> ErrorData {
 }
 
 /// Discards progress reports, for clients that did not ask for them.
-struct Unasked;
+struct NoProgress;
 
-impl Progress for Unasked {
+impl Progress for NoProgress {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tool::{Held, Written};
 
-use crate::id::{Id, Naming};
+use crate::id::{Id, IdInsertion};
 use crate::notices::SUBSCRIPTION;
 
 /// Maximum number of queued messages before reading pauses.
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 /// Receiving end of an [`Outbox`].
-pub(crate) struct Mail {
+pub(crate) struct OutboxReceiver {
     receiver: mpsc::UnboundedReceiver<Outgoing>,
     shared: Arc<Shared>,
 }
@@ -101,10 +101,10 @@ impl Message {
 }
 
 /// Creates both ends of the queue of one connection.
-pub(crate) fn outbox() -> (Outbox, Mail) {
+pub(crate) fn outbox() -> (Outbox, OutboxReceiver) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::<Shared>::default();
-    (Outbox { sender, shared: shared.clone() }, Mail { receiver, shared })
+    (Outbox { sender, shared: shared.clone() }, OutboxReceiver { receiver, shared })
 }
 
 impl Outbox {
@@ -149,7 +149,7 @@ impl Outbox {
 }
 
 /// A message that was taken from the queue.
-pub(crate) struct Letter {
+pub(crate) struct QueuedMessage {
     /// Complete message, on one line.
     pub(crate) text: Vec<u8>,
     /// True for the response to a request.
@@ -160,14 +160,14 @@ pub(crate) struct Letter {
     pub(crate) held: Held,
 }
 
-impl Mail {
+impl OutboxReceiver {
     /// Returns true if the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.receiver.is_empty()
     }
 
     /// Takes the next message; `None` when every [`Outbox`] was dropped.
-    pub(crate) async fn next(&mut self) -> Option<Letter> {
+    pub(crate) async fn next(&mut self) -> Option<QueuedMessage> {
         let Outgoing { message, held, written } = self.receiver.recv().await?;
         let mut text = Vec::new();
         // Encoding cannot fail, because every message consists of valid JSON values.
@@ -190,7 +190,7 @@ impl Mail {
             // For most messages there is no receiver.
             let _ = written.send(());
         }
-        Some(Letter { text, is_answer, code, held })
+        Some(QueuedMessage { text, is_answer, code, held })
     }
 
     /// Writes until every [`Outbox`] was dropped, or a write fails. `cover` redacts each message;
@@ -263,7 +263,7 @@ impl Mail {
     }
 }
 
-impl Drop for Mail {
+impl Drop for OutboxReceiver {
     fn drop(&mut self) {
         // Wake the tasks that wait for the client.
         self.shared.failed.send_replace(true);
@@ -313,7 +313,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
             if let ServerResult::SubscriptionsListenResult(result) = &**result {
                 // rmcp has named the subscription by the assigned number.
                 let (object, path) = (serde_json::to_value(result)?, ["_meta", SUBSCRIPTION]);
-                let result = Naming { object: Some(&object), path: &path, id };
+                let result = IdInsertion { object: Some(&object), path: &path, id };
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
             } else {
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
@@ -332,7 +332,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
         Message::Ours(message) => serde_json::to_writer(&mut *buffer, message),
         Message::Raw(value) => serde_json::to_writer(&mut *buffer, value),
         Message::Naming { message, path, id } => {
-            serde_json::to_writer(&mut *buffer, &Naming { object: Some(message), path, id })
+            serde_json::to_writer(&mut *buffer, &IdInsertion { object: Some(message), path, id })
         }
     }?;
     buffer.push(b'\n');

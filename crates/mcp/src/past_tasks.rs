@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use tool::{AnyTool, Code, Lane, Stop, StopReason};
 
 use crate::calls::Calls;
-use crate::offered::{Made, Offered, Wanted};
+use crate::offered::{CallOutcome, EngineServer, RequestedCall};
 use crate::page::Pages;
 use crate::past_tasks::asked::Question;
-use crate::turn::Turn;
+use crate::turn::RequestContext;
 
 /// Key in `_meta` under which a result names its task.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -162,7 +162,7 @@ impl PastTasks {
         &self,
         request: &CustomRequest,
         pages: &Pages,
-        turn: &Turn,
+        turn: &RequestContext,
     ) -> Option<Result<Value, ErrorData>> {
         let params = request.params.clone().unwrap_or_default();
         let answer = match request.method.as_str() {
@@ -187,7 +187,7 @@ impl PastTasks {
         Ok(answer)
     }
 
-    async fn result(&self, params: &Value, turn: &Turn) -> Result<Value, ErrorData> {
+    async fn result(&self, params: &Value, turn: &RequestContext) -> Result<Value, ErrorData> {
         let task = self.named(params)?;
         let (given_up, gone) = tokio::sync::oneshot::channel();
         turn.stop.on_request(|_| {
@@ -218,12 +218,12 @@ impl PastTasks {
     }
 }
 
-impl<C: Calls> Offered<C> {
+impl<C: Calls> EngineServer<C> {
     /// Makes a call as a task, and returns the task object.
     ///
     /// # Errors
     /// `-32600` if there are too many tasks.
-    pub(crate) fn begin_task(&self, request: CallToolRequestParams, turn: &Turn) -> Result<Value, ErrorData> {
+    pub(crate) fn begin_task(&self, request: CallToolRequestParams, turn: &RequestContext) -> Result<Value, ErrorData> {
         let Some(task) = self.past.begin(&turn.stop)? else {
             let problem = format!("this session has {MOST} tasks already; each is kept for two hours");
             return Err(ErrorData::invalid_request(problem, None));
@@ -232,7 +232,7 @@ impl<C: Calls> Offered<C> {
         let mut silent = turn.silent();
         silent.task = Some(task.clone());
         let (offered, shown) = (self.again(), task.shown());
-        let wanted = Wanted {
+        let wanted = RequestedCall {
             tool: request.name.into_owned(),
             arguments: Value::Object(request.arguments.unwrap_or_default()),
             state: None,
@@ -255,7 +255,7 @@ impl<C: Calls> Offered<C> {
     }
 }
 
-impl Made {
+impl CallOutcome {
     /// Returns the error code of a failed call.
     fn code(&self) -> Option<Code> {
         match self {

@@ -10,7 +10,7 @@ const LINKS: &str = "handfast/resource_links";
 
 /// The client of one request.
 #[derive(Clone)]
-pub(crate) struct Peer {
+pub(crate) struct ClientInfo {
     /// True for revision 2026-07-28 and later, in which every request is self-contained.
     pub(crate) modern: bool,
     /// True if the client supports structured content and output schemas (revision 2025-06-18 and later).
@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     pub(crate) by: String,
 }
 
-impl Peer {
+impl ClientInfo {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
         let version = context.protocol_version();
         let since = |revision: ProtocolVersion| {
@@ -79,7 +79,7 @@ mod tests {
     fn links_are_followed_by_who_says_so() {
         let follows = |capabilities: serde_json::Value| {
             let capabilities = serde_json::from_value(capabilities).unwrap();
-            Peer { modern: true, structured: true, version: None, capabilities, by: String::new() }
+            ClientInfo { modern: true, structured: true, version: None, capabilities, by: String::new() }
                 .follows_links()
         };
         assert!(!follows(json!({})));
@@ -92,7 +92,7 @@ mod tests {
     fn forms_are_shown_by_who_says_so_or_names_no_mode() {
         let shows = |capabilities: serde_json::Value| {
             let capabilities = serde_json::from_value(capabilities).unwrap();
-            Peer { modern: true, structured: true, version: None, capabilities, by: String::new() }
+            ClientInfo { modern: true, structured: true, version: None, capabilities, by: String::new() }
                 .shows_forms()
         };
         assert!(!shows(json!({})));

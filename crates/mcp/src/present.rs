@@ -28,7 +28,7 @@ pub(crate) struct View<'a> {
 }
 
 /// Result for the client.
-pub(crate) struct Presented {
+pub(crate) struct PresentedResult {
     pub(crate) result: CallToolResult,
     /// Structured content that the tool has written as JSON text, which rmcp's result type cannot hold.
     pub(crate) structured: Option<Written>,
@@ -37,7 +37,7 @@ pub(crate) struct Presented {
 }
 
 /// Converts a result for a client.
-pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
+pub(crate) fn result(result: CallResult, view: View<'_>) -> PresentedResult {
     let notes = result.meta.notes(view.tools);
     if let Some(answer) = view.dialect.answer(&result) {
         return whole(result, answer, view.structured, &notes);
@@ -56,11 +56,11 @@ pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
         Outcome::Err(error) => refusal(&error, presentation, &notes),
     };
     shown.meta.get_or_insert_default().insert("handfast/meta".to_owned(), meta_value(&meta));
-    Presented { result: shown, structured: aside, held }
+    PresentedResult { result: shown, structured: aside, held }
 }
 
 /// Converts a result in a dialect whose answers have their own form, for failures too.
-fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> Presented {
+fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> PresentedResult {
     let failed = result.error().map(error_value);
     let mut shown = success(answer, Presentation::Record, structured, notes);
     shown.is_error = Some(failed.is_some());
@@ -69,7 +69,7 @@ fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) 
         meta.insert("handfast/error".to_owned(), error);
     }
     meta.insert("handfast/meta".to_owned(), meta_value(&result.meta));
-    Presented { result: shown, structured: None, held: result.held }
+    PresentedResult { result: shown, structured: None, held: result.held }
 }
 
 /// Converts the result of a failed call: error, hint and notes, followed by partial data in a

@@ -9,29 +9,29 @@ use serde_json::Value;
 use tool::BoxFuture;
 
 use crate::past_tasks::PastTasks;
-use crate::peer::Peer;
+use crate::peer::ClientInfo;
 use crate::task::Tasks;
-use crate::turn::Turn;
+use crate::turn::RequestContext;
 
 /// Future result of a request.
-pub(crate) type Answered<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
+pub(crate) type FutureResult<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
 
 /// Content of a server: the engine's tools, resources and prompts, or the fixtures of a protocol test.
 ///
 /// Lists are complete and in the order of presentation; the handler splits them into pages.
-pub(crate) trait Served: Send + Sync + 'static {
+pub(crate) trait ServerBackend: Send + Sync + 'static {
     /// Returns the supported parts of the protocol.
     fn capabilities(&self) -> ServerCapabilities;
     /// Redacts text from a client, then truncates it to the length that responses repeat.
     fn shown(&self, text: &str) -> String {
         tool::visible(text).chars().take(100).collect()
     }
-    fn tools(&self, peer: &Peer) -> Vec<Tool>;
+    fn tools(&self, peer: &ClientInfo) -> Vec<Tool>;
     /// Calls a tool.
     ///
     /// # Errors
     /// `-32602` if there is no such tool. A failure of the tool is a result.
-    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse>;
+    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a RequestContext) -> FutureResult<'a, CallToolResponse>;
     /// Returns the tasks of this connection.
     fn tasks(&self) -> &Tasks;
     /// Returns the tasks for clients of revision 2025-11-25; `None` if they are not supported.
@@ -47,7 +47,7 @@ pub(crate) trait Served: Send + Sync + 'static {
     ///
     /// # Errors
     /// `-32601` if tasks are not supported.
-    fn begin(&self, _request: CallToolRequestParams, _turn: &Turn) -> Result<Value, ErrorData> {
+    fn begin(&self, _request: CallToolRequestParams, _turn: &RequestContext) -> Result<Value, ErrorData> {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks here", None))
     }
     fn resources(&self) -> Vec<Resource>;
@@ -59,8 +59,8 @@ pub(crate) trait Served: Send + Sync + 'static {
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
-        turn: &'a Turn,
-    ) -> Answered<'a, ReadResourceResponse>;
+        turn: &'a RequestContext,
+    ) -> FutureResult<'a, ReadResourceResponse>;
     /// Returns true if clients may subscribe to this resource.
     fn watches(&self, uri: &str) -> bool;
     fn prompts(&self) -> Vec<Prompt>;
@@ -71,12 +71,12 @@ pub(crate) trait Served: Send + Sync + 'static {
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
-        turn: &'a Turn,
-    ) -> Answered<'a, GetPromptResponse>;
+        turn: &'a RequestContext,
+    ) -> FutureResult<'a, GetPromptResponse>;
     /// Completes an argument.
     ///
     /// # Errors
     /// `-32602` if the argument cannot be completed.
-    fn complete<'a>(&'a self, request: CompleteRequestParams, turn: &'a Turn)
-    -> Answered<'a, CompletionInfo>;
+    fn complete<'a>(&'a self, request: CompleteRequestParams, turn: &'a RequestContext)
+    -> FutureResult<'a, CompletionInfo>;
 }

@@ -12,7 +12,7 @@ use crate::id::Id;
 ///
 /// The official clients write `id` last, so the whole message must be scanned.
 #[derive(Debug, Default)]
-pub(crate) struct Skim {
+pub(crate) struct EnvelopeScan {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -57,7 +57,7 @@ enum Field {
 /// Maximum length of a name, id or method, in bytes; a longer one counts as missing.
 const LONGEST_TOKEN: usize = 256;
 
-impl Skim {
+impl EnvelopeScan {
     /// Scans the next bytes.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
@@ -198,17 +198,17 @@ impl Token {
 mod tests {
     use super::*;
 
-    fn id(skim: &Skim) -> Option<&str> {
+    fn id(skim: &EnvelopeScan) -> Option<&str> {
         skim.id().map(Id::shown)
     }
 
-    fn skim(text: &str) -> Skim {
-        let mut skim = Skim::default();
+    fn skim(text: &str) -> EnvelopeScan {
+        let mut skim = EnvelopeScan::default();
         // Feed one byte at a time: no state may be lost between two reads.
         for byte in text.bytes() {
             skim.feed(&[byte]);
         }
-        let mut whole = Skim::default();
+        let mut whole = EnvelopeScan::default();
         whole.feed(text.as_bytes());
         assert_eq!((whole.id(), whole.method(), whole.values()), (skim.id(), skim.method(), skim.values()));
         skim
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn memory_does_not_grow_with_the_message() {
-        let mut skim = Skim::default();
+        let mut skim = EnvelopeScan::default();
         skim.feed(br#"{"method":"tools/call","params":{"content":""#);
         for _ in 0..1000 {
             skim.feed(&[b'x'; 1000]);

@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 use tool::{Code, Stop, StopReason};
 
 use crate::calls::Calls;
-use crate::offered::{Made, Offered, Wanted};
-use crate::peer::Peer;
-use crate::turn::Turn;
+use crate::offered::{CallOutcome, EngineServer, RequestedCall};
+use crate::peer::ClientInfo;
+use crate::turn::RequestContext;
 
 /// Duration after which a call becomes a task.
 const SOON: Duration = Duration::from_secs(4);
@@ -72,24 +72,24 @@ pub(crate) fn unknown() -> ErrorData {
 }
 
 /// Outcome of a call whose client supports tasks.
-pub(crate) enum Soon {
-    Made(Made),
+pub(crate) enum TaskOutcome {
+    Made(CallOutcome),
     Later(CreateTaskResult),
 }
 
-impl<C: Calls> Offered<C> {
+impl<C: Calls> EngineServer<C> {
     /// Makes a call, as a task if it takes long.
     ///
     /// # Errors
-    /// The errors of [`Offered::make`].
-    pub(crate) async fn make_soon(&self, wanted: Wanted, turn: &Turn) -> Result<Soon, ErrorData> {
+    /// The errors of [`EngineServer::make`].
+    pub(crate) async fn make_soon(&self, wanted: RequestedCall, turn: &RequestContext) -> Result<TaskOutcome, ErrorData> {
         let (of_task, silent) = (self.again(), turn.silent());
         let mut running = tokio::spawn(async move { of_task.make(wanted, &silent).await });
         if let Ok(made) = tokio::time::timeout(SOON, &mut running).await {
-            return made.map_err(|_| broken())?.map(Soon::Made);
+            return made.map_err(|_| broken())?.map(TaskOutcome::Made);
         }
         if !self.tasks.has_room() {
-            return running.await.map_err(|_| broken())?.map(Soon::Made);
+            return running.await.map_err(|_| broken())?.map(TaskOutcome::Made);
         }
         turn.line.connection.outlive(&turn.stop);
         let peer = turn.peer.clone();
@@ -107,11 +107,11 @@ impl<C: Calls> Offered<C> {
             })
         });
         self.tasks.name(&task.task_id);
-        Ok(Soon::Later(CreateTaskResult::new(task)))
+        Ok(TaskOutcome::Later(CreateTaskResult::new(task)))
     }
 
-    fn result_of(&self, made: Made, peer: &Peer) -> Result<CallToolResult, TaskExit> {
-        if let Made::Done(result) = &made
+    fn result_of(&self, made: CallOutcome, peer: &ClientInfo) -> Result<CallToolResult, TaskExit> {
+        if let CallOutcome::Done(result) = &made
             && result.error().is_some_and(|error| error.code == Code::Cancelled)
         {
             return Err(TaskExit::Cancelled);
@@ -123,8 +123,8 @@ impl<C: Calls> Offered<C> {
     ///
     /// # Errors
     /// `-32600` if the call asks a question.
-    pub(crate) fn shown(&self, made: Made, peer: &Peer) -> Result<CallToolResult, ErrorData> {
-        let Made::Done(result) = made else {
+    pub(crate) fn shown(&self, made: CallOutcome, peer: &ClientInfo) -> Result<CallToolResult, ErrorData> {
+        let CallOutcome::Done(result) = made else {
             let problem = "the call asks a question, which a task cannot; make it again";
             return Err(ErrorData::invalid_request(problem, None));
         };
@@ -139,8 +139,8 @@ impl<C: Calls> Offered<C> {
 
 async fn given_up(
     stop: &Stop,
-    running: &mut JoinHandle<Result<Made, ErrorData>>,
-) -> Result<Result<Made, ErrorData>, tokio::task::JoinError> {
+    running: &mut JoinHandle<Result<CallOutcome, ErrorData>>,
+) -> Result<Result<CallOutcome, ErrorData>, tokio::task::JoinError> {
     stop.request(StopReason::Cancelled);
     running.await
 }

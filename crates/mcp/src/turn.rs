@@ -18,15 +18,15 @@ use crate::id::{Id, ProgressToken};
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
 use crate::past_tasks::Task;
-use crate::peer::Peer;
+use crate::peer::ClientInfo;
 
 /// A request in progress.
-pub(crate) struct Turn {
+pub(crate) struct RequestContext {
     /// Assigned number of the request.
     pub(crate) number: i64,
     /// Method of the request.
     pub(crate) method: &'static str,
-    pub(crate) peer: Peer,
+    pub(crate) peer: ClientInfo,
     /// The client's progress token, if the client asks for progress.
     pub(crate) progress: Option<Id>,
     pub(crate) meta: RequestMetaObject,
@@ -35,26 +35,26 @@ pub(crate) struct Turn {
     pub(crate) extensions: Extensions,
     /// Requested when the request is cancelled or the client disconnects.
     pub(crate) stop: Stop,
-    pub(crate) line: Line,
+    pub(crate) line: ClientLine,
     /// Task of the call, in the form of revision 2025-11-25.
     pub(crate) task: Option<Arc<Task>>,
     /// Task that the call becomes if it takes long, in the form of revision 2026-07-28.
-    pub(crate) later: Later,
+    pub(crate) later: TaskSlot,
 }
 
 /// A task of revision 2026-07-28, set once the call is one.
-pub(crate) type Later = Arc<OnceLock<TaskContext>>;
+pub(crate) type TaskSlot = Arc<OnceLock<TaskContext>>;
 
 /// The way to the client of one request.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct ClientLine {
     pub(crate) connection: Arc<Connection>,
     pub(crate) outbox: Outbox,
     /// Maximum wait for the answer to a question.
     pub(crate) patience: Duration,
 }
 
-impl Turn {
+impl RequestContext {
     /// Begins a turn.
     ///
     /// # Errors
@@ -74,8 +74,8 @@ impl Turn {
         };
         let stop = Stop::default();
         connection.attach(number, &stop);
-        let peer = Peer::of(&context);
-        let line = Line { connection: connection.clone(), outbox, patience };
+        let peer = ClientInfo::of(&context);
+        let line = ClientLine { connection: connection.clone(), outbox, patience };
         let RequestContext { meta, extensions, .. } = context;
         let named = |name: &&str| meta.0.0.get(*name).map(|value| ((*name).to_owned(), value.clone()));
         let traced = ["traceparent", "tracestate"].iter().filter_map(named).collect();
@@ -90,7 +90,7 @@ impl Turn {
             stop,
             line,
             task: None,
-            later: Later::default(),
+            later: TaskSlot::default(),
         })
     }
 
@@ -126,7 +126,7 @@ impl Turn {
 
 /// Reason why there is no response to a request of the server, in words for the caller.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unsaid {
+pub(crate) enum ElicitError {
     /// The client disconnected.
     #[error("the client is gone")]
     Gone,
@@ -139,19 +139,19 @@ pub(crate) enum Unsaid {
 }
 
 /// A client's response to a request of the server.
-pub(crate) struct Heard {
+pub(crate) struct ElicitAnswer {
     pub(crate) said: Value,
     /// Time between request and response.
     pub(crate) after: Duration,
 }
 
-impl Line {
+impl ClientLine {
     /// Sends a request to the client, in the form of the revisions up to 2025-11-25, and waits for
     /// its response.
     ///
     /// # Errors
     /// The reason why there is no response.
-    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Heard, Unsaid> {
+    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<ElicitAnswer, ElicitError> {
         let asked = tokio::time::Instant::now();
         let (number, said) = self.connection.ask();
         let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
@@ -159,19 +159,19 @@ impl Line {
         let mut open = OpenQuestion { of: self, number: Some(number) };
         let said = tokio::select! {
             said = said => said,
-            () = self.outbox.failed() => return Err(Unsaid::Gone),
-            () = tokio::time::sleep(self.patience) => return Err(Unsaid::Late(self.patience)),
+            () = self.outbox.failed() => return Err(ElicitError::Gone),
+            () = tokio::time::sleep(self.patience) => return Err(ElicitError::Late(self.patience)),
         };
         open.number = None;
-        let said = said.map_err(|_| Unsaid::Gone)?;
-        let said = said.map_err(|error| Unsaid::Refused(error.message.into_owned()))?;
-        Ok(Heard { said, after: asked.elapsed() })
+        let said = said.map_err(|_| ElicitError::Gone)?;
+        let said = said.map_err(|error| ElicitError::Refused(error.message.into_owned()))?;
+        Ok(ElicitAnswer { said, after: asked.elapsed() })
     }
 }
 
 /// Cancels an unanswered question on drop: the call was cancelled, or the question timed out.
 struct OpenQuestion<'a> {
-    of: &'a Line,
+    of: &'a ClientLine,
     number: Option<i64>,
 }
 

@@ -15,13 +15,13 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{RELATED, State, Task, WORKING};
-use crate::turn::{Heard, Line, Unsaid};
+use crate::turn::{ElicitAnswer, ClientLine, ElicitError};
 
 /// Status message for a client that does not wait for the result yet.
 pub(super) const WAIT_TO_BE_ASKED: &str =
     "the user is to be asked: send tasks/result, on which the question comes";
 
-type Said = Result<Heard, Unsaid>;
+type Said = Result<ElicitAnswer, ElicitError>;
 
 /// A question for the client.
 pub(super) struct Question {
@@ -40,9 +40,9 @@ impl Question {
 }
 
 /// The open question of a task. Drop clears it, so that the task continues or ends without it.
-struct Open<'a>(&'a Task);
+struct OpenTaskQuestion<'a>(&'a Task);
 
-impl Drop for Open<'_> {
+impl Drop for OpenTaskQuestion<'_> {
     fn drop(&mut self) {
         self.0.waits_for(None);
     }
@@ -60,10 +60,10 @@ impl Task {
         }
         let (said, heard) = oneshot::channel();
         self.waits_for(Some(Arc::new(Question { form, said: Mutex::new(Some(said)) })));
-        let _open = Open(self);
+        let _open = OpenTaskQuestion(self);
         tokio::select! {
-            said = heard => said.map_err(|_| Unsaid::Gone)?,
-            () = tokio::time::sleep(patience) => Err(Unsaid::Late(patience)),
+            said = heard => said.map_err(|_| ElicitError::Gone)?,
+            () = tokio::time::sleep(patience) => Err(ElicitError::Late(patience)),
         }
     }
 
@@ -81,7 +81,7 @@ impl Task {
 
     /// Puts the task's questions to the client on this line, for as long as the client waits there.
     /// Of several waiting requests, one is used at a time; the next one follows when it ends.
-    pub(super) async fn show(&self, line: &Line) -> Infallible {
+    pub(super) async fn show(&self, line: &ClientLine) -> Infallible {
         let _listener = self.listener.lock().await;
         let mut state = self.state.subscribe();
         loop {
@@ -100,7 +100,7 @@ impl Task {
             };
             match said {
                 // This request is about to be cancelled, and the next waiting one takes over.
-                Some(Err(Unsaid::Gone)) => return std::future::pending().await,
+                Some(Err(ElicitError::Gone)) => return std::future::pending().await,
                 Some(said) => question.answer(said),
                 None => {}
             }
