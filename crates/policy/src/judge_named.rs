@@ -5,12 +5,12 @@ use std::path::Path;
 use shell_syntax::Redirect;
 use tool::Access;
 
-use crate::command::{Kind, Operand, Use};
+use crate::command::{Kind, Operand, CommandEffect};
 use crate::judge::{Cause, Judgement, allow_key, is_system_path};
 use crate::judge_command::{Directories, Stages};
-use crate::path::Spot;
+use crate::path::LocatedPath;
 use crate::spell::resolve;
-use crate::suggest::Missing;
+use crate::suggest::MissingEntry;
 use crate::{NamedWrites, PathVerdict, Policy, Rule};
 
 impl Policy {
@@ -18,7 +18,7 @@ impl Policy {
     /// command is listed.
     pub(crate) fn judge_form(
         &self,
-        form: &Use,
+        form: &CommandEffect,
         directories: &Directories,
         stages: &mut Stages,
         judgement: &mut Judgement,
@@ -66,7 +66,7 @@ impl Policy {
 
     /// Judges the changes of an unlisted command that are denied or need an approval. The line that
     /// asks stays the same.
-    pub(crate) fn judge_unlisted(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
+    pub(crate) fn judge_unlisted(&self, form: &CommandEffect, directories: &Directories, judgement: &mut Judgement) {
         for operand in &form.operands {
             for directory in &directories.paths {
                 match operand.kind {
@@ -211,7 +211,7 @@ impl Policy {
         let of_git = matches!(operand.kind, Kind::Revision | Kind::Revised);
         if operand.glob
             && (operand.kind == Kind::Content || of_git)
-            && let Some(rule) = self.reads.could_deny(&Spot::of(path, &self.workspace))
+            && let Some(rule) = self.reads.could_deny(&LocatedPath::of(path, &self.workspace))
         {
             return Err(format!("`{text}` could stand for a file denied by {rule}"));
         }
@@ -219,7 +219,7 @@ impl Policy {
             return Ok(());
         }
         if verdict == PathVerdict::Outside && (self.in_a_root(path) || !is_system_path(path)) {
-            judgement.missing.push(Missing::Path(Access::Read, path.to_owned()));
+            judgement.missing.push(MissingEntry::Path(Access::Read, path.to_owned()));
             judgement.unlisted.get_or_insert_with(|| Cause {
                 rule: self.no_entry("allowed_read_paths"),
                 reason: format!(

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use policy::{Above, Entry, Policy, Sees, auto_run, may_auto_run};
+use policy::{FolderMatches, Entry, Policy, Sees, auto_run, may_auto_run};
 use watch::{Kind, Marks, Rules};
 
 use crate::protected::ProtectedSet;
@@ -44,7 +44,7 @@ pub(super) struct DenyLists {
 #[derive(Clone)]
 pub(super) struct PathState {
     /// State of the lists for each name of the path: for reading, and for writing.
-    denied: Vec<(Above, Above)>,
+    denied: Vec<(FolderMatches, FolderMatches)>,
     /// Part of the path that commands see, if the profile lists that.
     sees: Sees,
     /// True if a later program would run the path, or something that may lie in it.

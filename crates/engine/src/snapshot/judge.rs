@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use checkpoint::{Action, FoundEntry, Kind, Touch, Verdict};
-use policy::{Policy, Spot};
+use policy::{Policy, LocatedPath};
 
 use crate::approvals::ForeseenWrites;
 use crate::cell::shown;
@@ -57,7 +57,7 @@ impl<'a> Judge<'a> {
         self.runs_by_itself(touch, denied).map_or(Verdict::Allow, Verdict::Hold)
     }
 
-    fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &Spot<'_>) -> Option<String> {
+    fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &LocatedPath<'_>) -> Option<String> {
         if let Some(rule) = self.policy.own_file(path) {
             return Some(format!("it is denied by {rule}"));
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::{Above, Policy};
+use policy::{FolderMatches, Policy};
 use watch::{Kind, Marks, Rules};
 
 use super::names::{self, Verdict};
@@ -23,7 +23,7 @@ pub(super) struct KeyFiles {
 /// Judgement of an entry.
 #[derive(Clone)]
 pub(super) struct EntryJudgement {
-    denied: Above,
+    denied: FolderMatches,
     hidden: bool,
     /// True if the content of the file decides.
     asks: bool,
@@ -39,7 +39,7 @@ impl KeyFiles {
     }
 
     /// Returns true if the deny lists name the file of which this one is a backup.
-    fn is_backup_of_denied(&self, above: &Above, path: &Path, name: &str) -> bool {
+    fn is_backup_of_denied(&self, above: &FolderMatches, path: &Path, name: &str) -> bool {
         let reads = self.policy.denied_reads();
         names::versions_before(name)
             .iter()

@@ -4,22 +4,22 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::list::{Kind, PathList, Spot};
-use super::rules::Denied;
+use super::list::{Kind, PathList, LocatedPath};
+use super::rules::DeniedPaths;
 
 /// Result of the deny lists for a folder: for each list, its last entry that matches the folder or
 /// one above it.
 ///
 /// A walk passes it down, so that no entry is matched again with the names of all the folders above.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Above(Arc<[Option<usize>]>);
+pub struct FolderMatches(Arc<[Option<usize>]>);
 
-impl Denied<'_> {
+impl DeniedPaths<'_> {
     /// Returns the result for a folder, absolute, at which a walk begins.
-    pub fn above(&self, folder: &Path) -> Above {
-        let spot = Spot::of(folder, self.workspace);
+    pub fn above(&self, folder: &Path) -> FolderMatches {
+        let spot = LocatedPath::of(folder, self.workspace);
         let last = |list: &PathList| list.last_of_folder(&spot);
-        Above(self.rules.denied.iter().map(last).collect())
+        FolderMatches(self.rules.denied.iter().map(last).collect())
     }
 
     /// Returns true if a rule could match an entry by its name alone. Otherwise the entry is denied
@@ -29,19 +29,19 @@ impl Denied<'_> {
     }
 
     /// Returns the result for an entry of a folder, given the result for the folder. The path is absolute.
-    pub fn below(&self, above: &Above, path: &Path, is_folder: bool) -> Above {
+    pub fn below(&self, above: &FolderMatches, path: &Path, is_folder: bool) -> FolderMatches {
         if path == self.workspace {
             // Patterns are matched with the path relative to the workspace from here on.
             return self.above(path);
         }
-        let spot = Spot::of(path, self.workspace);
+        let spot = LocatedPath::of(path, self.workspace);
         let kind = if is_folder { Kind::Folder } else { Kind::File };
         let lists = self.rules.denied.iter().zip(above.0.iter());
-        Above(lists.map(|(list, last)| (*last).max(list.last_of_itself(&spot, kind))).collect())
+        FolderMatches(lists.map(|(list, last)| (*last).max(list.last_of_itself(&spot, kind))).collect())
     }
 
     /// Returns true if the path with this result is denied.
-    pub fn is_denied_by(&self, known: &Above) -> bool {
+    pub fn is_denied_by(&self, known: &FolderMatches) -> bool {
         self.rules.denied.iter().zip(known.0.iter()).any(|(list, last)| list.denies(*last))
     }
 }
@@ -102,7 +102,7 @@ mod tests {
             let policy = policy(list, ignore_case);
             let denied = policy.denied_reads();
             for root in ["/o", "/o/w", "/o/w/a", "/o/secret", "/o/W", "/elsewhere/Secret"].map(Path::new) {
-                let mut known: Vec<(PathBuf, Above)> = vec![(root.to_owned(), denied.above(root))];
+                let mut known: Vec<(PathBuf, FolderMatches)> = vec![(root.to_owned(), denied.above(root))];
                 paths(root, 3, &mut |path| {
                     while known.last().is_some_and(|(folder, _)| Some(folder.as_path()) != path.parent()) {
                         known.pop();

@@ -10,12 +10,12 @@ use super::pattern::Pattern;
 /// INVARIANT: globs are case-sensitive, and so is this comparison. If case is ignored, both are
 /// applied to folded names.
 #[derive(Debug, Clone)]
-pub(super) struct Ends {
+pub(super) struct AffixFilter {
     first: String,
     last: String,
 }
 
-impl Ends {
+impl AffixFilter {
     /// Returns the ends of a pattern's last component.
     pub(super) fn of(pattern: &Pattern) -> Self {
         let component = pattern.components.last().map_or("", String::as_str);
@@ -109,7 +109,7 @@ mod tests {
             else {
                 continue;
             };
-            let (glob, ends) = (glob.compile_matcher(), Ends::of(&pattern));
+            let (glob, ends) = (glob.compile_matcher(), AffixFilter::of(&pattern));
             for name in names {
                 let may_match = ends.may_match(name.as_bytes());
                 assert!(may_match || !glob.is_match(name), "{text} matches {name:?}");

@@ -11,10 +11,10 @@ mod overlap;
 mod pattern;
 mod rules;
 
-pub use below::Above;
+pub use below::FolderMatches;
 pub(crate) use fold::{fold, fold_path, is_below};
-pub(crate) use list::{Case, PathList, Reach};
-pub use list::{Kind, Spot};
+pub(crate) use list::{Case, PathList, PatternReach};
+pub use list::{Kind, LocatedPath};
 pub(crate) use pattern::outermost;
 pub(crate) use rules::{AllowedPaths, PathRules, meet_roots, roots};
-pub use rules::{Denied, Names, PathVerdict, RootRight};
+pub use rules::{DeniedPaths, Names, PathVerdict, RootRight};
