@@ -146,7 +146,7 @@ impl Tool for FileSearch {
         } else {
             let opened = roots.open_file(&path).map_err(outward)?;
             search.file(opened, Path::new("")).map_err(outward)?;
-            roots::Walked::default()
+            roots::WalkSummary::default()
         };
         context.stop.check()?;
         Ok(search.output(walked))
@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn walk(&mut self, folder: &Folder, cursor: Option<Cursor>) -> roots::Result<roots::Walked> {
+    fn walk(&mut self, folder: &Folder, cursor: Option<Cursor>) -> roots::Result<roots::WalkSummary> {
         folder.real().clone_into(&mut self.real);
         let after = cursor.map(|cursor| cursor.path);
         // The file at which the previous page ended is searched again from its last line, unless it was
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
             && let Ok(opened) = open_again(folder, path)
             && self.file(opened, path)? == Step::End
         {
-            return Ok(roots::Walked { ended: true, ..roots::Walked::default() });
+            return Ok(roots::WalkSummary { ended: true, ..roots::WalkSummary::default() });
         }
         Walk { recursive: true, after }.over(folder, self)
     }
@@ -279,7 +279,7 @@ impl<'a> Search<'a> {
         Ok(if self.truncated { Step::End } else { Step::Next })
     }
 
-    fn output(self, walked: roots::Walked) -> Output {
+    fn output(self, walked: roots::WalkSummary) -> Output {
         let count = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
         let long = self.long_lines.first().map(|first| {
             let others = self.long_lines.len() - 1;

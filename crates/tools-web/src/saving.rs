@@ -148,7 +148,7 @@ impl<'a, 'b> Download<'a, 'b> {
     fn finish(self) -> Result<u64, ToolError> {
         self.context.stop.check()?;
         let outward = |error| failure(self.context, error);
-        self.staging.finish().and_then(roots::Staged::commit).map_err(outward)?;
+        self.staging.finish().and_then(roots::StagedFile::commit).map_err(outward)?;
         if self.stream.covered() > 0 {
             let warning = "secrets in the body are covered in the file, which is not byte for byte what the server sent";
             self.context.warn(warning.to_owned());
