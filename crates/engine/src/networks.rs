@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use egress::{Carrier, Listeners, ServedNetwork};
 use policy::Ceiling;
-use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork, Spawner};
+use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
 
 use crate::placeholders::SessionPlaceholders;
 use crate::way_out::{GateDeps, WayOut};
@@ -305,7 +305,7 @@ fn open(cell: &CellSpec, around: &GateDeps) -> Result<Listeners, String> {
         (None, None) => Ok(None),
     };
     let opened = opened.map_err(|error| error.to_string())?;
-    let Doors { proxy, everywhere, names } =
+    let EgressListeners { proxy, everywhere, names } =
         opened.ok_or_else(|| "the commands of this session share no network".to_owned())?;
     Ok(Listeners { proxy, everywhere, names })
 }

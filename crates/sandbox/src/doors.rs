@@ -39,7 +39,7 @@ const BACKLOG: i32 = 1024;
 
 /// Sockets in a network of cells.
 #[derive(Debug)]
-pub struct Doors {
+pub struct EgressListeners {
     /// Listener for programs with proxy support: `127.0.0.1` at [`PROXY_PORT`].
     pub proxy: TcpListener,
     /// Listeners for other programs: every address, one port each. The local address of a
@@ -54,7 +54,7 @@ impl SessionNetwork {
     ///
     /// # Errors
     /// Returns an error if a port is taken or this machine refuses.
-    pub fn open_doors(&self, ports: &[u16]) -> Result<Doors, SandboxError> {
+    pub fn open_doors(&self, ports: &[u16]) -> Result<EgressListeners, SandboxError> {
         open(self.network(), ports)
     }
 }
@@ -64,12 +64,12 @@ impl Spawner {
     ///
     /// # Errors
     /// Returns the errors of [`SessionNetwork::open_doors`].
-    pub fn open_doors(&self, ports: &[u16]) -> Result<Option<Doors>, SandboxError> {
+    pub fn open_doors(&self, ports: &[u16]) -> Result<Option<EgressListeners>, SandboxError> {
         self.network().map(|network| open(network, ports)).transpose()
     }
 }
 
-fn open(network: &Network, ports: &[u16]) -> Result<Doors, SandboxError> {
+fn open(network: &Network, ports: &[u16]) -> Result<EgressListeners, SandboxError> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(SandboxError::io("making a socket pair"))?;
     // Needs a separate process, because a process with threads cannot change its network namespace
@@ -83,7 +83,7 @@ fn open(network: &Network, ports: &[u16]) -> Result<Doors, SandboxError> {
     let short = || unavailable("ways out of the network of cells", Errno::PIPE);
     let names = received.pop().ok_or_else(short)?;
     let proxy = received.pop().ok_or_else(short)?;
-    Ok(Doors {
+    Ok(EgressListeners {
         proxy: proxy.into(),
         everywhere: received.into_iter().map(TcpListener::from).collect(),
         names: names.into(),

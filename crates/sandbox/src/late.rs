@@ -16,7 +16,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::child::blueprint::c_string;
-use crate::child::late::{self, Cover, Covering};
+use crate::child::late::{self, Cover, CoverInput};
 use crate::child::report::Report;
 use crate::direct::Direct;
 use crate::error::SandboxError;
@@ -35,7 +35,7 @@ pub struct LateMasks(Mutex<State>);
 struct State {
     /// Requests to execute as soon as the cell exists.
     waiting: BTreeMap<PathBuf, Cover>,
-    cell: Option<Running>,
+    cell: Option<RunningCell>,
     /// Paths that its command can write to directly, or could; `None` if the command never started.
     direct: Option<Direct>,
     /// True if a request failed.
@@ -53,7 +53,7 @@ struct Namespaces {
 
 /// A cell whose command runs.
 #[derive(Debug)]
-struct Running {
+struct RunningCell {
     namespaces: Namespaces,
     /// Descriptor of the cell's first process.
     process: OwnedFd,
@@ -133,7 +133,7 @@ impl LateMasks {
 
     /// Records the namespaces of the command, which is about to run, and executes the waiting
     /// requests.
-    fn begin(&self, cell: Running) {
+    fn begin(&self, cell: RunningCell) {
         let mut state = self.state();
         let waiting = std::mem::take(&mut state.waiting);
         if state.failed {
@@ -201,7 +201,7 @@ impl Late {
         match (which, first.take()) {
             (Report::MountNamespace, Some(user)) => {
                 let namespaces = Namespaces { user, mount: namespace };
-                self.masks.begin(Running { namespaces, process, direct: self.direct.clone() });
+                self.masks.begin(RunningCell { namespaces, process, direct: self.direct.clone() });
             }
             _ => *first = Some(namespace),
         }
@@ -211,10 +211,10 @@ impl Late {
 impl Late {
     /// Ends all covering. The result keeps the cell's file system alive until it is dropped; if it
     /// is the last reference, the drop waits while the kernel takes down the mounts.
-    pub(crate) fn end(&self) -> Kept {
+    pub(crate) fn end(&self) -> CellReferences {
         // Taking the lock waits for a covering in progress, whose process is in the cell's
         // namespaces.
-        Kept { _cell: self.masks.state().cell.take() }
+        CellReferences { _cell: self.masks.state().cell.take() }
     }
 }
 
@@ -226,11 +226,11 @@ impl Drop for Late {
 
 /// The references that keep alive the file system of an ended cell.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    _cell: Option<Running>,
+pub(crate) struct CellReferences {
+    _cell: Option<RunningCell>,
 }
 
-impl Running {
+impl RunningCell {
     fn cover(&self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError> {
         let covered = self.attempt(paths, cover);
         if covered.is_err() {
@@ -256,7 +256,7 @@ impl Running {
         let (user, mount) = (&self.namespaces.user, &self.namespaces.mount);
         let mut keep = vec![user.as_raw_fd(), mount.as_raw_fd(), theirs.as_raw_fd()];
         keep.sort_unstable();
-        let covering = Covering {
+        let covering = CoverInput {
             keep,
             user: user.as_raw_fd(),
             mount: mount.as_raw_fd(),

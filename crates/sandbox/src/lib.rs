@@ -80,21 +80,21 @@ mod view;
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use degraded::{has_namespaces, try_namespaces};
-pub use doors::{Doors, PROXY_PORT};
+pub use doors::{EgressListeners, PROXY_PORT};
 pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
 pub use error::SandboxError;
-pub use home::{Alone, KeptHome};
+pub use home::{ExclusiveHome, KeptHome};
 pub use late::LateMasks;
 pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
-pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
+pub use outcome::{CapturedStream, EndReason, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{
-    Ending, Keeper, Lifetime, Listed, OwnedSessions, Part, Phase, Session, SessionError, SessionLimits,
+    Ending, Keeper, Lifetime, ListedSession, OwnedSessions, Part, Phase, Session, SessionError, SessionLimits,
     SessionOutput, Sessions, Status,
 };
 pub use spawner::{Pool, Spawner};

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use sandbox::{
-    CellSpec, Command, Ended, Exit, Program, SandboxError, Stopper, Stream, TerminalSize, WorkspaceChanges,
+    CellSpec, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream, TerminalSize, WorkspaceChanges,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -278,7 +278,7 @@ impl Tool for ShellExecute {
         if args.dry_run {
             context.only_show_changes();
         }
-        if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
+        if outcome.ended != EndReason::Finished && args.on_timeout == OnTimeout::Discard {
             context.discard_changes();
         }
         let mut output = Output {
@@ -292,7 +292,7 @@ impl Tool for ShellExecute {
         };
         if let Some(limit) = outcome.exceeded {
             // A limit fails the call only if the command itself was killed, and not one of its processes.
-            if outcome.ended == Ended::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
+            if outcome.ended == EndReason::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
                 let message = format!("the command was killed at its {limit}");
                 let error = ToolError::new(Code::Quota, message).hint(how_to_raise(limit.limit));
                 return Err(error.effect(EffectState::Maybe).data(json(output)?));
@@ -301,12 +301,12 @@ impl Tool for ShellExecute {
             context.warn(format!("a process of the command was killed at its {limit}; {raise}"));
         }
         match outcome.ended {
-            Ended::Finished => return Ok(output),
-            Ended::Killed => {
+            EndReason::Finished => return Ok(output),
+            EndReason::Killed => {
                 let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
                 return Err(killed(uncovered).effect(EffectState::Maybe).data(json(output)?));
             }
-            Ended::Deadline | Ended::Stopped | Ended::Idle => {}
+            EndReason::Deadline | EndReason::Stopped | EndReason::Idle => {}
         }
         output.timed_out = context.stop.requested() == Some(tool::StopReason::Deadline);
         output.exit_code = None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regex::bytes::{Regex, RegexBuilder};
-use sandbox::{Ended, Ending, Listed, OwnedSessions, Phase, Session, SessionError, TerminalSize};
+use sandbox::{EndReason, Ending, ListedSession, OwnedSessions, Phase, Session, SessionError, TerminalSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -203,7 +203,7 @@ fn read(
     context: &Context,
     args: &Args,
     source: &dyn Source,
-    listed: Option<&Listed>,
+    listed: Option<&ListedSession>,
 ) -> Result<Output, ToolError> {
     let wanted = Wanted {
         offset: args.offset.unwrap_or(0),
@@ -316,18 +316,18 @@ fn kept(context: &Context, id: &str) -> Option<File> {
 }
 
 /// Returns the current state of a session.
-fn summary(listed: &Listed) -> Summary {
+fn summary(listed: &ListedSession) -> Summary {
     let status = listed.session.status();
     let (state, exit_code, ended_by) = match status.phase {
         Phase::Starting | Phase::Running => ("running", None, None),
         Phase::Left(exit) => ("left_running", Some(exit_code(exit)), None),
         Phase::Ended(Ending { exit, ended }) => {
             let by = match ended {
-                Ended::Finished => "finished",
-                Ended::Stopped => "closed",
-                Ended::Deadline => "timeout",
-                Ended::Idle => "idle",
-                Ended::Killed => "killed",
+                EndReason::Finished => "finished",
+                EndReason::Stopped => "closed",
+                EndReason::Deadline => "timeout",
+                EndReason::Idle => "idle",
+                EndReason::Killed => "killed",
             };
             ("ended", Some(exit_code(exit)), Some(by))
         }

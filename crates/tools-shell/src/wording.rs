@@ -1,6 +1,6 @@
 //! Texts for the outcomes of commands.
 
-use sandbox::{Captured, Exit, Limit, SandboxError};
+use sandbox::{CapturedStream, Exit, Limit, SandboxError};
 use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
 
 /// Returns advice about a limit that was reached.
@@ -31,7 +31,7 @@ pub(crate) const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be 
     \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
 
 /// Returns true if a program reported this error, in the words of the C library.
-pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
+pub(crate) fn names_cross_device_link(stderr: &CapturedStream) -> bool {
     tells(stderr, &["cross-device link"])
 }
 
@@ -41,7 +41,7 @@ pub(crate) const NO_COPY: &str =
 
 /// Returns true if the stored part of the stream contains one of these texts, which are in lower
 /// case.
-fn tells(stream: &Captured, texts: &[&str]) -> bool {
+fn tells(stream: &CapturedStream, texts: &[&str]) -> bool {
     [&stream.head, &stream.tail].into_iter().any(|part| {
         let part = part.to_ascii_lowercase();
         texts.iter().any(|text| part.windows(text.len()).any(|window| window == text.as_bytes()))
@@ -61,8 +61,8 @@ pub(crate) fn killed(uncovered: bool) -> ToolError {
 
 /// Returns the output as text. An output that exceeds the memory limit is shortened to its first
 /// and last part, and stored whole.
-pub(crate) fn text(context: &Context, field: &'static str, captured: Captured) -> String {
-    let Captured { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
+pub(crate) fn text(context: &Context, field: &'static str, captured: CapturedStream) -> String {
+    let CapturedStream { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
     if let Some(error) = spool_error {
         context.warn(format!("the whole of {field} could not be kept: {error}"));
     }

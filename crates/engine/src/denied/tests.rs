@@ -81,7 +81,7 @@ fn while_a_cell_runs(workspace: &Path, hiding: &MaskSet, act: impl Fn() + Send) 
         act();
         ended.stop();
     });
-    assert_eq!(outcome.unwrap().ended, sandbox::Ended::Stopped);
+    assert_eq!(outcome.unwrap().ended, sandbox::EndReason::Stopped);
 }
 
 #[test]

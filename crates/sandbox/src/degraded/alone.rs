@@ -45,11 +45,11 @@ pub(super) fn launch(
     };
     let roots = Roots::new(spec)?;
     let user = match owner_instead_of_root(&roots)? {
-        Whose::Nobodys => {
+        RightsOwner::Nobodys => {
             return Err(neither(refused, "without them no command runs in a workspace that root owns"));
         }
-        Whose::Owners(user) => Some(user),
-        Whose::Callers => None,
+        RightsOwner::Owners(user) => Some(user),
+        RightsOwner::Callers => None,
     };
     let private = PrivateFolder::new(&spec.spool_directory, user)?;
     private.write(&spec.home_files)?;
@@ -118,23 +118,23 @@ pub(super) fn launch(
 }
 
 /// The owner of the rights that a command gets.
-enum Whose {
+enum RightsOwner {
     Callers,
     Owners(User),
     /// A suitable user does not exist.
     Nobodys,
 }
 
-fn owner_instead_of_root(roots: &Roots) -> Result<Whose, SandboxError> {
+fn owner_instead_of_root(roots: &Roots) -> Result<RightsOwner, SandboxError> {
     if !geteuid().is_root() {
-        return Ok(Whose::Callers);
+        return Ok(RightsOwner::Callers);
     }
-    let Some(workspace) = roots.workspace() else { return Ok(Whose::Nobodys) };
+    let Some(workspace) = roots.workspace() else { return Ok(RightsOwner::Nobodys) };
     let found = fs::metadata(&workspace.real)
         .map_err(|source| SandboxError::Io { doing: "looking whose the workspace is", source })?;
     Ok(match (found.uid(), found.gid()) {
-        (0, _) | (_, 0) => Whose::Nobodys,
-        (user, group) => Whose::Owners(User { user, group }),
+        (0, _) | (_, 0) => RightsOwner::Nobodys,
+        (user, group) => RightsOwner::Owners(User { user, group }),
     })
 }
 

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use super::{Call, Cell, enter};
 use crate::child::report::Report;
-use crate::child::request::{self, Part};
+use crate::child::request::{self, RequestPart};
 use crate::enforcement::Home;
 use crate::error::SandboxError;
 use crate::home::InUse;
@@ -32,10 +32,10 @@ use crate::limits::space::Space;
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
 use crate::roots::Roots;
-use crate::spawner::{Spawner, Waiting};
+use crate::spawner::{Spawner, WaitingCell};
 use crate::spec::{CellSpec, Command, Overlay};
 use crate::streams::Streams;
-use crate::view::{self, Shown};
+use crate::view::{self, ShownParts};
 use crate::{landlock, program};
 
 /// Maximum time for a cell to build its steps: many times its usual time, also on a busy machine.
@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Returns an error if a path of `spec` cannot be shown, or the cell fails.
 pub fn make_ready(spec: &CellSpec) -> Result<bool, SandboxError> {
     let Some(spawner) = &spec.spawner else { return Ok(false) };
-    let made = Ahead::make(spec, spawner);
+    let made = PreparedCell::make(spec, spawner);
     spawner.refill();
     let made = made?;
     let is_there = made.is_some();
@@ -61,14 +61,14 @@ pub fn make_ready(spec: &CellSpec) -> Result<bool, SandboxError> {
 ///
 /// INVARIANT: the process is the first field: it ends before its sources are dropped.
 #[derive(Debug)]
-pub(crate) struct Ahead {
-    waiting: Waiting,
-    wanted: Wanted,
-    seen: Vec<Seen>,
+pub(crate) struct PreparedCell {
+    waiting: WaitingCell,
+    wanted: PreparationInputs,
+    seen: Vec<FileIdentity>,
     roots: Roots,
     layers: Option<Layers>,
     /// Identity of the folder of the home's caches, if it was available.
-    kept: Option<Seen>,
+    kept: Option<FileIdentity>,
     /// Lifetime of the home's content, as the cell shows it.
     home: Home,
     /// Descriptions of the parts that could not be shown.
@@ -81,7 +81,7 @@ pub(crate) struct Ahead {
 
 /// Inputs that determine how a cell is built.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+struct PreparationInputs {
     identity: Identity,
     landlock: Option<i32>,
     workspace: PathBuf,
@@ -89,7 +89,7 @@ struct Wanted {
     toolchains: Vec<PathBuf>,
     /// Covered paths, with the identity of each: a cover disappears from a file that another file
     /// replaces.
-    covered: Vec<(PathBuf, Option<Seen>)>,
+    covered: Vec<(PathBuf, Option<FileIdentity>)>,
     read_write: Vec<PathBuf>,
     home_files: Vec<(PathBuf, Vec<u8>)>,
     caches: Option<PathBuf>,
@@ -99,9 +99,9 @@ struct Wanted {
 
 /// Identity of the file at a path: device, inode, mode and owner.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen([u64; 5]);
+struct FileIdentity([u64; 5]);
 
-impl Seen {
+impl FileIdentity {
     fn at(path: &Path) -> Result<Self, Errno> {
         let found = stat(path)?;
         let (user, group) = (found.st_uid.into(), found.st_gid.into());
@@ -109,7 +109,7 @@ impl Seen {
     }
 }
 
-impl Wanted {
+impl PreparationInputs {
     fn by(spec: &CellSpec) -> Result<Self, SandboxError> {
         Ok(Self {
             identity: Identity::of_this_process()?,
@@ -117,7 +117,7 @@ impl Wanted {
             workspace: spec.workspace.clone(),
             read_only: spec.read_only.clone(),
             toolchains: spec.toolchains.clone(),
-            covered: spec.covered.iter().map(|path| (path.clone(), Seen::at(path).ok())).collect(),
+            covered: spec.covered.iter().map(|path| (path.clone(), FileIdentity::at(path).ok())).collect(),
             read_write: spec.read_write.clone(),
             home_files: spec.home_files.clone(),
             caches: spec.shared_home().map(|home| home.caches()),
@@ -127,12 +127,12 @@ impl Wanted {
     }
 }
 
-impl Ahead {
+impl PreparedCell {
     fn make(spec: &CellSpec, spawner: &Spawner) -> Result<Option<Self>, SandboxError> {
         // Open this before any check, so that no change is missed.
         let mounts = File::open("/proc/self/mountinfo")
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
-        let wanted = Wanted::by(spec)?;
+        let wanted = PreparationInputs::by(spec)?;
         let roots = Roots::new(spec)?;
         let paths = roots.all().map(|root| root.at.as_path());
         if !spawner.suits(wanted.identity, wanted.landlock, paths) {
@@ -144,7 +144,7 @@ impl Ahead {
         // Use the caches until they are in place, so that they are not removed in the meantime.
         let in_use = enter(spec);
         let kept = look_at_kept(in_use.as_ref())?;
-        let shown = Shown {
+        let shown = ShownParts {
             roots: &roots,
             identity,
             landlock,
@@ -156,7 +156,7 @@ impl Ahead {
         let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
         let descriptors: Vec<_> = view.trees.iter().map(AsFd::as_fd).collect();
         let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
-        let request = request::encode(&view.steps, &rules, &Part::Ahead { finish }, &trees);
+        let request = request::encode(&view.steps, &rules, &RequestPart::Ahead { finish }, &trees);
         let Some(waiting) = spawner.take() else { return Ok(None) };
         let sent = request::transmit(waiting.control.as_fd(), &request, &descriptors);
         let finished =
@@ -190,7 +190,7 @@ impl Ahead {
         let Some(started_at) = self.still_suits(spec, home.as_ref()) else { return Ok(None) };
         let start = program::prepare(spec, command, streams.announced())?;
         let machine = Machine::this();
-        let Wanted { identity, landlock, .. } = self.wanted;
+        let PreparationInputs { identity, landlock, .. } = self.wanted;
         let bounds = Bounds::of(&spec.limits, machine);
         let (roots, layers) = (self.roots, self.layers);
         let mut call =
@@ -200,7 +200,7 @@ impl Ahead {
             return Ok(None);
         }
         let (ends, theirs) = streams.make(spec.terminal, identity.receiver())?;
-        let Waiting { process, control, mut group } = self.waiting;
+        let WaitingCell { process, control, mut group } = self.waiting;
         if group.as_mut().is_some_and(|group| !spawner.adjust(group, process.pid(), &call.bounds)) {
             return Ok(None);
         }
@@ -212,7 +212,7 @@ impl Ahead {
             late.takes(Report::MountNamespace, mount, process.descriptor()?);
         }
         let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
-        let part = Part::Call { start: &call.start, standard: theirs.standard };
+        let part = RequestPart::Call { start: &call.start, standard: theirs.standard };
         let request = request::encode(&hidden.steps, &[], &part, &[]);
         if request::transmit(control.as_fd(), &request, &descriptors).is_err() {
             // The cell was killed or stopped while it waited, so the command has not started.
@@ -243,7 +243,7 @@ impl Ahead {
         let mounted =
             poll(&mut [PollFd::new(&self.mounts, PollFlags::PRI)], Some(&Timespec::default())) != Ok(0);
         if mounted
-            || Wanted::by(spec).ok()? != self.wanted
+            || PreparationInputs::by(spec).ok()? != self.wanted
             || look_at(&self.roots).ok()? != self.seen
             || look_at_kept(in_use).ok()? != self.kept
         {
@@ -254,12 +254,12 @@ impl Ahead {
 }
 
 /// Returns the identity of the target of each name of each root.
-fn look_at(roots: &Roots) -> Result<Vec<Seen>, SandboxError> {
+fn look_at(roots: &Roots) -> Result<Vec<FileIdentity>, SandboxError> {
     let mut seen = Vec::new();
     for root in roots.all() {
         let names = [Some(&root.at), Some(&root.real).filter(|real| **real != root.at)];
         for name in names.into_iter().flatten() {
-            seen.push(Seen::at(name).map_err(SandboxError::io("looking at a root"))?);
+            seen.push(FileIdentity::at(name).map_err(SandboxError::io("looking at a root"))?);
         }
     }
     Ok(seen)
@@ -267,13 +267,13 @@ fn look_at(roots: &Roots) -> Result<Vec<Seen>, SandboxError> {
 
 /// Returns the identity of the caches' folder. A cell that shows the folder prevents the reuse of
 /// its inode number.
-fn look_at_kept(in_use: Option<&InUse>) -> Result<Option<Seen>, SandboxError> {
-    let seen = in_use.map(|in_use| Seen::at(in_use.kept())).transpose();
+fn look_at_kept(in_use: Option<&InUse>) -> Result<Option<FileIdentity>, SandboxError> {
+    let seen = in_use.map(|in_use| FileIdentity::at(in_use.kept())).transpose();
     seen.map_err(SandboxError::io("looking at the caches of the home"))
 }
 
 /// Waits until the cell has built its steps. Returns its namespaces, if it is finished.
-fn built(waiting: &Waiting) -> Result<Option<(OwnedFd, OwnedFd)>, Errno> {
+fn built(waiting: &WaitingCell) -> Result<Option<(OwnedFd, OwnedFd)>, Errno> {
     let (mut user, mut mount) = (None, None);
     let timeout = Timespec {
         tv_sec: i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX),

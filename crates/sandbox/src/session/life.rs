@@ -23,11 +23,11 @@ use crate::error::SandboxError;
 use crate::late::LateMasks;
 use crate::launch::{Cell, launch};
 use crate::limits::{LimitInForce, exceeded};
-use crate::outcome::{Ended, Exit, Stream};
+use crate::outcome::{EndReason, Exit, Stream};
 use crate::plumbing::Plumbing;
 use crate::spec::{CellSpec, Command, TerminalSize};
 use crate::streams::Streams;
-use crate::supervise::{End, Owner, Wish, supervise};
+use crate::supervise::{End, Owner, OwnerRequest, supervise};
 use crate::sys;
 
 /// Maximum amount of input that may wait for a command that does not read it, in bytes.
@@ -80,7 +80,7 @@ struct State {
     terminal: Option<OwnedFd>,
     /// Id of the cell's first process, while the session lives.
     first: Option<i32>,
-    wishes: VecDeque<Wish>,
+    wishes: VecDeque<OwnerRequest>,
     pending_input: usize,
     input_ended: bool,
     asked_at: Instant,
@@ -241,7 +241,7 @@ impl Session {
     /// them.
     ///
     /// # Errors
-    /// [`SessionError::Ended`], [`SessionError::InputClosed`], [`SessionError::InputFull`].
+    /// [`SessionError::EndReason`], [`SessionError::InputClosed`], [`SessionError::InputFull`].
     pub fn write(&self, bytes: Vec<u8>) -> Result<(), SessionError> {
         let mut state = self.0.lock();
         let pending = state.pending_input;
@@ -252,7 +252,7 @@ impl Session {
             return Err(SessionError::InputFull { pending, limit: MOST_INPUT });
         }
         let length = bytes.len();
-        self.0.wish(&mut state, Wish::Input(bytes))?;
+        self.0.wish(&mut state, OwnerRequest::Input(bytes))?;
         state.pending_input += length;
         Ok(())
     }
@@ -261,13 +261,13 @@ impl Session {
     /// there, the key `ctrl-d` has this effect.
     ///
     /// # Errors
-    /// [`SessionError::Ended`], [`SessionError::InputClosed`].
+    /// [`SessionError::EndReason`], [`SessionError::InputClosed`].
     pub fn end_input(&self) -> Result<(), SessionError> {
         let mut state = self.0.lock();
         if state.input_ended {
             return Err(SessionError::InputClosed);
         }
-        self.0.wish(&mut state, Wish::EndOfInput)?;
+        self.0.wish(&mut state, OwnerRequest::EndOfInput)?;
         state.input_ended = true;
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Session {
     /// the command.
     ///
     /// # Errors
-    /// [`SessionError::Ended`].
+    /// [`SessionError::EndReason`].
     pub fn signal(&self, number: u8) -> Result<(), SessionError> {
         let mut state = self.0.lock();
         let from_terminal = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP].contains(&number.into());
@@ -287,13 +287,13 @@ impl Session {
             state.asked_at = Instant::now();
             return Ok(());
         }
-        self.0.wish(&mut state, Wish::Signal(number))
+        self.0.wish(&mut state, OwnerRequest::Signal(number))
     }
 
     /// Changes the size of the terminal; the kernel notifies the foreground program.
     ///
     /// # Errors
-    /// [`SessionError::NoTerminal`], [`SessionError::Ended`].
+    /// [`SessionError::NoTerminal`], [`SessionError::EndReason`].
     pub fn resize(&self, size: TerminalSize) -> Result<(), SessionError> {
         if !self.0.has_terminal {
             return Err(SessionError::NoTerminal);
@@ -310,7 +310,7 @@ impl Session {
     /// later. Waits until none is left. Does nothing if the session has ended.
     pub fn close(&self) {
         let mut state = self.0.lock();
-        let _ended = self.0.wish(&mut state, Wish::End(Ended::Stopped));
+        let _ended = self.0.wish(&mut state, OwnerRequest::End(EndReason::Stopped));
         while !matches!(state.phase, Phase::Ended(_)) {
             state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -318,7 +318,7 @@ impl Session {
 
     /// Asks the session to end as [`Session::close`] does, without waiting.
     pub fn begin_to_close(&self) {
-        let _ended = self.0.wish(&mut self.0.lock(), Wish::End(Ended::Stopped));
+        let _ended = self.0.wish(&mut self.0.lock(), OwnerRequest::End(EndReason::Stopped));
     }
 
     /// Runs the session's thread.
@@ -326,7 +326,7 @@ impl Session {
         let lived = self.in_cell(spec, command);
         let (ending, failure) = match lived {
             Ok(end) => (Ending { exit: end.exit, ended: end.ended }, None),
-            Err(error) => (Ending { exit: Exit::Signal(libc::SIGKILL), ended: Ended::Killed }, Some(error)),
+            Err(error) => (Ending { exit: Exit::Signal(libc::SIGKILL), ended: EndReason::Killed }, Some(error)),
         };
         let mut state = self.0.lock();
         let never_ran = state.phase == Phase::Starting && failure.is_some();
@@ -361,7 +361,7 @@ impl Session {
             state.first = Some(cell.process.pid());
         }
         let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
-        let mut owner = Held(&self.0);
+        let mut owner = SessionOwner(&self.0);
         let space = std::mem::take(&mut cell.space);
         let end = supervise(&cell, space, command, &mut plumbing, &mut owner)?;
         drop(cell.late.take());
@@ -412,7 +412,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn wish(&self, state: &mut State, wish: Wish) -> Result<(), SessionError> {
+    fn wish(&self, state: &mut State, wish: OwnerRequest) -> Result<(), SessionError> {
         if matches!(state.phase, Phase::Ended(_)) {
             return Err(SessionError::Ended);
         }
@@ -425,9 +425,9 @@ impl Shared {
 }
 
 /// The session as the owner of its cell, on its thread.
-struct Held<'a>(&'a Shared);
+struct SessionOwner<'a>(&'a Shared);
 
-impl Owner for Held<'_> {
+impl Owner for SessionOwner<'_> {
     const LINGERS: bool = true;
 
     fn output(&mut self, _: Stream, chunk: &[u8]) {
@@ -435,10 +435,10 @@ impl Owner for Held<'_> {
         self.0.changed.notify_all();
     }
 
-    fn deadline(&self) -> Option<(Instant, Ended)> {
+    fn deadline(&self) -> Option<(Instant, EndReason)> {
         let Lifetime { idle, absolute } = self.0.lifetime;
-        let idle = self.0.lock().asked_at.checked_add(idle).map(|at| (at, Ended::Idle));
-        let absolute = self.0.started.checked_add(absolute).map(|at| (at, Ended::Deadline));
+        let idle = self.0.lock().asked_at.checked_add(idle).map(|at| (at, EndReason::Idle));
+        let absolute = self.0.started.checked_add(absolute).map(|at| (at, EndReason::Deadline));
         idle.into_iter().chain(absolute).min_by_key(|(at, _)| *at)
     }
 
@@ -446,7 +446,7 @@ impl Owner for Held<'_> {
         Some(self.0.event.as_fd())
     }
 
-    fn wish(&mut self) -> Option<Wish> {
+    fn wish(&mut self) -> Option<OwnerRequest> {
         let mut state = self.0.lock();
         let next = state.wishes.pop_front();
         if next.is_none() {

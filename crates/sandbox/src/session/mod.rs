@@ -9,7 +9,7 @@ mod registry;
 
 pub use facts::{Ending, Part, Phase, Status};
 pub use life::{Lifetime, Session, SessionOutput};
-pub use registry::{Keeper, Listed, OwnedSessions, SessionLimits, Sessions};
+pub use registry::{Keeper, ListedSession, OwnedSessions, SessionLimits, Sessions};
 
 use crate::error::SandboxError;
 
