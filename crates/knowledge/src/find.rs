@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 use std::thread;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use search::{Candidate, Evidence, Fused, Weights, background, cosine_of, fuse, terms};
+use search::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 
 use crate::held::VectorCache;
 use crate::ranked::RankedChunks;
@@ -276,7 +276,7 @@ impl<'a> Search<'a> {
             .filter(|candidate| candidate.cosine.is_some())
             .map(|candidate| candidate.id)
             .collect();
-        let Fused { order, confidence } = fuse(&ranked.weights, near.background, candidates);
+        let RankedTexts { order, confidence } = fuse(&ranked.weights, near.background, candidates);
         let mut hits = Vec::new();
         for scored in order.into_iter().take(self.sieve.sought.most) {
             #[expect(clippy::cast_possible_truncation, reason = "from 0 to 1")]

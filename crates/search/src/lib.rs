@@ -10,7 +10,7 @@ mod query;
 mod weights;
 mod words;
 
-pub use fusion::{Candidate, Fused, Scored, background, fuse};
+pub use fusion::{Candidate, RankedTexts, ScoredText, background, fuse};
 pub use kept::{bytes, cosine_of, numbers};
 pub use query::{Term, terms};
 pub use weights::{Evidence, Weights};

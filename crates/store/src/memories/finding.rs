@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, Statement, ToSql, params};
-use search::{Candidate, Evidence, Fused, Scored, Weights, background, bytes, cosine_of, fuse, terms};
+use search::{Candidate, Evidence, RankedTexts, ScoredText, Weights, background, bytes, cosine_of, fuse, terms};
 
 use super::{COLUMNS, Memories, Memory, Remembering, SEEN, memory};
 use crate::approvals::bytes as path_bytes;
@@ -82,12 +82,12 @@ impl Memories {
             let candidate =
                 |(id, words): (i64, Evidence)| Candidate { id, words, cosine: cosines.get(&id).copied() };
             let candidates = words.into_iter().map(candidate).collect();
-            let Fused { order, confidence } = fuse(&weights, background(mean, cosines.len()), candidates);
+            let RankedTexts { order, confidence } = fuse(&weights, background(mean, cosines.len()), candidates);
             let has_more = order.len() > skip.saturating_add(limit);
             let sql = format!("SELECT {COLUMNS} FROM memories m WHERE {SEEN} AND {LIVE} AND m.number = ?3");
             let mut statement = connection.prepare_cached(&sql)?;
             let mut memories = Vec::new();
-            for Scored { id, score } in order.into_iter().skip(skip).take(limit) {
+            for ScoredText { id, score } in order.into_iter().skip(skip).take(limit) {
                 let mut rows = seen(&mut statement, who, id)?;
                 // A memory that was deleted meanwhile is skipped.
                 memories.extend(rows.pop().map(|memory| (memory, score)));
