@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::Opaque;
-use crate::raw::{Bit, RawStep, RawWord};
+use crate::raw::{Part, RawStep, RawWord};
 
 /// A `$( )` in the spelling of a word, already read by its reader.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn cook(text: &str, substitutions: VecDeque<Substitution>) -> Result<
                 }
                 word.push(&format!("{{{name}}}"));
             }
-            '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
+            '*' | '?' | '[' => word.bits.push(Part::Glob(character)),
             character if is_plain(character) => word.push_char(character),
             _ => return Err(Opaque::new("it holds a character with a meaning of its own")),
         }
@@ -125,13 +125,13 @@ fn double_quoted(rest: &mut Rest<'_>, word: &mut RawWord) -> Result<(), Opaque> 
 /// Reads the text after a dollar: a script, a variable, the status, or a literal dollar.
 fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), Opaque> {
     if let Some(steps) = rest.take_substitution() {
-        word.bits.push(Bit::Output { steps, quoted });
+        word.bits.push(Part::Output { steps, quoted });
         return Ok(());
     }
     match rest.peek() {
         Some('?' | '#' | '$') => {
             rest.next();
-            word.bits.push(Bit::Digits);
+            word.bits.push(Part::Digits);
         }
         Some('{') => {
             rest.next();
@@ -139,11 +139,11 @@ fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), O
         }
         Some(next) if next.is_ascii_alphabetic() || next == '_' => {
             let name = rest.take_while(is_of_a_name).to_owned();
-            word.bits.push(Bit::Variable { name, quoted, changed: false });
+            word.bits.push(Part::Variable { name, quoted, changed: false });
         }
         Some(next) if next.is_ascii_digit() || next == '!' => {
             rest.next();
-            word.bits.push(Bit::Variable { name: next.to_string(), quoted, changed: false });
+            word.bits.push(Part::Variable { name: next.to_string(), quoted, changed: false });
         }
         // At the end of a word, or before a character that starts no name, the dollar is literal.
         None if !quoted => word.push("$"),
@@ -154,7 +154,7 @@ fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), O
 }
 
 /// Reads the text after `${`.
-fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
+fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Part, Opaque> {
     let is_length = rest.peek() == Some('#');
     if is_length {
         rest.next();
@@ -177,7 +177,7 @@ fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
     }
     let changed = indexed || !change.is_empty();
     let is_number = is_length || (name == STATUSES && indexed && change.is_empty());
-    Ok(if is_number { Bit::Digits } else { Bit::Variable { name, quoted, changed } })
+    Ok(if is_number { Part::Digits } else { Part::Variable { name, quoted, changed } })
 }
 
 /// Name of the variable with the statuses of the commands of a pipeline.
@@ -358,8 +358,8 @@ mod tests {
         ] {
             assert!(cooked(spelled).is_err(), "{spelled}: {:?}", cooked(spelled));
         }
-        assert_eq!(cooked("a*").unwrap().bits, [Bit::Text("a".to_owned()), Bit::Glob('*')]);
-        let variable = |name: &str, quoted, changed| Bit::Variable { name: name.to_owned(), quoted, changed };
+        assert_eq!(cooked("a*").unwrap().bits, [Part::Text("a".to_owned()), Part::Glob('*')]);
+        let variable = |name: &str, quoted, changed| Part::Variable { name: name.to_owned(), quoted, changed };
         assert_eq!(cooked("\"$x\"").unwrap().bits, [variable("x", true, false)]);
         assert_eq!(cooked("${x}").unwrap().bits, [variable("x", false, false)]);
         assert_eq!(cooked("$1").unwrap().bits, [variable("1", false, false)]);
@@ -367,7 +367,7 @@ mod tests {
             assert_eq!(cooked(changed).unwrap().bits, [variable("x", false, true)], "{changed}");
         }
         for digits in ["\"$?\"", "$$", "${PIPESTATUS[0]}", "\"$#\"", "${#x}"] {
-            assert_eq!(cooked(digits).unwrap().bits, [Bit::Digits], "{digits}");
+            assert_eq!(cooked(digits).unwrap().bits, [Part::Digits], "{digits}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Conversion of the compared shape to the judged one: loops over literal words are unrolled, and
 //! variables are replaced.
 
-use crate::raw::{Bit, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
-use crate::variables::{Assigned, Variables, is_of_the_script};
+use crate::raw::{Part, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
+use crate::variables::{AssignedVariables, Variables, is_of_the_script};
 use crate::{Assignment, Block, Command, Joint, MOST_STEPS, Node, Opaque, Redirect, Script, Step, Word};
 
 pub(crate) fn settle(steps: &[RawStep]) -> Result<Script, Opaque> {
@@ -22,7 +22,7 @@ impl Settler {
         let mut settled = Vec::with_capacity(steps.len());
         // Assignments of steps after `&&`: they apply up to the end of their chain, and are
         // uncertain afterwards.
-        let mut tentative = Assigned::default();
+        let mut tentative = AssignedVariables::default();
         for (at, step) in steps.iter().enumerate() {
             let rest = steps.get(at + 1..).unwrap_or_default();
             if matches!(step.joint, Joint::Then | Joint::Or) {
@@ -41,7 +41,7 @@ impl Settler {
                 background: step.background,
                 node,
             });
-            let assigned = || Assigned::by_steps(std::slice::from_ref(step));
+            let assigned = || AssignedVariables::by_steps(std::slice::from_ref(step));
             match (before, step.joint) {
                 // The step ran in a subshell, unless the shell deviates from the standard.
                 (Some(before), _) => {
@@ -99,7 +99,7 @@ impl Settler {
 
     /// Settles parts, each of which runs once, several times or not at all.
     fn parts(&mut self, parts: &[Vec<RawStep>]) -> Result<Vec<Vec<Step>>, Opaque> {
-        self.variables.forget(&Assigned::by_parts(parts));
+        self.variables.forget(&AssignedVariables::by_parts(parts));
         let before = self.variables.clone();
         let mut settled = Vec::with_capacity(parts.len());
         for part in parts {
@@ -130,7 +130,7 @@ impl Settler {
         if known.contains(&None) {
             known = vec![None];
         }
-        self.variables.forget(&Assigned::by_steps(body));
+        self.variables.forget(&AssignedVariables::by_steps(body));
         let before = self.variables.clone();
         for value in known {
             self.variables.set(name, value);
@@ -164,7 +164,7 @@ impl Settler {
         }
         settled.redirects = self.redirects(&command.redirects)?;
         if !for_itself {
-            self.variables.forget(&Assigned::by_command(command));
+            self.variables.forget(&AssignedVariables::by_command(command));
         }
         Ok(settled)
     }
@@ -224,19 +224,19 @@ impl Settler {
         let mut settled = Word::default();
         for bit in &word.bits {
             match bit {
-                Bit::Text(text) => settled.text.push_str(text),
-                Bit::Glob(character) => {
+                Part::Text(text) => settled.text.push_str(text),
+                Part::Glob(character) => {
                     settled.text.push(*character);
                     settled.glob |= !assigned;
                 }
-                Bit::Digits if assigned => settled.unknown("$?", false),
+                Part::Digits if assigned => settled.unknown("$?", false),
                 // The value consists of digits: never an option, and never split. As a pattern of
                 // file names it may stand for any text.
-                Bit::Digits => {
+                Part::Digits => {
                     settled.text.push('*');
                     settled.glob = true;
                 }
-                Bit::Variable { name, quoted, changed } => {
+                Part::Variable { name, quoted, changed } => {
                     let value = self.variables.get(name).filter(|value| {
                         let splits = |character: char| {
                             !(character.is_alphanumeric() || "_-./:,+@%=".contains(character))
@@ -256,7 +256,7 @@ impl Settler {
                         None => settled.unknown(&format!("${name}"), !quoted && !assigned),
                     }
                 }
-                Bit::Output { steps, quoted } => {
+                Part::Output { steps, quoted } => {
                     let text = printed(steps);
                     // The script runs in a subshell.
                     let before = self.variables.clone();

@@ -6,7 +6,7 @@ use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, 
 use super::{Reader, other};
 use crate::Opaque;
 use crate::cook::{STATUSES, checked_escape, expansion, is_plain, is_plain_operand, unescape};
-use crate::raw::{Bit, RawStep, RawWord};
+use crate::raw::{Part, RawStep, RawWord};
 
 impl Reader {
     pub(super) fn word(&self, word: &ast::Word, depth: usize) -> Result<RawWord, Opaque> {
@@ -45,10 +45,10 @@ impl Reader {
         }
         let mut outputs = outputs.into_iter();
         for bit in &mut cooked.bits {
-            if let Bit::Variable { name, quoted, changed: false } = bit
+            if let Part::Variable { name, quoted, changed: false } = bit
                 && name == MARK
             {
-                *bit = Bit::Output { steps: outputs.next().ok_or_else(expansion)?, quoted: *quoted };
+                *bit = Part::Output { steps: outputs.next().ok_or_else(expansion)?, quoted: *quoted };
             }
         }
         // A script was left over: the word parser saw no expansion at its place.
@@ -162,7 +162,7 @@ fn unquoted(piece: &WordPieceWithSource, word: &mut RawWord) -> Result<(), Opaqu
 fn bare_text(text: &str, word: &mut RawWord) -> Result<(), Opaque> {
     for character in text.chars() {
         match character {
-            '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
+            '*' | '?' | '[' => word.bits.push(Part::Glob(character)),
             // The other reader checks braces and tildes closely, and the position of a dollar.
             '{' | '}' | '~' | '$' => word.push_char(character),
             character if is_plain(character) => word.push_char(character),
@@ -179,7 +179,7 @@ fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Res
     let (parameter, changed, harmless) = match expression {
         ParameterExpr::Parameter { parameter, indirect: false } => (parameter, false, true),
         ParameterExpr::ParameterLength { parameter: Parameter::Named(_), indirect: false } => {
-            word.bits.push(Bit::Digits);
+            word.bits.push(Part::Digits);
             return Ok(());
         }
         ParameterExpr::UseDefaultValues { parameter, indirect: false, default_value: operand, .. }
@@ -210,7 +210,7 @@ fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Res
                 && is_digits(index)
                 && matches!(expression, ParameterExpr::Parameter { .. }) =>
         {
-            word.bits.push(Bit::Digits);
+            word.bits.push(Part::Digits);
             return Ok(());
         }
         Parameter::NamedWithIndex { name, index } if is_digits(index) => name.clone(),
@@ -219,7 +219,7 @@ fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Res
             | SpecialParameter::ProcessId
             | SpecialParameter::PositionalParameterCount,
         ) if !changed => {
-            word.bits.push(Bit::Digits);
+            word.bits.push(Part::Digits);
             return Ok(());
         }
         Parameter::Positional(number @ 0..=9) if !changed => number.to_string(),
@@ -230,6 +230,6 @@ fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Res
     if !harmless {
         return Err(expansion());
     }
-    word.bits.push(Bit::Variable { name, quoted, changed });
+    word.bits.push(Part::Variable { name, quoted, changed });
     Ok(())
 }
