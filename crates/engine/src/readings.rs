@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use store::{AuditRow, Durability, Filter, Kind, Recorded, Store, StoreError};
+use store::{AuditRow, Durability, Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{Clock, Code, ToolError};
 
 use crate::{Door, Engine, Redactor};
@@ -77,7 +77,7 @@ impl AuditReading {
         };
         // The comparison ignores the time and the id of the call.
         let is_same =
-            |earlier: Recorded| AuditRow { time: row.time, call: row.call.clone(), ..earlier.row } == row;
+            |earlier: RecordedRow| AuditRow { time: row.time, call: row.call.clone(), ..earlier.row } == row;
         if store.audit().list(&recent)?.into_iter().any(is_same) {
             return Ok(());
         }

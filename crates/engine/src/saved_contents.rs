@@ -14,7 +14,7 @@ use crate::call::Call;
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
-    saver: SharedValue<store::Saver<'a>>,
+    saver: SharedValue<store::BlobWriter<'a>>,
     reader: SharedValue<store::Reader<'a>>,
     stop: Option<&'a Stop>,
 }

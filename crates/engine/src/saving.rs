@@ -18,7 +18,7 @@ use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store::{
-    Checked, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention, Store,
+    CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention, Store,
 };
 use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, ToolError};
 
@@ -285,7 +285,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the state folder cannot be read.
-    pub fn check_saved(&self) -> Result<Option<Checked>, store::StoreError> {
+    pub fn check_saved(&self) -> Result<Option<CheckResult>, store::StoreError> {
         let now = self.clock.now();
         if !self.store.is_due(Chore::Check, CHECKED_EVERY, now)? {
             return Ok(None);

@@ -19,7 +19,7 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Filter, Recorded, Store};
+use store::{Filter, RecordedRow, Store};
 use testkit::FixedClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, Erased, Example,
@@ -233,7 +233,7 @@ impl Bench {
     }
 
     /// Returns the audit rows of calls, without the rows of the questions about them.
-    fn rows(&self) -> Vec<Recorded> {
+    fn rows(&self) -> Vec<RecordedRow> {
         let rows = self.store.audit().list(&Filter::default()).unwrap();
         rows.into_iter().filter(|row| !row.row.tool.starts_with("approval_")).collect()
     }

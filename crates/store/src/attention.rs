@@ -42,7 +42,7 @@ impl Watch {
 
 /// A mark that somebody watches questions as they arrive. The mark ends with this value, or when its
 /// process is killed.
-pub struct Attention {
+pub struct WatcherMark {
     _file: File,
 }
 
@@ -59,7 +59,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-impl Attention {
+impl WatcherMark {
     /// Marks that somebody watches. With more watchers than lock files, the last ones are invisible,
     /// but the others suffice.
     ///
@@ -101,7 +101,7 @@ impl Attention {
 /// A mark that a call waits for the answer to a question. The mark ends with this value, or when its
 /// process is killed.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingMark {
     path: PathBuf,
     _file: File,
 }
@@ -109,7 +109,7 @@ pub struct Waiting {
 /// Folder with a locked file for each waiting call, named after the question and the call.
 const WAITING: &str = "waiting";
 
-impl Waiting {
+impl WaitingMark {
     pub(crate) fn begin(folder: &Path, question: &str, call: &str) -> Result<Self, StoreError> {
         let folder = folder.join(WAITING);
         crate::blobs::create_folder(&folder)?;
@@ -148,7 +148,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingMark {
     fn drop(&mut self) {
         // A file that stays has no lock, and the next check removes it.
         let _ = std::fs::remove_file(&self.path);
@@ -163,18 +163,18 @@ mod tests {
     fn attention_is_seen_while_it_lasts_and_those_who_look_do_not_see_each_other() {
         let folder = tempfile::tempdir().unwrap();
         let (here, elsewhere) = (Path::new("/here"), Path::new("/elsewhere"));
-        assert!(!Attention::is_paid(folder.path(), here));
-        let first = Attention::pay(folder.path(), None).unwrap();
-        let second = Attention::pay(folder.path(), Some(here)).unwrap();
-        assert!(Attention::is_paid(folder.path(), here) && Attention::is_paid(folder.path(), elsewhere));
+        assert!(!WatcherMark::is_paid(folder.path(), here));
+        let first = WatcherMark::pay(folder.path(), None).unwrap();
+        let second = WatcherMark::pay(folder.path(), Some(here)).unwrap();
+        assert!(WatcherMark::is_paid(folder.path(), here) && WatcherMark::is_paid(folder.path(), elsewhere));
         drop(first);
-        assert!(Attention::is_paid(folder.path(), here));
-        assert!(!Attention::is_paid(folder.path(), elsewhere), "who looks cannot answer there");
+        assert!(WatcherMark::is_paid(folder.path(), here));
+        assert!(!WatcherMark::is_paid(folder.path(), elsewhere), "who looks cannot answer there");
         drop(second);
         let looking: Vec<_> = (0..4)
             .map(|_| {
                 let folder = folder.path().to_owned();
-                std::thread::spawn(move || (0..500).any(|_| Attention::is_paid(&folder, Path::new("/here"))))
+                std::thread::spawn(move || (0..500).any(|_| WatcherMark::is_paid(&folder, Path::new("/here"))))
             })
             .collect();
         assert!(looking.into_iter().all(|thread| !thread.join().unwrap()));
@@ -183,11 +183,11 @@ mod tests {
     #[test]
     fn a_question_is_waited_for_while_any_call_does_and_what_is_left_over_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let waited_for = || Waiting::all(folder.path());
+        let waited_for = || WaitingMark::all(folder.path());
         assert!(waited_for().is_empty());
-        let first = Waiting::begin(folder.path(), "a1", "c1").unwrap();
-        let second = Waiting::begin(folder.path(), "a1", "c2").unwrap();
-        let other = Waiting::begin(folder.path(), "a2", "c3").unwrap();
+        let first = WaitingMark::begin(folder.path(), "a1", "c1").unwrap();
+        let second = WaitingMark::begin(folder.path(), "a1", "c2").unwrap();
+        let other = WaitingMark::begin(folder.path(), "a2", "c3").unwrap();
         drop(first);
         assert_eq!(waited_for(), HashSet::from(["a1".to_owned(), "a2".to_owned()]));
         drop(second);

@@ -44,7 +44,7 @@ pub struct BlobRef {
 }
 
 /// Contents that must not be removed.
-pub(crate) struct Referred {
+pub(crate) struct ReferencedContents {
     /// Hashes of the outputs, sorted.
     pub(crate) outputs: Vec<Hash>,
     /// Keys of the contents that checkpoints need, sorted. A content with the same key as a needed
@@ -52,7 +52,7 @@ pub(crate) struct Referred {
     pub(crate) saved: Vec<Key>,
 }
 
-impl Referred {
+impl ReferencedContents {
     fn knows(&self, hash: &Hash) -> bool {
         self.outputs.binary_search(hash).is_ok() || self.saved.binary_search(&key(hash)).is_ok()
     }
@@ -122,7 +122,7 @@ impl Blobs {
         &self,
         before: Timestamp,
         (first, goes_on): (usize, &dyn Fn() -> bool),
-        referred: &Referred,
+        referred: &ReferencedContents,
     ) -> Result<(u64, u64), StoreError> {
         let (mut count, mut bytes) = (0, 0);
         let mut folders: Vec<PathBuf> = entries(&self.folder)?.collect();

@@ -42,24 +42,24 @@ use jiff::{SignedDuration, Timestamp};
 
 use database::{Access, Database};
 
-pub use approvals::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, Earlier};
-pub use attention::{Attention, Waiting, Watch};
+pub use approvals::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, EarlierAnswer};
+pub use attention::{WatcherMark, WaitingMark, Watch};
 pub use audit::{
-    Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, Recorded,
+    Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, RecordedRow,
     Verification,
 };
 pub use blobs::{BlobRef, Blobs};
-pub use checking::Checked;
+pub use checking::CheckResult;
 pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints};
 pub use chores::Chore;
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
 pub use memories::{
-    FoundMemories, Meaning, Memories, Memory, MemoryVersion, Remembered, Remembering, Unread,
+    FoundMemories, QueryVector, Memories, Memory, MemoryVersion, ChangeOutcome, MemoryCaller, Unembedded,
 };
-pub use outputs::{Output, Outputs, Pruned, Retention};
-pub use saver::{Reader, Saver};
+pub use outputs::{Output, Outputs, PruneResult, Retention};
+pub use saver::{Reader, BlobWriter};
 pub use trust::Trust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
@@ -182,23 +182,23 @@ impl Store {
 
     /// Marks, for the life of the returned value, that somebody watches questions as they arrive.
     /// The watcher can answer those of the named workspace, or of all workspaces without a name.
-    pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<Attention, StoreError> {
-        Attention::pay(&self.folder, workspace)
+    pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<WatcherMark, StoreError> {
+        WatcherMark::pay(&self.folder, workspace)
     }
 
     /// Returns true if somebody watches questions who can answer those of this workspace.
     pub fn has_attention(&self, workspace: &Path) -> bool {
-        Attention::is_paid(&self.folder, workspace)
+        WatcherMark::is_paid(&self.folder, workspace)
     }
 
     /// Marks, for the life of the returned value, that a call waits for the answer to a question.
-    pub fn wait_for(&self, question: &str, call: &str) -> Result<Waiting, StoreError> {
-        Waiting::begin(&self.folder, question, call)
+    pub fn wait_for(&self, question: &str, call: &str) -> Result<WaitingMark, StoreError> {
+        WaitingMark::begin(&self.folder, question, call)
     }
 
     /// Lists the questions that calls wait for.
     pub fn waited_for(&self) -> HashSet<String> {
-        Waiting::all(&self.folder)
+        WaitingMark::all(&self.folder)
     }
 
     /// Returns true if no process has begun the chore for the time `every`. In a new folder, the

@@ -270,12 +270,12 @@ pub(crate) fn refer<'a>(
 
 /// A pack that is being filled, not yet compressed.
 #[derive(Default)]
-pub(crate) struct Filling {
+pub(crate) struct FillingPack {
     bytes: Vec<u8>,
     contents: BTreeMap<Hash, Range<usize>>,
 }
 
-impl Filling {
+impl FillingPack {
     pub(crate) fn holds(&self, hash: &Hash) -> bool {
         self.contents.contains_key(hash)
     }
@@ -398,7 +398,7 @@ impl Blobs {
     ///
     /// # Errors
     /// Returns an error if the write fails or the bytes read back differ. The pack then has no references.
-    pub(crate) fn put_pack(&self, filled: Filling) -> Result<(), StoreError> {
+    pub(crate) fn put_pack(&self, filled: FillingPack) -> Result<(), StoreError> {
         let packed = self.find_packed(filled.contents.keys())?;
         let filled = filled.without(&packed);
         if filled.contents.is_empty() {

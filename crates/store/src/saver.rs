@@ -12,8 +12,8 @@ use zstd::bulk::Compressor;
 use crate::blobs::{Blobs, COMPRESSED, INCOMING, create_folder, retry_with_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::packs::{Filling, LARGEST_PACKED};
-use crate::unpacking::Unpacking;
+use crate::packs::{FillingPack, LARGEST_PACKED};
+use crate::unpacking::PackReader;
 
 /// Size in bytes below which a file is read and compressed in one piece.
 const IN_ONE_PIECE: usize = 1024 * 1024;
@@ -23,13 +23,13 @@ pub(crate) const LEVEL: i32 = 1;
 
 /// Writer of saved files, for several threads at once. Pruning waits while it lives.
 ///
-/// INVARIANT: saved content is durable only after [`Saver::finish`] has succeeded; do not refer to
+/// INVARIANT: saved content is durable only after [`BlobWriter::finish`] has succeeded; do not refer to
 /// it earlier.
-pub struct Saver<'a> {
+pub struct BlobWriter<'a> {
     blobs: &'a Blobs,
     /// Working memory that a thread takes for one file, and puts back.
     idle: Mutex<Vec<Press>>,
-    filling: Mutex<Filling>,
+    filling: Mutex<FillingPack>,
     _lock: FileLock,
 }
 
@@ -43,20 +43,20 @@ struct Press {
 /// Reader of saved content, for several threads at once.
 pub struct Reader<'a> {
     blobs: &'a Blobs,
-    unpacking: Unpacking,
+    unpacking: PackReader,
 }
 
 impl Blobs {
     /// Begins to save files.
-    pub fn saver(&self) -> Result<Saver<'_>, StoreError> {
+    pub fn saver(&self) -> Result<BlobWriter<'_>, StoreError> {
         create_folder(&self.folder)?;
         let lock = self.lock(Kind::Shared)?;
-        Ok(Saver { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
+        Ok(BlobWriter { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
     }
 
     /// Begins to read saved content.
     pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
-        Ok(Reader { blobs: self, unpacking: Unpacking::default() })
+        Ok(Reader { blobs: self, unpacking: PackReader::default() })
     }
 
     pub(crate) fn incoming(&self) -> Result<NamedTempFile, StoreError> {
@@ -89,7 +89,7 @@ impl Reader<'_> {
     }
 }
 
-impl Saver<'_> {
+impl BlobWriter<'_> {
     /// Saves everything that `content` yields, and returns its hash. Equal content is saved once.
     ///
     /// After one hour, pruning may remove a content that no checkpoint names.

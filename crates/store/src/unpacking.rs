@@ -19,7 +19,7 @@ use crate::saver::lock;
 const MOST_OPEN: usize = 8;
 
 /// An open pack, and its directory.
-struct Opened {
+struct OpenedPack {
     file: File,
     number: i64,
     pack: Pack,
@@ -30,15 +30,15 @@ struct Opened {
 const MOST_BLOCKS: usize = 16;
 
 /// A block of a pack; `None` until it is unpacked.
-type Unpacked = Arc<Mutex<Option<Vec<u8>>>>;
+type UnpackedBlock = Arc<Mutex<Option<Vec<u8>>>>;
 
 /// Reader of packed contents with a cache, so that contents of one pack need no lookup each.
 #[derive(Default)]
-pub(crate) struct Unpacking {
+pub(crate) struct PackReader {
     packs: Mutex<Packs>,
     idle: Mutex<Vec<Decompressor<'static>>>,
     /// Cached blocks, by the numbers of the pack and the block, in the order of their creation.
-    blocks: Mutex<VecDeque<((i64, u32), Unpacked)>>,
+    blocks: Mutex<VecDeque<((i64, u32), UnpackedBlock)>>,
 }
 
 #[derive(Default)]
@@ -48,10 +48,10 @@ struct Packs {
     index: Vec<(Key, Reverse<i64>)>,
     newest: Option<i64>,
     /// Open packs, in the order of opening.
-    open: Vec<Arc<Opened>>,
+    open: Vec<Arc<OpenedPack>>,
 }
 
-impl Unpacking {
+impl PackReader {
     /// Reads a packed content. Returns `None` if the content is not packed, or its pack is gone.
     pub(crate) fn read(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
         // A second reader of the same pack waits, so that the pack is not opened twice.
@@ -69,7 +69,7 @@ impl Unpacking {
         content.ok_or_else(|| blobs.failed(damaged()))
     }
 
-    fn block(&self, wanted: (i64, u32)) -> Unpacked {
+    fn block(&self, wanted: (i64, u32)) -> UnpackedBlock {
         let mut blocks = lock(&self.blocks);
         if let Some((_, found)) = blocks.iter().rev().find(|(place, _)| *place == wanted) {
             return found.clone();
@@ -77,12 +77,12 @@ impl Unpacking {
         if blocks.len() == MOST_BLOCKS {
             blocks.pop_front();
         }
-        let block = Unpacked::default();
+        let block = UnpackedBlock::default();
         blocks.push_back((wanted, block.clone()));
         block
     }
 
-    fn unpack(&self, opened: &Opened, block: u32) -> io::Result<Vec<u8>> {
+    fn unpack(&self, opened: &OpenedPack, block: u32) -> io::Result<Vec<u8>> {
         let block = opened.pack.blocks.get(block as usize).ok_or_else(damaged)?;
         let idle = lock(&self.idle).pop();
         let mut decompressor = match idle {
@@ -100,8 +100,8 @@ fn damaged() -> io::Error {
 }
 
 impl Packs {
-    fn find(&mut self, blobs: &Blobs, content: &Hash) -> Result<Option<Arc<Opened>>, StoreError> {
-        let holds = |opened: &&Arc<Opened>| opened.pack.contents.contains_key(content);
+    fn find(&mut self, blobs: &Blobs, content: &Hash) -> Result<Option<Arc<OpenedPack>>, StoreError> {
+        let holds = |opened: &&Arc<OpenedPack>| opened.pack.contents.contains_key(content);
         if let Some(opened) = self.open.iter().rev().find(holds) {
             return Ok(Some(opened.clone()));
         }
@@ -148,7 +148,7 @@ impl Packs {
 
 /// Opens the pack with this number, if it contains the content and is intact up to the content's
 /// end.
-fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<Opened>, StoreError> {
+fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<OpenedPack>, StoreError> {
     let pack = blobs.database.read(|connection| Pack::read(connection, number))?;
     let Some((pack, end)) = pack.and_then(|pack| pack.end_of(content).map(|end| (pack, end))) else {
         return Ok(None);
@@ -160,5 +160,5 @@ fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<Opened>, St
         Err(error) => return Err(StoreError::from_io(&path, error)),
     };
     let length = file.metadata().map_err(|error| StoreError::from_io(&path, error))?.len();
-    Ok((end <= length).then_some(Opened { file, number, pack }))
+    Ok((end <= length).then_some(OpenedPack { file, number, pack }))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
-use store::{Earlier, Lease, LeaseKind, Store, StoreError};
+use store::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
 use tool::{Effect, Prepared, Retry, SessionId, ToolError};
 
 use super::preview::{PreviewedCall, Preview};
@@ -56,15 +56,15 @@ impl Engine {
         let earlier =
             self.stored(move |store| store.approvals().earlier(&workspace, &plan, &request, now)).await?;
         match earlier {
-            Earlier::None => {}
-            Earlier::Approved(row) => {
+            EarlierAnswer::None => {}
+            EarlierAnswer::Approved(row) => {
                 self.note_approval("approval_use", call, &row.id, None).await?;
                 return Ok((row.answered_by.unwrap_or_default(), prepared));
             }
-            Earlier::Denied(row) => {
+            EarlierAnswer::Denied(row) => {
                 return Err(denied(&row.answered_by.unwrap_or_default(), row.message.as_deref()));
             }
-            Earlier::Drifted(row) => {
+            EarlierAnswer::Drifted(row) => {
                 let before: Option<Approval> = serde_json::from_str(&row.question).ok();
                 let what = before.and_then(|before| Binding::drift(&before.bound, &binding.bound));
                 return Err(drifted(what.as_deref().unwrap_or("what the call would meet")));

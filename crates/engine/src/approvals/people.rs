@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use policy::LeasePattern;
 use serde::Serialize;
 use store::{
-    Answered, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, Store,
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, Store,
     StoreError,
 };
 use tool::Clock;
@@ -160,7 +160,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be written.
-    pub fn pay_attention(&self, workspace: &Path) -> Result<store::Attention, ApprovalError> {
+    pub fn pay_attention(&self, workspace: &Path) -> Result<store::WatcherMark, ApprovalError> {
         Ok(self.store.pay_attention(Some(workspace))?)
     }
 
@@ -257,14 +257,14 @@ impl Approvals {
         // Read this before the answer, because the answer ends the wait.
         let waited_for = self.store.waited_for();
         match self.store.approvals().answer(id, answer, self.clock.now())? {
-            Answered::First(row) => {
+            AnswerOutcome::First(row) => {
                 let mut noted = self.audit_row("approval_answer");
                 fill(&mut noted, id, &row.call, Some(answer));
                 noted.session = Some(row.session.clone());
                 self.store.audit().append(noted, Durability::Committed).wait()?;
                 asked(row, &waited_for).ok_or_else(unknown)
             }
-            Answered::Before(row) => {
+            AnswerOutcome::Before(row) => {
                 Err(ApprovalError::Settled { row: Box::new(asked(row, &waited_for).ok_or_else(unknown)?) })
             }
         }

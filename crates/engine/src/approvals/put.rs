@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use store::{
-    Answered, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Store, StoreError,
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Store, StoreError,
     Watch,
 };
 use tool::{Retry, StopReason, ToolError};
@@ -232,11 +232,11 @@ impl Engine {
         let (owned, now) = (id.to_owned(), self.clock.now());
         let said = answer.clone();
         match self.stored(move |store| store.approvals().answer(&owned, &answer, now)).await? {
-            Answered::First(row) => {
+            AnswerOutcome::First(row) => {
                 self.note_approval("approval_answer", call, id, Some(&said)).await?;
                 Ok(row)
             }
-            Answered::Before(row) => Ok(row),
+            AnswerOutcome::Before(row) => Ok(row),
         }
     }
 
