@@ -9,7 +9,7 @@ use std::time::Duration;
 use roots::{Guard, Right, Root, Roots};
 use tool::{CallId, Context, Covering, Place, Services, SessionId};
 
-use crate::{Covers, FixedClock, Permissive};
+use crate::{TestSecrets, FixedClock, Permissive};
 
 /// A workspace in a temporary folder. Next to it are a folder that lies outside, and one in which
 /// changes are drafted.
@@ -46,12 +46,12 @@ impl Workspace {
             services: Services::default(),
             listed: Vec::new(),
         }
-        .covering(Covers::default())
+        .covering(TestSecrets::default())
     }
 
     /// Makes these secrets known to the workspace.
     #[must_use]
-    pub fn covering(self, covers: Covers) -> Self {
+    pub fn covering(self, covers: TestSecrets) -> Self {
         self.with_service::<Arc<dyn Covering>>(Arc::new(Arc::new(covers)))
     }
 

@@ -18,7 +18,7 @@ use fetch::address::Host;
 use fetch::web::Web;
 use serde_json::{Value, json};
 use testkit::web::{Authority, Reply, Request, Server};
-use testkit::{Covers, Workspace, check_family, run_in};
+use testkit::{TestSecrets, Workspace, check_family, run_in};
 use tool::{Code, Context, Effect, Erased, Hosts, Level, ToolError};
 use tools_web::FetchUrl;
 use vault::{Change, HostRule, Keys, Places, Vault};
@@ -88,7 +88,7 @@ impl Fixture {
         let rules: Arc<dyn Hosts> = Arc::new(rules);
         let vault = vault(folder.path(), Places::default());
         let workspace = Workspace::new()
-            .covering(Covers::of(&[("API_KEY", SECRET), ("MARKED", MARKED)]))
+            .covering(TestSecrets::of(&[("API_KEY", SECRET), ("MARKED", MARKED)]))
             .with_service(Arc::new(rules))
             .with_service(Arc::new(web))
             .with_service(vault);
