@@ -9,7 +9,7 @@ use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
-use tool::{Code, Held, Progress, SessionId, Stop, StopReason, ToolError};
+use tool::{Code, ByteReservation, Progress, SessionId, Stop, StopReason, ToolError};
 
 use crate::answer::{self, RequestedCommand};
 use crate::incoming::{Incoming, Requests};
@@ -53,7 +53,7 @@ const ANSWERED_ELSEWHERE: &str =
 struct Answer {
     text: String,
     /// Share of the bytes in flight, released after the answer is written.
-    _held: Held,
+    _held: ByteReservation,
 }
 
 /// Answers requests until the input ends and all requests are answered. When `stop` completes, the
@@ -199,7 +199,7 @@ impl PendingRequest {
             // The answer could not be built. The audit still records that the command ran.
             Err(panic) => {
                 let problem = format!("the command ran, but its answer broke off: {panic}");
-                Answer { text: answer::unreadable(None, &problem), _held: Held::default() }
+                Answer { text: answer::unreadable(None, &problem), _held: ByteReservation::default() }
             }
         }
     }

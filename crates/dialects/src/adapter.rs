@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
+use tool::{AnyTool, Code, Data, Effect, Place, PreparedCall, Presentation, Spec, ShapeFacts, ToolError};
 
 use crate::dialect::Programs;
 use crate::sluagh;
@@ -116,7 +116,7 @@ impl AnyTool for Adapter {
         Ok(Some(self.inner.translate(&canonical)?.unwrap_or(canonical)))
     }
 
-    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<PreparedCall, ToolError> {
         let file = arguments.get("path").and_then(Value::as_str).map(str::to_owned);
         self.lies_within(&arguments, place)?;
         let prepared = self.inner.prepare(arguments, place).map_err(|error| self.words.put_into(error))?;
@@ -131,7 +131,7 @@ impl AnyTool for Adapter {
         self.outside.gives.iter().any(|given| matches!(given.from, ValueSource::OptionalText("diff")))
     }
 
-    fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {
+    fn shape(&self, answer: Result<Data, ToolError>, told: &mut ShapeFacts) -> Result<Data, ToolError> {
         let milliseconds = u64::try_from(told.ran.as_millis()).unwrap_or(u64::MAX);
         let shaped = |data: &Value| table::shaped(self.outside.gives, data, milliseconds);
         match answer {

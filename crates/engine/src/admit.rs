@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::{Part, Policy};
 use tokio::sync::oneshot;
-use tool::{Code, Data, Effect, Held, Lane, Prepared, Retry, SessionId, Stop, ToolError};
+use tool::{Code, Data, Effect, ByteReservation, Lane, PreparedCall, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
 use bytes::{Room, Rooms};
@@ -83,13 +83,13 @@ pub(crate) struct AdmittedCall {
 impl AdmittedCall {
     /// Releases the command's place and keeps the room for the answer. If the answer's length is
     /// known, the room shrinks to that length.
-    pub(crate) fn into_held(mut self, answer: &Result<Data, ToolError>) -> Held {
+    pub(crate) fn into_held(mut self, answer: &Result<Data, ToolError>) -> ByteReservation {
         match answer {
             Ok(Data::Written(written)) => self.bytes.shrink(written.as_str().len() as u64),
             Err(error) if error.data.is_none() => self.bytes.shrink(error.message.len() as u64),
             Ok(Data::Value(_)) | Err(_) => {}
         }
-        Held(Some(Box::new(self.bytes)))
+        ByteReservation(Some(Box::new(self.bytes)))
     }
 }
 
@@ -104,7 +104,7 @@ impl Lanes {
     /// Returns the largest number of bytes that the answer is expected to have. If the call asks
     /// for more than its file has, the file's size counts, so that a small file is read as a small
     /// answer.
-    pub(crate) fn expected(&self, prepared: &Prepared, effects: &[Part]) -> u64 {
+    pub(crate) fn expected(&self, prepared: &PreparedCall, effects: &[Part]) -> u64 {
         let asked = prepared.answer_bytes;
         if !prepared.answers_with_file || self.bytes.is_small(asked) {
             return asked;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use policy::{Ceiling, Decision, Part, Policy};
 use serde_json::Value;
 use tool::{
-    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Presentation, Progress,
+    CallId, CallResult, Changes, EffectState, ByteReservation, KeptOutput, Level, Meta, Outcome, Presentation, Progress,
     SessionId, Stop, ToolError,
 };
 
@@ -92,7 +92,7 @@ pub(crate) struct Call {
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
     pub(crate) warnings: Vec<String>,
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
     /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
     /// Data for a trace of the call, if calls are traced.
@@ -149,7 +149,7 @@ impl Call {
             truncated: false,
             outputs: Vec::new(),
             warnings: Vec::new(),
-            held: Held::default(),
+            held: ByteReservation::default(),
             network_in_use: None,
             noted: is_traced.then(|| Box::new(TraceDraft::of(origin))),
             started_at: now,
@@ -165,7 +165,7 @@ impl Call {
             outcome: Outcome::Err(error),
             presentation: self.presentation,
             meta,
-            held: Held::default(),
+            held: ByteReservation::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tool::{Prepared, Stop, ToolError};
+use tool::{PreparedCall, Stop, ToolError};
 
 use crate::approvals::PreviewedCall;
 use crate::{Engine, reach};
@@ -63,7 +63,7 @@ impl Engine {
         &self,
         tool: &str,
         arguments: Value,
-    ) -> Result<(PolicyCheck, Prepared, Vec<policy::Part>), ToolError> {
+    ) -> Result<(PolicyCheck, PreparedCall, Vec<policy::Part>), ToolError> {
         self.redactor.refresh();
         let sent = self.redactor.sent_in(&json!([tool, arguments]));
         self.checked(tool, arguments).map_err(|error| self.cover_error(error, &sent))
@@ -92,7 +92,7 @@ impl Engine {
         &self,
         tool: &str,
         mut arguments: Value,
-    ) -> Result<(PolicyCheck, Prepared, Vec<policy::Part>), ToolError> {
+    ) -> Result<(PolicyCheck, PreparedCall, Vec<policy::Part>), ToolError> {
         let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
         let prepared = tool.prepare(arguments, &self.place)?;
         let plan = &prepared.plan;

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tool::{CallId, Data, TextCap, ToolError, Whole};
+use tool::{CallId, Data, TextCap, ToolError, FullOutput};
 
 use crate::{Engine, SentSecrets};
 
@@ -13,7 +13,7 @@ pub(crate) enum Original {
     /// The text.
     Text(String),
     /// A file in which a tool stored the text because it did not fit into memory.
-    Kept(Whole),
+    Kept(FullOutput),
 }
 
 /// A text that was shortened, and its place in the data.
@@ -48,7 +48,7 @@ impl Reference<'_> {
 pub(crate) fn bound_data(
     data: Data,
     cap: TextCap,
-    wholes: Vec<Whole>,
+    wholes: Vec<FullOutput>,
     reference: Reference<'_>,
 ) -> serde_json::Result<(Data, Vec<ShortenedText>)> {
     if matches!((&data, cap), (Data::Written(_), TextCap::ByArguments)) {
@@ -63,7 +63,7 @@ pub(crate) fn bound_data(
 pub(crate) fn bound(
     data: &mut Value,
     cap: TextCap,
-    wholes: Vec<Whole>,
+    wholes: Vec<FullOutput>,
     reference: Reference<'_>,
 ) -> Vec<ShortenedText> {
     let mut shortened = match cap {
@@ -118,7 +118,7 @@ impl Engine {
     }
 }
 
-fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reference: Reference<'_>) -> Vec<ShortenedText> {
+fn shorten(data: &mut Value, budget: usize, wholes: &[FullOutput], reference: Reference<'_>) -> Vec<ShortenedText> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
     if lengths.iter().sum::<usize>() <= budget {
@@ -197,11 +197,11 @@ fn note(
     field: &str,
     missing: usize,
     lines: usize,
-    whole: Option<&Whole>,
+    whole: Option<&FullOutput>,
     reference: Reference<'_>,
 ) -> String {
     let (missing, kept) = match whole {
-        Some(Whole { bytes, lines, kept_bytes, .. }) => (
+        Some(FullOutput { bytes, lines, kept_bytes, .. }) => (
             format!("most of {bytes} bytes in {lines} lines"),
             Some(kept_bytes).filter(|kept| *kept < bytes).map(|kept| format!("the first {kept} bytes")),
         ),
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn what_was_written_is_bounded_as_its_tree_unless_its_arguments_bound_it() {
         let data = json!({"text": "x".repeat(30_000)});
-        let written = || Data::Written(tool::Written::of(&data, 0).unwrap());
+        let written = || Data::Written(tool::RawJson::of(&data, 0).unwrap());
         let (kept, shortened) = bound_data(written(), TextCap::ByArguments, vec![], named(&call())).unwrap();
         assert!(matches!(&kept, Data::Written(_)) && shortened.is_empty());
         assert_eq!(kept.into_value().unwrap(), data);
@@ -345,8 +345,8 @@ mod tests {
         assert!(total(&mut data) > TextCap::DEFAULT_CHARACTERS - 50);
     }
 
-    fn whole(bytes: u64, kept_bytes: u64) -> Whole {
-        Whole { field: "stdout", file: tempfile::tempfile().unwrap(), bytes, lines: 7, kept_bytes }
+    fn whole(bytes: u64, kept_bytes: u64) -> FullOutput {
+        FullOutput { field: "stdout", file: tempfile::tempfile().unwrap(), bytes, lines: 7, kept_bytes }
     }
 
     #[test]

@@ -64,7 +64,7 @@ use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Covering, Outputs, Place, Services, SessionId, Stop,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Redaction, Outputs, Place, Services, SessionId, Stop,
     StopReason, ToolError,
 };
 use vault::Vault;
@@ -227,7 +227,7 @@ impl Engine {
         store.cover_rows(move |text| {
             of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
         });
-        services.insert::<Arc<dyn Covering>>(Arc::new(Arc::new(redactor.clone())));
+        services.insert::<Arc<dyn Redaction>>(Arc::new(Arc::new(redactor.clone())));
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let kept_in = (&store, databases.as_deref());
         let (snapshots, mut notices) =

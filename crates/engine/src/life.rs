@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{Durability, Kind};
 use tool::{
-    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, Prepared, StopReason, Told,
+    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, PreparedCall, StopReason, ShapeFacts,
     ToolError,
 };
 
@@ -70,7 +70,7 @@ fn shape(
     tool: &Arc<dyn AnyTool>,
     produced: Result<Data, ToolError>,
 ) -> Result<Data, ToolError> {
-    let mut told = Told { ran: call.ran, warnings: Vec::new() };
+    let mut told = ShapeFacts { ran: call.ran, warnings: Vec::new() };
     let shaped = tool.shape(produced, &mut told);
     call.warnings.append(&mut told.warnings);
     shaped
@@ -190,7 +190,7 @@ impl Engine {
         Ok(tool)
     }
 
-    fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
+    fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<PreparedCall, ToolError> {
         if tool.spec().lane == Lane::Command {
             call.again.clone_from(&call.arguments);
         }
@@ -231,7 +231,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
-    ) -> Result<Prepared, ToolError> {
+    ) -> Result<PreparedCall, ToolError> {
         call.enter(Stage::Decide);
         call.arguments = std::mem::take(&mut call.again);
         let prepared = self.plan(call, tool)?;
@@ -240,7 +240,7 @@ impl Engine {
         self.approve(call, prepared).await
     }
 
-    async fn approve(self: &Arc<Self>, call: &mut Call, prepared: Prepared) -> Result<Prepared, ToolError> {
+    async fn approve(self: &Arc<Self>, call: &mut Call, prepared: PreparedCall) -> Result<PreparedCall, ToolError> {
         let Some(decision) =
             call.decision.clone().filter(|decision| decision.verdict == policy::Verdict::Check)
         else {
@@ -257,7 +257,7 @@ impl Engine {
         &self,
         call: &Call,
         tool: &Arc<dyn AnyTool>,
-        prepared: &Prepared,
+        prepared: &PreparedCall,
     ) -> Result<AdmittedCall, ToolError> {
         let expected = self.lanes.expected(prepared, &call.effects);
         self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
@@ -315,7 +315,7 @@ impl Engine {
     async fn checkpoint(
         self: &Arc<Self>,
         call: &mut Call,
-        prepared: &Prepared,
+        prepared: &PreparedCall,
         tool: &Arc<dyn AnyTool>,
     ) -> Result<SavedState, ToolError> {
         if tool.spec().class.reads_only {
@@ -347,7 +347,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
-        prepared: Prepared,
+        prepared: PreparedCall,
         before: &SavedState,
         cell: Option<CellSpecTask>,
     ) -> Result<ToolRun, ToolError> {

@@ -20,7 +20,7 @@ use policy::Part;
 use store::{
     CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention, Store,
 };
-use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, ToolError};
+use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
 use crate::call::Call;
 use crate::data::is_of_database;
@@ -160,7 +160,7 @@ impl Engine {
     pub(crate) async fn save_directly(
         self: &Arc<Self>,
         call: &Call,
-        prepared: &Prepared,
+        prepared: &PreparedCall,
     ) -> Result<Option<DirectSave>, ToolError> {
         let paths = self.direct_paths(&call.effects, &prepared.plan);
         let renamed = self.renamed_paths(&call.effects, &prepared.plan);

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use store::{Filter, RecordedRow, Store};
 use testkit::FixedClock;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, Erased, Example,
+    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool, Example,
     Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
     Tool, ToolError,
 };
@@ -175,8 +175,8 @@ impl Bench {
         let policy = testkit::policy_of(&workspace, None, &json!({})).unwrap();
         let runs = Arc::new(AtomicU32::new(0));
         let tools: [Arc<dyn AnyTool>; 2] = [
-            Erased::tool(Writer(Probe { runs: runs.clone(), reads: false })),
-            Erased::tool(Reader(Probe { runs: runs.clone(), reads: true })),
+            ErasedTool::tool(Writer(Probe { runs: runs.clone(), reads: false })),
+            ErasedTool::tool(Reader(Probe { runs: runs.clone(), reads: true })),
         ];
         let engine = Engine::new(Parts {
             place: Place::at(workspace),

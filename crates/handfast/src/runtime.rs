@@ -13,7 +13,7 @@ use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
 use store::StoreError;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Erased, Progress, Stop, Tool, ToolError, UndoRequest, Unreported,
+    AnyTool, BoxFuture, CallResult, ErasedTool, Progress, Stop, Tool, ToolError, UndoRequest, NoProgress,
     subset_violations,
 };
 use vault::Keys;
@@ -167,7 +167,7 @@ impl Builder {
     /// `context.service::<Secrets>()`, see [`Secrets`](crate::Secrets).
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
-        self.tools.push(Erased::tool(tool));
+        self.tools.push(ErasedTool::tool(tool));
         self
     }
 
@@ -346,7 +346,7 @@ impl Runtime {
                     ceiling: Ceiling::default(),
                 },
                 stop: Stop::default(),
-                progress: Arc::new(Unreported),
+                progress: Arc::new(NoProgress),
                 cache: false,
                 origin: engine::Origin::default(),
             },

@@ -10,7 +10,7 @@ use engine::Engine;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
-use tool::Held;
+use tool::ByteReservation;
 
 use crate::patient::WriteDeadline;
 
@@ -142,7 +142,7 @@ enum Content {
         /// Bytes not yet sent.
         rest: Bytes,
         /// Resources that the body occupies until it was sent.
-        _held: Held,
+        _held: ByteReservation,
     },
     /// A stream of events.
     Events {
@@ -151,7 +151,7 @@ enum Content {
         /// Engine that redacts secrets in the events.
         cover: Option<Arc<Engine>>,
         /// Resources of the event that is being sent.
-        taken: Held,
+        taken: ByteReservation,
         /// Dropped with the response, also if the client disconnects before its end.
         _guard: Box<dyn std::any::Any + Send + Sync>,
     },
@@ -160,24 +160,24 @@ enum Content {
 /// An event, with the resources that it occupies until it was sent.
 pub(crate) struct Event {
     text: Bytes,
-    held: Held,
+    held: ByteReservation,
 }
 
 impl From<Bytes> for Event {
     fn from(text: Bytes) -> Self {
-        Self { text, held: Held::default() }
+        Self { text, held: ByteReservation::default() }
     }
 }
 
 impl Event {
     /// Creates an event that occupies resources until it was sent.
-    pub(crate) fn holding(text: Bytes, held: Held) -> Self {
+    pub(crate) fn holding(text: Bytes, held: ByteReservation) -> Self {
         Self { text, held }
     }
 }
 
 impl Answer {
-    pub(crate) fn whole(bytes: impl Into<Bytes>, held: Held) -> Self {
+    pub(crate) fn whole(bytes: impl Into<Bytes>, held: ByteReservation) -> Self {
         Self { content: Content::Whole { rest: bytes.into(), _held: held }, pace: WriteDeadline::default() }
     }
 
@@ -186,7 +186,7 @@ impl Answer {
     pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Self) {
         let (sender, events) = mpsc::channel(MOST_EVENTS);
         let content =
-            Content::Events { events, cover: None, taken: Held::default(), _guard: Box::new(guard) };
+            Content::Events { events, cover: None, taken: ByteReservation::default(), _guard: Box::new(guard) };
         (sender, Self { content, pace: WriteDeadline::default() })
     }
 
@@ -234,7 +234,7 @@ impl Body for Answer {
             Content::Events { events, cover, taken, .. } => {
                 // The connection is ready for more, so the previous event was sent.
                 pace.end();
-                *taken = Held::default();
+                *taken = ByteReservation::default();
                 events.poll_recv(context).map(|event| {
                     event.map(|Event { text, held }| {
                         pace.begin();
@@ -372,7 +372,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_taken_in_parts_and_holds_its_place_until_the_end() {
         let token = Arc::new(());
-        let mut answer = Answer::whole(vec![7; PART * 2 + 1], Held(Some(Box::new(token.clone()))));
+        let mut answer = Answer::whole(vec![7; PART * 2 + 1], ByteReservation(Some(Box::new(token.clone()))));
         let mut sizes = Vec::new();
         while let Some(frame) =
             std::future::poll_fn(|context| Pin::new(&mut answer).poll_frame(context)).await
@@ -389,7 +389,7 @@ mod tests {
     async fn an_event_holds_its_place_until_the_next_is_asked_for() {
         let token = Arc::new(());
         let (sender, mut answer) = Answer::events(());
-        let event = Event::holding(Bytes::from_static(b"large"), Held(Some(Box::new(token.clone()))));
+        let event = Event::holding(Bytes::from_static(b"large"), ByteReservation(Some(Box::new(token.clone()))));
         sender.send(event).await.map_err(drop).unwrap();
         drop(sender);
         assert_eq!(Arc::strong_count(&token), 2, "nobody has taken it");

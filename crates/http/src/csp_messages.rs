@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
-use tool::{Held, ToolError};
+use tool::{ByteReservation, ToolError};
 
 use crate::body::RequestBody;
 use crate::origin;
@@ -45,7 +45,7 @@ pub(crate) async fn post(
     };
     let mut answers = Vec::new();
     match csp::serve(shared.engine.clone(), options, &read.bytes[..], &mut answers, pending()).await {
-        Ok(()) => reply::bytes(StatusCode::OK, TEXT, answers, Held::default()),
+        Ok(()) => reply::bytes(StatusCode::OK, TEXT, answers, ByteReservation::default()),
         Err(error) => {
             reply::failure(&ToolError::internal("the requests could not be answered").because(error))
         }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use engine::RANGES_MS;
 use hyper::StatusCode;
-use tool::Held;
+use tool::ByteReservation;
 
 use crate::reply::{self, Reply};
 use crate::service::ServerState;
@@ -34,7 +34,7 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     gauge(&mut text, "handfast_mcp_sessions", "Sessions of MCP that are open.", sessions);
     let listening = crate::service::MOST_FOLLOWERS.saturating_sub(shared.followers.available_permits());
     gauge(&mut text, "handfast_event_listeners", "Clients that listen to questions.", listening);
-    reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), Held::default())
+    reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
 }
 
 fn answers(text: &mut String, answered: &ResponseCounts) {

@@ -11,7 +11,7 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{Code, Held, Retry, ToolError};
+use tool::{Code, ByteReservation, Retry, ToolError};
 
 use crate::body::{Answer, Event, BodyError};
 use crate::credential::Role;
@@ -25,7 +25,7 @@ pub(crate) type Reply = Response<Answer>;
 pub(crate) const JSON: &str = "application/json";
 
 /// Builds a response of this content type.
-pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held: Held) -> Reply {
+pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held: ByteReservation) -> Reply {
     let mut reply = Response::new(Answer::whole(bytes, held));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -35,7 +35,7 @@ pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held
 /// Builds a response with a value as JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
-        Ok(text) => bytes(status, JSON, text, Held::default()),
+        Ok(text) => bytes(status, JSON, text, ByteReservation::default()),
         Err(error) => failure(&ToolError::internal("the answer could not be written as JSON").because(error)),
     }
 }

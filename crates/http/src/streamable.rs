@@ -11,7 +11,7 @@ use mcp::{Answers, Endpoint, Follower, Headers, Once, PostOutcome, StreamMessage
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tool::{Code, Held, ToolError};
+use tool::{Code, ByteReservation, ToolError};
 
 use crate::body::{self, RequestBody, Event};
 use crate::call::HEARTBEAT;
@@ -67,8 +67,8 @@ pub(crate) async fn post(shared: &ServerState, endpoint: &Endpoint, headers: &He
     let posted = endpoint.post(&said, &read.bytes).await;
     drop(read);
     match posted {
-        PostOutcome::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
-        PostOutcome::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
+        PostOutcome::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), ByteReservation::default()),
+        PostOutcome::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, ByteReservation::default()),
         // Clients of earlier revisions mistake an event without data for a broken message.
         PostOutcome::Answers(answers) => answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await,
     }
@@ -97,7 +97,7 @@ pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMa
     };
     match begun {
         Ok((follower, primes)) => follow(shared, follower, primes),
-        Err(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
+        Err(refused) => reply::bytes(status(refused.status), JSON, refused.text, ByteReservation::default()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rmcp::model::{ErrorData, SubscriptionFilter};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tool::{Code, Held, Retry, Stop, StopReason, ToolError, Written};
+use tool::{Code, ByteReservation, Retry, Stop, StopReason, ToolError, RawJson};
 
 use crate::id::Id;
 use crate::log::Severity;
@@ -64,8 +64,8 @@ struct Request {
     kind: Kind,
     cancelled: bool,
     stop: Option<Stop>,
-    held: Held,
-    structured: Option<Written>,
+    held: ByteReservation,
+    structured: Option<RawJson>,
     instead: Option<Value>,
     /// Subscriptions of this request, until it is cancelled.
     listens: Option<SubscriptionFilter>,
@@ -78,9 +78,9 @@ pub(crate) struct Settled {
     /// Outbox for the response.
     pub(crate) outbox: Outbox,
     /// Resources that the response occupies until it was sent.
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
     /// Structured content of the response, if it is not part of the response itself.
-    pub(crate) structured: Option<Written>,
+    pub(crate) structured: Option<RawJson>,
     /// Complete response, if rmcp has no type for it.
     pub(crate) instead: Option<Value>,
 }
@@ -116,7 +116,7 @@ impl Connection {
         state.last += 1;
         state.bytes += bytes;
         let number = state.last;
-        let (held, structured) = (Held::default(), None);
+        let (held, structured) = (ByteReservation::default(), None);
         let (id, outbox) = (id.clone(), outbox.clone());
         let (stop, listens, instead) = (None, None, None);
         let request =
@@ -256,7 +256,7 @@ impl Connection {
 
     /// Stores the resources that a response occupies until it was sent, and structured content that
     /// bypasses rmcp.
-    pub(crate) fn hold(&self, number: i64, held: Held, structured: Option<Written>) {
+    pub(crate) fn hold(&self, number: i64, held: ByteReservation, structured: Option<RawJson>) {
         if let Some(request) = self.state().requests.get_mut(&number) {
             request.held = held;
             request.structured = structured;
@@ -354,8 +354,8 @@ mod tests {
         connection.admit(&id(name), bytes, kind, &crate::outbox::outbox().0)
     }
 
-    fn held(token: &Arc<()>) -> Held {
-        Held(Some(Box::new(token.clone())))
+    fn held(token: &Arc<()>) -> ByteReservation {
+        ByteReservation(Some(Box::new(token.clone())))
     }
 
     #[test]

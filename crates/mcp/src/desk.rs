@@ -5,7 +5,7 @@ use rmcp::model::{
     ServerJsonRpcMessage, ServerResult,
 };
 use tokio::sync::oneshot;
-use tool::{Held, Presentation, ToolError};
+use tool::{ByteReservation, Presentation, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
 use crate::decode::{Incoming, UnusableCall, decode, is_modern, past_task, unusable_call};
@@ -62,12 +62,12 @@ pub(crate) fn outgoing(
             }
             None => {
                 let message = Message::Failure { id: None, error: failure.error };
-                Some(others.put(message, Held::default()))
+                Some(others.put(message, ByteReservation::default()))
             }
         },
         ours => match of_a_subscription(connection, &ours) {
-            Some((message, outbox)) => Some(outbox.put(message, Held::default())),
-            None => Some(others.put(Message::Ours(Box::new(ours)), Held::default())),
+            Some((message, outbox)) => Some(outbox.put(message, ByteReservation::default())),
+            None => Some(others.put(Message::Ours(Box::new(ours)), ByteReservation::default())),
         },
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use engine::Engine;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
 use tokio::time::Instant;
-use tool::{Held, SessionId};
+use tool::{ByteReservation, SessionId};
 
 use crate::calls::Calls;
 use crate::decode::{Incoming, decode};
@@ -85,7 +85,7 @@ pub struct StreamMessage {
     /// HTTP status for the message, if it is the first one.
     pub status: u16,
     /// Resources that the message occupies until it was sent.
-    pub held: Held,
+    pub held: ByteReservation,
 }
 
 impl Endpoint {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tool::Held;
+use tool::ByteReservation;
 
 use crate::endpoint::{Answers, StreamMessage};
 use crate::outbox::OutboxReceiver;
@@ -71,7 +71,7 @@ struct Log {
 struct Kept {
     text: Option<Arc<Vec<u8>>>,
     is_answer: bool,
-    held: Held,
+    held: ByteReservation,
 }
 
 /// A reader of a stream, from some message on. A call continues while its stream has a follower.
@@ -90,7 +90,7 @@ pub struct Event {
     /// True for the response, which is the last message.
     pub is_answer: bool,
     /// Resources that the message occupies until it was sent.
-    pub held: Held,
+    pub held: ByteReservation,
 }
 
 impl Streams {
@@ -177,7 +177,7 @@ impl Stream {
             // present.
             return;
         }
-        let held = if is_large { held } else { Held::default() };
+        let held = if is_large { held } else { ByteReservation::default() };
         log.kept.push_back(Kept { text: Some(Arc::new(text)), is_answer, held });
         if log.kept.len() > KEPT {
             log.kept.pop_front();

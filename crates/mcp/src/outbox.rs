@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tool::{Held, Written};
+use tool::{ByteReservation, RawJson};
 
 use crate::id::{Id, IdInsertion};
 use crate::notices::SUBSCRIPTION;
@@ -50,7 +50,7 @@ pub(crate) struct OutboxReceiver {
 
 struct Outgoing {
     message: Message,
-    held: Held,
+    held: ByteReservation,
     written: Option<oneshot::Sender<()>>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Message {
         /// Result of the request.
         result: Box<ServerResult>,
         /// Structured content, if it is not part of the result.
-        structured: Option<Written>,
+        structured: Option<RawJson>,
     },
     /// Error response to a request.
     Failure {
@@ -111,7 +111,7 @@ impl Outbox {
     /// Queues a message. `held` is dropped when the message was written, or never can be.
     ///
     /// The receiver is notified of the completed write; its sender is dropped if the client has gone.
-    pub(crate) fn put(&self, message: Message, held: Held) -> oneshot::Receiver<()> {
+    pub(crate) fn put(&self, message: Message, held: ByteReservation) -> oneshot::Receiver<()> {
         let (written, receiver) = oneshot::channel();
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         // Without a receiver, the message is dropped together with `held`.
@@ -121,7 +121,7 @@ impl Outbox {
 
     /// Queues a message that holds no resources, without waiting for its write.
     pub(crate) fn post(&self, message: Message) {
-        drop(self.put(message, Held::default()));
+        drop(self.put(message, ByteReservation::default()));
     }
 
     /// Waits until the queue has room, so that more input may be read.
@@ -157,7 +157,7 @@ pub(crate) struct QueuedMessage {
     /// Code of an error response.
     pub(crate) code: Option<ErrorCode>,
     /// Resources that the message occupies until it was sent.
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
 }
 
 impl OutboxReceiver {
@@ -362,7 +362,7 @@ mod tests {
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
         let mut written =
-            outbox.put(Message::Raw(json!("a text of some length")), Held(Some(Box::new(token.clone()))));
+            outbox.put(Message::Raw(json!("a text of some length")), ByteReservation(Some(Box::new(token.clone()))));
         tokio::task::yield_now().await;
         assert_eq!(Arc::strong_count(&token), 2);
         assert!(written.try_recv().is_err());
@@ -381,7 +381,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
-        let held = || Held(Some(Box::new(token.clone())));
+        let held = || ByteReservation(Some(Box::new(token.clone())));
         let first = outbox.put(Message::Raw(json!("a text of some length")), held());
         let second = outbox.put(Message::Raw(json!(2)), held());
         drop(client);
@@ -397,7 +397,7 @@ mod tests {
         let (outbox, mail) = outbox();
         let (_client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
-        let stuck = outbox.put(Message::Raw(json!("a text of some length")), Held::default());
+        let stuck = outbox.put(Message::Raw(json!("a text of some length")), ByteReservation::default());
         outbox.give_up_after(Duration::from_secs(1));
         assert!(stuck.await.is_err());
         delivery.await.unwrap().unwrap();
@@ -413,7 +413,7 @@ mod tests {
             let data = json!({"text": "ä\n".repeat(size)});
             let text = rmcp::model::ContentBlock::text("short");
             let result = ServerResult::CallToolResult(rmcp::model::CallToolResult::success(vec![text]));
-            let structured = Some(Written::of(&data, 0).unwrap());
+            let structured = Some(RawJson::of(&data, 0).unwrap());
             outbox.post(Message::Answer {
                 id: Id::read(serde_json::value::to_raw_value(&7).unwrap()).unwrap().unwrap(),
                 result: Box::new(result),

@@ -3,7 +3,7 @@
 use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
-use tool::{CallResult, Data, Held, Meta, NoteTools, Outcome, Presentation, ToolError, Written};
+use tool::{CallResult, Data, ByteReservation, Meta, NoteTools, Outcome, Presentation, ToolError, RawJson};
 
 use crate::plain;
 
@@ -31,9 +31,9 @@ pub(crate) struct View<'a> {
 pub(crate) struct PresentedResult {
     pub(crate) result: CallToolResult,
     /// Structured content that the tool has written as JSON text, which rmcp's result type cannot hold.
-    pub(crate) structured: Option<Written>,
+    pub(crate) structured: Option<RawJson>,
     /// Resources that the result occupies until it was sent.
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
 }
 
 /// Converts a result for a client.
@@ -128,7 +128,7 @@ fn block(text: String) -> ContentBlock {
 
 /// Returns a record that its tool has written: as text, and as structured content if the client
 /// supports it.
-fn written(data: Written, structured: bool) -> (String, Option<Written>) {
+fn written(data: RawJson, structured: bool) -> (String, Option<RawJson>) {
     if !structured {
         return (data.as_str().to_owned(), None);
     }
@@ -253,7 +253,7 @@ mod tests {
         for data in [json!({"path": "a"}), long, json!(["x".repeat(RECORD_AS_TEXT - 4)])] {
             for structured in [true, false] {
                 let expected = shown(data.clone(), Presentation::Record, structured);
-                let (text, aside) = written(Written::of(&data, 0).unwrap(), structured);
+                let (text, aside) = written(RawJson::of(&data, 0).unwrap(), structured);
                 assert!(expected["content"][0]["text"] == text, "the texts differ");
                 let aside = aside.map(|aside| aside.parse().unwrap());
                 assert!(expected.get("structuredContent") == aside.as_ref(), "the structures differ");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use tool::{Context, Covering, Hosts, ToolError};
+use tool::{Context, Redaction, Hosts, ToolError};
 
 pub use body::{BodyError, decoder, whole};
 pub use endpoint::{EndpointError, endpoint};
@@ -38,6 +38,6 @@ pub fn permission(context: &Context, target: &Target, holds_secret: bool) -> Res
 ///
 /// # Errors
 /// `EUNAVAILABLE` if this runtime was composed without that service.
-pub fn covering(context: &Context) -> Result<Arc<Arc<dyn Covering>>, ToolError> {
-    context.service::<Arc<dyn Covering>>()
+pub fn covering(context: &Context) -> Result<Arc<Arc<dyn Redaction>>, ToolError> {
+    context.service::<Arc<dyn Redaction>>()
 }

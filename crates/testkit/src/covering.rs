@@ -1,6 +1,6 @@
 //! Redaction of the secrets of a test.
 
-use tool::{CoveredStream, Covering};
+use tool::{CoveredStream, Redaction};
 
 /// Secrets of a test, by name and value. Only their literal values are covered.
 #[derive(Clone, Default)]
@@ -24,7 +24,7 @@ impl TestSecrets {
     }
 }
 
-impl Covering for TestSecrets {
+impl Redaction for TestSecrets {
     fn text(&self, text: &str) -> Option<String> {
         let mut stream = Stream { covers: self.clone(), pending: Vec::new(), covered: 0 };
         let covered = stream.next(text.as_bytes(), true);

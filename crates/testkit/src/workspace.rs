@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roots::{Guard, Right, Root, Roots};
-use tool::{CallId, Context, Covering, Place, Services, SessionId};
+use tool::{CallId, Context, Redaction, Place, Services, SessionId};
 
 use crate::{TestSecrets, FixedClock, Permissive};
 
@@ -52,7 +52,7 @@ impl Workspace {
     /// Makes these secrets known to the workspace.
     #[must_use]
     pub fn covering(self, covers: TestSecrets) -> Self {
-        self.with_service::<Arc<dyn Covering>>(Arc::new(Arc::new(covers)))
+        self.with_service::<Arc<dyn Redaction>>(Arc::new(Arc::new(covers)))
     }
 
     /// Returns the workspace with another guard.

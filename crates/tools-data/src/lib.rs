@@ -15,7 +15,7 @@ mod values;
 use std::sync::Arc;
 
 use database::Databases;
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use db_query::DbQuery;
 pub use db_schema::DbSchema;
@@ -31,12 +31,12 @@ pub use skills::SkillFolders;
 /// and only the database knows these.
 pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(DbQuery(databases.clone())),
-        Erased::tool(DbWrite(databases.clone())),
-        Erased::tool(DbSchema(databases.clone())),
-        Erased::tool(Memory),
-        Erased::tool(SkillList(skills.clone())),
-        Erased::tool(SkillRead(skills.clone())),
+        ErasedTool::tool(DbQuery(databases.clone())),
+        ErasedTool::tool(DbWrite(databases.clone())),
+        ErasedTool::tool(DbSchema(databases.clone())),
+        ErasedTool::tool(Memory),
+        ErasedTool::tool(SkillList(skills.clone())),
+        ErasedTool::tool(SkillRead(skills.clone())),
     ]
 }
 

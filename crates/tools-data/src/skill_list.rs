@@ -101,12 +101,12 @@ impl Tool for SkillList {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
 
     fn listed(workspace: &Workspace, folders: SkillFolders) -> Vec<Value> {
-        let tool = Erased::tool(SkillList(folders));
+        let tool = ErasedTool::tool(SkillList(folders));
         let listed = testkit::run_tool(tool.as_ref(), workspace, json!({})).unwrap();
         assert_eq!(listed["count"], listed["skills"].as_array().unwrap().len());
         listed["skills"].as_array().unwrap().clone()

@@ -81,12 +81,12 @@ impl Tool for FileDelete {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
     fn delete(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileDelete).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileDelete).as_ref(), workspace, arguments)
     }
 
     #[test]

@@ -241,12 +241,12 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, ErasedTool, StopReason};
 
     use super::*;
 
     fn list(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileList).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileList).as_ref(), workspace, arguments)
     }
 
     fn paths(output: &Value) -> Vec<&str> {
@@ -411,7 +411,7 @@ mod tests {
         let workspace = Workspace::new().with_files(&[("f", "")]);
         let context = workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(FileList);
+        let tool = ErasedTool::tool(FileList);
         let error = testkit::run_in(tool.as_ref(), &context, json!({"path": "."})).unwrap_err();
         assert_eq!(error.code, Code::Cancelled);
     }

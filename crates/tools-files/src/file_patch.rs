@@ -195,12 +195,12 @@ mod tests {
     use rustix::fs::Mode;
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Erased, StopReason};
+    use tool::{ErasedTool, StopReason};
 
     use super::*;
 
     fn patch(workspace: &Workspace, patch: &str) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FilePatch).as_ref(), workspace, json!({ "patch": patch }))
+        run_tool(ErasedTool::tool(FilePatch).as_ref(), workspace, json!({ "patch": patch }))
     }
 
     const MANY: &str = "diff --git a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n\
@@ -288,7 +288,7 @@ mod tests {
         let workspace = many().guarded(guard).with_files(&[("secret", "key\n")]);
         let shown = |patch: &str| {
             let context = workspace.context();
-            let tool = Erased::tool(FilePatch);
+            let tool = ErasedTool::tool(FilePatch);
             tool.prepare(json!({ "patch": patch }), &context.place).unwrap().preview(&context).unwrap()
         };
         assert_eq!(
@@ -331,7 +331,7 @@ mod tests {
         let text = "@@ -1,2 +1,2 @@\n a\n-  b\n+  c\n";
         let call = |dry_run: bool| {
             let arguments = json!({"patch": text, "path": "f", "dry_run": dry_run});
-            run_tool(Erased::tool(FilePatch).as_ref(), &workspace, arguments).unwrap()
+            run_tool(ErasedTool::tool(FilePatch).as_ref(), &workspace, arguments).unwrap()
         };
         let tried = call(true);
         assert_eq!((&tried["applied"], workspace.read("f")), (&json!(false), "0\n1\na\n\tb\n".into()));
@@ -350,7 +350,7 @@ mod tests {
         let workspace = many();
         let plan = |dry_run: bool| {
             let arguments = json!({"patch": MANY, "dry_run": dry_run});
-            Erased::tool(FilePatch).prepare(arguments, &workspace.place()).unwrap().plan
+            ErasedTool::tool(FilePatch).prepare(arguments, &workspace.place()).unwrap().plan
         };
         let (read, write, delete) = (
             |path| Effect::Read { path: workspace.at(path) },
@@ -404,7 +404,7 @@ mod tests {
         let workspace = many();
         let context = workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(FilePatch);
+        let tool = ErasedTool::tool(FilePatch);
         let error = testkit::run_in(tool.as_ref(), &context, json!({ "patch": MANY })).unwrap_err();
         assert_eq!((error.code, workspace.read("a.txt")), (Code::Cancelled, "one\ntwo\n".into()));
     }

@@ -291,12 +291,12 @@ fn media_type(path: &Path, is_text: bool) -> String {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, ErasedTool, StopReason};
 
     use super::*;
 
     fn read(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileRead).as_ref(), workspace, arguments)
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         workspace.sparse("sparse", 10 << 30);
         let context = workspace.context();
         context.stop.request(StopReason::Deadline);
-        let tool = Erased::tool(FileRead);
+        let tool = ErasedTool::tool(FileRead);
         let arguments = json!({"path": "sparse", "lines": {"start": 2}});
         let error = testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err();
         assert_eq!(error.code, Code::Timeout);

@@ -368,12 +368,12 @@ impl Visit for Search<'_> {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, ErasedTool, StopReason};
 
     use super::*;
 
     fn search(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileSearch).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileSearch).as_ref(), workspace, arguments)
     }
 
     /// Returns each match as `path:line:column:text`.
@@ -488,7 +488,7 @@ mod tests {
         let workspace = Workspace::new().with_files(&[("f", "x")]);
         let context = workspace.context();
         context.stop.request(StopReason::Deadline);
-        let tool = Erased::tool(FileSearch);
+        let tool = ErasedTool::tool(FileSearch);
         for path in [".", "f"] {
             let arguments = json!({"pattern": "x", "path": path});
             assert_eq!(testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err().code, Code::Timeout);

@@ -147,12 +147,12 @@ impl Reader<'_> {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{Workspace, run_tool};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use crate::file_read::FileRead;
 
     fn read(workspace: &Workspace, arguments: Value) -> Value {
-        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments).unwrap()
+        run_tool(ErasedTool::tool(FileRead).as_ref(), workspace, arguments).unwrap()
     }
 
     #[test]

@@ -155,7 +155,7 @@ mod tests {
 
     use serde_json::json;
     use testkit::{DenyNames, Workspace};
-    use tool::{Code, Erased, Progress};
+    use tool::{Code, ErasedTool, Progress};
 
     use super::*;
     use crate::tests::World;
@@ -218,7 +218,7 @@ mod tests {
         let (says, hears) = channel();
         let mut context = world.workspace.context();
         context.progress = Arc::new(Told(Mutex::new(says)));
-        let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+        let tool = ErasedTool::tool(KnowledgeIndex(world.base.clone()));
         std::thread::scope(|scope| {
             let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})).unwrap());
             // The call has reported progress, so it is waiting.
@@ -238,7 +238,7 @@ mod tests {
             let (says, hears) = channel();
             let mut context = world.workspace.context();
             context.progress = Arc::new(Told(Mutex::new(says)));
-            let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+            let tool = ErasedTool::tool(KnowledgeIndex(world.base.clone()));
             std::thread::scope(|scope| {
                 let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})));
                 hears.recv().unwrap();
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(fails("../x.md"), Code::Validation);
         let context = world.workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+        let tool = ErasedTool::tool(KnowledgeIndex(world.base.clone()));
         assert_eq!(testkit::run_in(tool.as_ref(), &context, json!({})).unwrap_err().code, Code::Cancelled);
         assert_eq!(world.run("knowledge_index", json!({})).unwrap()["files_indexed"], 1);
     }

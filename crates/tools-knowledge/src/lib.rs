@@ -11,7 +11,7 @@ mod shelf;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use base::Base;
 pub use knowledge_index::KnowledgeIndex;
@@ -21,9 +21,9 @@ pub use knowledge_write::KnowledgeWrite;
 /// Returns the tools of this family, in listing order.
 pub fn tools(base: &Arc<Base>) -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(KnowledgeSearch(base.clone())),
-        Erased::tool(KnowledgeWrite(base.clone())),
-        Erased::tool(KnowledgeIndex(base.clone())),
+        ErasedTool::tool(KnowledgeSearch(base.clone())),
+        ErasedTool::tool(KnowledgeWrite(base.clone())),
+        ErasedTool::tool(KnowledgeIndex(base.clone())),
     ]
 }
 

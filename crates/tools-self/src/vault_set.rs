@@ -145,14 +145,14 @@ mod tests {
 
     use serde_json::{Value, json};
     use testkit::Workspace;
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
     use vault::{Keys, Vault};
 
     use super::*;
 
     fn planned(arguments: Value) -> Result<Vec<Effect>, ToolError> {
         let place = Workspace::new().place();
-        Erased::tool(VaultSet).prepare(arguments, &place).map(|prepared| prepared.plan.effects)
+        ErasedTool::tool(VaultSet).prepare(arguments, &place).map(|prepared| prepared.plan.effects)
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
             planned(json!({"key": "k", "value": value, "hosts": ["*.example.com"], "places": ["query"]}));
         let what = "vault set k for *.example.com in query".to_owned();
         assert_eq!(effects.unwrap(), [Effect::ChangeHandfast { what }]);
-        let tool = Erased::tool(VaultSet);
+        let tool = ErasedTool::tool(VaultSet);
         assert!(tool.takes_secrets() && tool.is_secret("value") && !tool.is_secret("key"));
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let run = || {
             let vault = Arc::new(Vault::new(folder.path().join("vault"), Keys::default()));
             let workspace = Workspace::new().with_service(vault);
-            testkit::run_tool(Erased::tool(VaultSet).as_ref(), &workspace, arguments()).unwrap_err()
+            testkit::run_tool(ErasedTool::tool(VaultSet).as_ref(), &workspace, arguments()).unwrap_err()
         };
         let error = run();
         assert_eq!((error.code, error.hint.unwrap().contains("vault set NAME")), (Code::Unavailable, true));

@@ -332,7 +332,7 @@ pub(crate) mod tests {
     use sandbox::{Session, SessionLimits, Sessions};
     use serde_json::{Value, json};
     use testkit::{Workspace, run_in, run_tool};
-    use tool::{Erased, StopReason};
+    use tool::{ErasedTool, StopReason};
 
     use super::*;
 
@@ -351,7 +351,7 @@ pub(crate) mod tests {
     }
 
     fn run(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(ShellExecute).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(ShellExecute).as_ref(), workspace, arguments)
     }
 
     #[test]
@@ -368,7 +368,7 @@ pub(crate) mod tests {
     fn the_plan_names_the_line_and_the_directory_and_refuses_what_is_no_command() {
         let place = workspace().place();
         let plan =
-            |arguments: Value| Erased::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan);
+            |arguments: Value| ErasedTool::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan);
         let effect =
             Effect::Run { command: CommandLine::Shell("ls".into()), directory: place.workspace.join("a") };
         assert_eq!(plan(json!({"command": "ls", "working_directory": "a"})).unwrap().effects, [effect]);
@@ -399,7 +399,7 @@ pub(crate) mod tests {
         for (command, waits) in [("echo begun; read answer", true), ("echo begun; sleep 1000", false)] {
             let context = workspace.context();
             let stop = context.stop.clone();
-            let tool = Erased::tool(ShellExecute);
+            let tool = ErasedTool::tool(ShellExecute);
             // Long enough for the shell to get from its output to its wait.
             std::thread::spawn(move || {
                 std::thread::park_timeout(Duration::from_secs(2));
@@ -449,7 +449,7 @@ pub(crate) mod tests {
             // The first line of the command's output requests the stop.
             let stop = context.stop.clone();
             context.progress = Arc::new(StopAtOutput(stop, reason));
-            let tool = Erased::tool(ShellExecute);
+            let tool = ErasedTool::tool(ShellExecute);
             let error =
                 run_in(tool.as_ref(), &context, json!({"command": "echo begun; sleep 1000"})).unwrap_err();
             assert_eq!((error.code, error.effect), (code, EffectState::Maybe));
@@ -472,7 +472,7 @@ pub(crate) mod tests {
     fn output_that_outgrows_memory_is_kept_whole_aside() {
         let workspace = workspace();
         let context = workspace.context();
-        let tool = Erased::tool(ShellExecute);
+        let tool = ErasedTool::tool(ShellExecute);
         let output = run_in(tool.as_ref(), &context, json!({"command": "seq 1 100000"})).unwrap();
         let shown = output["stdout"].as_str().unwrap();
         assert!(shown.starts_with("1\n2\n") && shown.ends_with("99999\n100000\n"), "{} bytes", shown.len());

@@ -1,7 +1,7 @@
 //! Texts for the outcomes of commands.
 
 use sandbox::{CapturedStream, Exit, Limit, SandboxError};
-use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
+use tool::{Code, Context, Retry, StopReason, ToolError, FullOutput};
 
 /// Returns advice about a limit that was reached.
 pub(crate) fn how_to_raise(limit: Limit) -> String {
@@ -68,7 +68,7 @@ pub(crate) fn text(context: &Context, field: &'static str, captured: CapturedStr
     }
     let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
     if let Some(file) = whole {
-        context.keep_whole(Whole { field, file, bytes, lines, kept_bytes: whole_bytes });
+        context.keep_whole(FullOutput { field, file, bytes, lines, kept_bytes: whole_bytes });
     }
     if left_out == 0 {
         let mut all = head;

@@ -322,7 +322,7 @@ pub(crate) fn body_and_type(body: Option<&Value>) -> Result<(fetch::Bytes, Optio
 mod tests {
     use serde_json::json;
     use testkit::Workspace;
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -330,7 +330,7 @@ mod tests {
     fn the_plan_names_host_method_secrets_and_file_in_one_form() {
         let place = Workspace::new().place();
         let plan = |arguments: Value| {
-            Erased::tool(FetchUrl).prepare(arguments, &place).map(|prepared| prepared.plan)
+            ErasedTool::tool(FetchUrl).prepare(arguments, &place).map(|prepared| prepared.plan)
         };
         let connect = |host: &str, port, method: &str| Effect::Connect {
             host: host.to_owned(),
@@ -370,7 +370,7 @@ mod tests {
     fn a_human_who_is_asked_is_shown_the_request_and_no_secret() {
         let context = Workspace::new().context();
         let shown = |arguments: Value| {
-            let prepared = Erased::tool(FetchUrl).prepare(arguments, &context.place).unwrap();
+            let prepared = ErasedTool::tool(FetchUrl).prepare(arguments, &context.place).unwrap();
             prepared.preview(&context).unwrap()
         };
         let post = json!({
@@ -387,7 +387,7 @@ mod tests {
         for url in
             ["https://api.example.com@evil.example/", "https://user:passw0rd@a.example/", "http://0x7f.1/"]
         {
-            let refused = Erased::tool(FetchUrl).prepare(json!({"url": url}), &place);
+            let refused = ErasedTool::tool(FetchUrl).prepare(json!({"url": url}), &place);
             let error = refused.err().unwrap_or_else(|| panic!("{url}"));
             assert_eq!(error.code, Code::Validation);
             assert!(!error.message.contains("passw0rd"), "{}", error.message);

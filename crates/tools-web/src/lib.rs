@@ -11,11 +11,11 @@ mod saving;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use fetch_url::FetchUrl;
 
 /// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![Erased::tool(FetchUrl)]
+    vec![ErasedTool::tool(FetchUrl)]
 }

@@ -9,7 +9,7 @@ use fetch::HeaderMap;
 use fetch::decode::{DecodeError, Decoder};
 use fetch::web::Answer;
 use roots::{Roots, RootsError, Staging};
-use tool::{Code, Context, CoveredStream, Covering, ToolError};
+use tool::{Code, Context, CoveredStream, Redaction, ToolError};
 
 use crate::answer::Head;
 use crate::exchange::{Exchange, of_body};
@@ -69,7 +69,7 @@ struct Download<'a, 'b> {
     staging: Staging,
     /// Bytes of the body received so far, including covered and delayed ones.
     received: u64,
-    covering: Arc<Arc<dyn Covering>>,
+    covering: Arc<Arc<dyn Redaction>>,
     /// Stream that covers the secrets in each piece before the piece is written.
     stream: Box<dyn CoveredStream>,
     /// Identity of the body, if its rest can be requested.

@@ -208,7 +208,7 @@ async fn found(asking: &Asking<'_>, args: &Args) -> Result<(Vec<Wire>, Option<St
 mod tests {
     use serde_json::{Value, json};
     use testkit::Workspace;
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
     use crate::gmail::place::Endpoints;
@@ -216,7 +216,7 @@ mod tests {
     fn plan(arguments: Value) -> Result<Plan, ToolError> {
         let gmail = Gmail::at(Endpoints::default()).unwrap();
         let place = Place::at("/w".into());
-        Erased::tool(GmailRead { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
+        ErasedTool::tool(GmailRead { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let shown = |arguments: Value| {
             let gmail = Gmail::at(Endpoints::default()).unwrap();
             let context = Workspace::new().context();
-            let prepared = Erased::tool(GmailRead { gmail }).prepare(arguments, &context.place).unwrap();
+            let prepared = ErasedTool::tool(GmailRead { gmail }).prepare(arguments, &context.place).unwrap();
             prepared.preview(&context).unwrap()
         };
         assert_eq!(shown(json!({"query": "is:unread"})), "search: is:unread\nat most 10 messages");

@@ -114,7 +114,7 @@ impl Tool for GmailSearch {
 mod tests {
     use serde_json::{Value, json};
     use testkit::Workspace;
-    use tool::{Effect, Erased};
+    use tool::{Effect, ErasedTool};
 
     use super::*;
     use crate::gmail::place::Endpoints;
@@ -122,7 +122,7 @@ mod tests {
     fn plan(arguments: Value) -> Result<Plan, ToolError> {
         let gmail = Gmail::at(Endpoints::default()).unwrap();
         let place = Workspace::new().place();
-        Erased::tool(GmailSearch { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
+        ErasedTool::tool(GmailSearch { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
     }
 
     #[test]

@@ -341,13 +341,13 @@ fn unsure(error: ToolError, message_id: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use testkit::{DenyNames, Workspace};
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
     use crate::gmail::place::Endpoints;
 
     fn tool() -> std::sync::Arc<dyn tool::AnyTool> {
-        Erased::tool(GmailSend { gmail: Gmail::at(Endpoints::default()).unwrap() })
+        ErasedTool::tool(GmailSend { gmail: Gmail::at(Endpoints::default()).unwrap() })
     }
 
     fn plan(arguments: Value) -> Result<Plan, ToolError> {

@@ -350,14 +350,14 @@ fn used_before(by: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use testkit::Workspace;
-    use tool::{Effect, Erased};
+    use tool::{Effect, ErasedTool};
 
     use super::*;
 
     fn plan(arguments: Value) -> Result<Plan, ToolError> {
         let linear = Linear::at(Linear::ENDPOINT, Linear::SECRET).unwrap();
         let place = Workspace::new().place();
-        Erased::tool(LinearAction { linear }).prepare(arguments, &place).map(|prepared| prepared.plan)
+        ErasedTool::tool(LinearAction { linear }).prepare(arguments, &place).map(|prepared| prepared.plan)
     }
 
     #[test]

@@ -2,7 +2,7 @@ use std::io;
 
 use proptest::prelude::*;
 use serde_json::json;
-use tool::{CallId, Held, KeptOutput, Meta, Presentation};
+use tool::{CallId, ByteReservation, KeptOutput, Meta, Presentation};
 
 use crate::log::{ExecLog, Record, sum_up};
 
@@ -16,7 +16,7 @@ fn result(outcome: Result<Value, ToolError>) -> CallResult {
         },
         presentation: Presentation::Record,
         meta: Meta::arrived(CallId("c1".to_owned()), jiff::Timestamp::UNIX_EPOCH),
-        held: Held::default(),
+        held: ByteReservation::default(),
     }
 }
 

@@ -304,7 +304,7 @@ fn an_answer_that_is_shorter_than_it_might_have_been_gives_the_rest_back() {
         let all = lanes.admit(&session("a"), Lane::Read, BYTES_IN_FLIGHT, &stop).await.unwrap();
         let mut held = Vec::new();
         assert!(!is_admitted(&lanes, "b", BYTES_IN_FLIGHT / 2, &mut held).await, "the control");
-        let short = tool::Written::of(&"short", 0).unwrap();
+        let short = tool::RawJson::of(&"short", 0).unwrap();
         let answer = all.into_held(&Ok(Data::Written(short)));
         assert!(is_admitted(&lanes, "b", BYTES_IN_FLIGHT / 2, &mut held).await);
         drop((answer, held));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
 use store::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
-use tool::{Effect, Prepared, Retry, SessionId, ToolError};
+use tool::{Effect, PreparedCall, Retry, SessionId, ToolError};
 
 use super::preview::{PreviewedCall, Preview};
 use super::question::Approval;
@@ -30,8 +30,8 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
-        prepared: Prepared,
-    ) -> Result<(CallApproval, Prepared), ToolError> {
+        prepared: PreparedCall,
+    ) -> Result<(CallApproval, PreparedCall), ToolError> {
         let binding = self.bind(call).await?;
         let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
         // The approval covers what was shown. A later change makes it another call.
@@ -47,9 +47,9 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
-        prepared: Prepared,
+        prepared: PreparedCall,
         binding: &Binding,
-    ) -> Result<(String, Prepared), ToolError> {
+    ) -> Result<(String, PreparedCall), ToolError> {
         let (workspace, plan, request) =
             (self.place.workspace.clone(), binding.plan.clone(), binding.request.clone());
         let now = self.clock.now();
@@ -98,8 +98,8 @@ impl Engine {
     async fn look_ahead(
         self: &Arc<Self>,
         call: &Call,
-        prepared: Prepared,
-    ) -> Result<(Option<Preview>, Prepared), ToolError> {
+        prepared: PreparedCall,
+    ) -> Result<(Option<Preview>, PreparedCall), ToolError> {
         let (parts, reach, rules) = (&call.effects[..], call.reach(self), call.rules(self));
         let asking = PreviewedCall { parts, reach, rules, stop: call.stop.clone() };
         let source = self.preview_source(&asking, &prepared.plan)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use policy::{Part, Policy};
-use tool::{CommandLine, Context, Effect, Plan, Prepared, SessionId, Stop, ToolError};
+use tool::{CommandLine, Context, Effect, Plan, PreparedCall, SessionId, Stop, ToolError};
 
 use crate::Engine;
 use crate::reach::AccessScope;
@@ -93,7 +93,7 @@ impl Engine {
     ///
     /// # Errors
     /// `ENOTFOUND` if the changes to apply do not exist.
-    pub(crate) fn preview(&self, source: Source, prepared: &Prepared) -> Result<Option<Preview>, ToolError> {
+    pub(crate) fn preview(&self, source: Source, prepared: &PreparedCall) -> Result<Option<Preview>, ToolError> {
         let text = match source {
             Source::Command { read, dry_run, rules } => {
                 let tried = self.preview_of_dry_run(&dry_run, &rules);

@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
-use tool::{CoveredStream, Covering, Data, Progress};
+use tool::{CoveredStream, Redaction, Data, Progress};
 use vault::{Contents, Locked, Vault};
 
 use matcher::{Occurrence, LEAST, Matcher};
@@ -383,7 +383,7 @@ impl CoveredStream for Pieces {
     }
 }
 
-impl Covering for Redactor {
+impl Redaction for Redactor {
     fn text(&self, text: &str) -> Option<String> {
         self.refresh();
         Self::text(self, text)

@@ -19,7 +19,7 @@ use fetch::web::Web;
 use serde_json::{Value, json};
 use testkit::web::{Authority, Reply, Request, Server};
 use testkit::{TestSecrets, Workspace, check_family, run_in};
-use tool::{Code, Context, Effect, Erased, Hosts, Level, ToolError};
+use tool::{Code, Context, Effect, ErasedTool, Hosts, Level, ToolError};
 use tools_web::FetchUrl;
 use vault::{Change, HostRule, Keys, Places, Vault};
 
@@ -105,7 +105,7 @@ impl Fixture {
 
     pub(crate) fn fetch_in(&self, context: &Context, arguments: Value) -> Result<Value, ToolError> {
         let _entered = self.runtime.enter();
-        run_in(Erased::tool(FetchUrl).as_ref(), context, arguments)
+        run_in(ErasedTool::tool(FetchUrl).as_ref(), context, arguments)
     }
 }
 
