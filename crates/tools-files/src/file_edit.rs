@@ -152,7 +152,7 @@ impl Tool for FileEdit {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
-        let Edited { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
+        let EditResult { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
         let version = version::of_content(&content);
         let staged = roots.stage(&path, &content).map_err(failure(context))?;
         context.stop.check()?;
@@ -166,7 +166,7 @@ impl Tool for FileEdit {
 }
 
 /// The result of a call for its file.
-struct Edited {
+struct EditResult {
     path: PathBuf,
     shown: String,
     /// The file as opened and read.
@@ -178,7 +178,7 @@ struct Edited {
     replacements: usize,
 }
 
-fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<Edited, ToolError> {
+fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<EditResult, ToolError> {
     let path = context.place.resolve("path", &args.path)?;
     let shown = context.place.show(&path);
     let mut opened = roots.open_file(&path).map_err(failure(context))?;
@@ -198,7 +198,7 @@ fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<Edited, ToolE
             .hint("file_write can write the file in UTF-8")
     })?;
     let diff = edit::unified(&shown, document.text(), &replaced.text, &replaced.edited);
-    Ok(Edited { path, shown, opened, content, diff, replacements: replaced.count })
+    Ok(EditResult { path, shown, opened, content, diff, replacements: replaced.count })
 }
 
 /// Returns the requested edits, without the text of the file around them.

@@ -12,7 +12,7 @@ use tool::{
     ToolError,
 };
 
-use crate::rows::{Listed, Names, Rows};
+use crate::rows::{ListedEntry, Names, Rows};
 use crate::selection::{Cursor, NameGlob, is_hidden};
 
 /// The `file_list` tool.

@@ -13,7 +13,7 @@ use tool::{
 };
 
 use crate::file_edit::Strategy;
-use crate::patching::Patching;
+use crate::patching::PatchedTree;
 
 /// The `file_patch` tool.
 pub(crate) struct FilePatch;
@@ -45,7 +45,7 @@ impl Args {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
     /// Changed files, in the order of the patch.
-    files: Vec<Changed>,
+    files: Vec<ChangedFile>,
     /// Hunks that matched at another line or with other white space.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drifts: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Output {
 
 /// A changed file.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedFile {
     /// New path.
     pub(crate) path: String,
     /// added, deleted, updated, renamed or copied.
@@ -73,7 +73,7 @@ pub(crate) struct Changed {
 }
 
 /// A part of the patch, with its paths in the form that the policy checks.
-pub(crate) struct Planned {
+pub(crate) struct PlannedPart {
     pub(crate) change: FileChange,
     pub(crate) path: PathBuf,
     pub(crate) source: Option<PathBuf>,
@@ -101,7 +101,7 @@ impl Tool for FilePatch {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         let (mut effects, mut deletes) = (Vec::new(), false);
-        for Planned { change, path, source } in planned(args, place)? {
+        for PlannedPart { change, path, source } in planned(args, place)? {
             let action = change.action;
             deletes |= action == Action::Delete;
             let read = source.as_ref().unwrap_or(&path);
@@ -122,7 +122,7 @@ impl Tool for FilePatch {
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let roots = context.service::<Roots>().ok()?;
-        let mut patching = Patching::new(context, &roots);
+        let mut patching = PatchedTree::new(context, &roots);
         let fits = planned(args, &context.place).and_then(|parts| {
             for planned in parts {
                 context.stop.check()?;
@@ -142,7 +142,7 @@ impl Tool for FilePatch {
         let roots = context.service::<Roots>()?;
         // The draft begins before any read, so that every later change by others is a conflict.
         let draft = context.service::<Draft>()?;
-        let mut patching = Patching::new(context, &roots);
+        let mut patching = PatchedTree::new(context, &roots);
         for planned in planned(&args, &context.place)? {
             context.stop.check()?;
             patching.take(planned)?;
@@ -156,7 +156,7 @@ impl Tool for FilePatch {
     }
 }
 
-fn planned(args: &Args, place: &Place) -> Result<Vec<Planned>, ToolError> {
+fn planned(args: &Args, place: &Place) -> Result<Vec<PlannedPart>, ToolError> {
     let patch = Patch::read(&args.patch, args.path.as_deref()).map_err(|malformed| {
         ToolError::validation("patch", malformed)
             .hint("nothing was changed; correct the patch and send all of it again")
@@ -168,7 +168,7 @@ fn planned(args: &Args, place: &Place) -> Result<Vec<Planned>, ToolError> {
             let problem = format!("line {} of the patch: {} keeps its name", change.line, change.path);
             return Err(ToolError::validation("patch", problem));
         }
-        Ok(Planned { change, path, source })
+        Ok(PlannedPart { change, path, source })
     };
     patch.files.into_iter().map(planned).collect()
 }

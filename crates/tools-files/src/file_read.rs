@@ -12,7 +12,7 @@ use tool::{
     ToolError,
 };
 
-use crate::parts::{Reader, Whole};
+use crate::parts::{Reader, FileFacts};
 use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;
@@ -236,7 +236,7 @@ impl Tool for FileRead {
 
 impl Output {
     /// Creates an output without content for this version of a file.
-    fn of(whole: Whole, size_bytes: u64, mime_type: String, encoding: String) -> Self {
+    fn of(whole: FileFacts, size_bytes: u64, mime_type: String, encoding: String) -> Self {
         Self {
             next_offset: None,
             version: whole.version,

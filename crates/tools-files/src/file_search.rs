@@ -14,7 +14,7 @@ use tool::{
     ToolError,
 };
 
-use crate::hits::{Hits, Match, Pattern, Stoppable};
+use crate::hits::{Hits, Match, Pattern, StoppableFile};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 
 /// The `file_search` tool.
@@ -255,7 +255,7 @@ impl<'a> Search<'a> {
         let room = self.limit - self.matches.len();
         let mut hits =
             Hits::new(&self.matcher, self.context.place.show(&shown), passed, room, self.bytes_left);
-        let reader = Stoppable { file: opened.file, context: self.context };
+        let reader = StoppableFile { file: opened.file, context: self.context };
         let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
         self.searched += 1;
         match searched {

@@ -76,12 +76,12 @@ impl Pattern<'_> {
 }
 
 /// A file whose reads fail when the call is stopped.
-pub(crate) struct Stoppable<'a> {
+pub(crate) struct StoppableFile<'a> {
     pub(crate) file: std::fs::File,
     pub(crate) context: &'a Context,
 }
 
-impl Read for Stoppable<'_> {
+impl Read for StoppableFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.context.stop.requested().is_some() {
             return Err(io::ErrorKind::TimedOut.into());

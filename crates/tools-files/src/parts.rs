@@ -28,7 +28,7 @@ pub(crate) struct Reader<'a> {
 }
 
 /// Facts that only a scan of the whole file gives.
-pub(crate) struct Whole {
+pub(crate) struct FileFacts {
     /// Version identifier of the content.
     pub(crate) version: String,
     /// Number of lines, or `None` for a file too large to be scanned.
@@ -98,7 +98,7 @@ impl Reader<'_> {
     }
 
     /// Scans the whole file, of which `part` is already read.
-    pub(crate) fn whole(&mut self, part: Option<&Part>) -> io::Result<Whole> {
+    pub(crate) fn whole(&mut self, part: Option<&Part>) -> io::Result<FileFacts> {
         let size = self.opened.metadata.size_bytes;
         let is_all = |part: &&Part| {
             part.start == 0 && u64::try_from(part.bytes.len()).is_ok_and(|length| length == size)
@@ -106,10 +106,10 @@ impl Reader<'_> {
         if let Some(Part { bytes, .. }) = part.filter(is_all) {
             let unfinished = !bytes.is_empty() && !self.ends.ends(bytes);
             let line_count = Some(self.ends.count(bytes) + u64::from(unfinished));
-            return Ok(Whole { version: version::of_content(bytes), line_count });
+            return Ok(FileFacts { version: version::of_content(bytes), line_count });
         }
         if size > HASHED_BYTES {
-            return Ok(Whole { version: version::of_state(&self.opened.identity), line_count: None });
+            return Ok(FileFacts { version: version::of_state(&self.opened.identity), line_count: None });
         }
         self.opened.file.seek(SeekFrom::Start(0))?;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -118,7 +118,7 @@ impl Reader<'_> {
             let length = self.fill(&mut chunk)?;
             if length == 0 {
                 let line_count = Some(count + u64::from(unfinished));
-                return Ok(Whole { version: version::of_hash(&hash.finalize()), line_count });
+                return Ok(FileFacts { version: version::of_hash(&hash.finalize()), line_count });
             }
             hash.update(&chunk[..length]);
             count += self.ends.count(&chunk[..length]);
