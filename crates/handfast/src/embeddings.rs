@@ -10,7 +10,7 @@ use fetch::Uri;
 use knowledge::Index;
 use store::Hash;
 use tool::Clock as _;
-use tools_knowledge::Base;
+use tools_knowledge::KnowledgeBase;
 use vault::{Position, Vault};
 
 use crate::commands::Failure;
@@ -38,12 +38,12 @@ pub(crate) fn knowledge(
     state: &Path,
     workspace: &Path,
     opens: Option<OpenModel>,
-) -> Result<Arc<Base>, Failure> {
+) -> Result<Arc<KnowledgeBase>, Failure> {
     let indexes = state.join("knowledge");
     create_private(&indexes)?;
     let name: String =
         Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string().chars().take(32).collect();
-    Ok(Arc::new(Base::new(Index::new(indexes.join(format!("{name}.db")), opens))))
+    Ok(Arc::new(KnowledgeBase::new(Index::new(indexes.join(format!("{name}.db")), opens))))
 }
 
 /// The vault, which is opened after the tools are made.

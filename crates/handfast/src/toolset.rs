@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
-use tools_knowledge::Base;
+use tools_knowledge::KnowledgeBase;
 use tools_work::{Gmail, Linear, oauth};
 use vault::{Vault, VaultError};
 
@@ -25,7 +25,7 @@ pub(crate) struct Needed {
     /// Where skills lie beside the workspace.
     pub(crate) skills: SkillFolders,
     /// The knowledge of the workspace.
-    pub(crate) knowledge: Arc<Base>,
+    pub(crate) knowledge: Arc<KnowledgeBase>,
     /// Where Linear is, and whose key opens it.
     pub(crate) linear: Linear,
     /// Where Gmail is.

@@ -26,13 +26,13 @@ const SHORT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The knowledge of a workspace.
-pub struct Base {
+pub struct KnowledgeBase {
     pub(crate) index: Arc<Index>,
     /// True while a background thread of this program computes vectors.
     works: Arc<AtomicBool>,
 }
 
-impl Base {
+impl KnowledgeBase {
     /// Creates the knowledge of a workspace from its index.
     pub fn new(index: Index) -> Self {
         Self { index: Arc::new(index), works: Arc::default() }
