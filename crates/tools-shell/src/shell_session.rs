@@ -13,7 +13,7 @@ use tool::{
     Retry, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::reading::{self, Kept, Live, Source, Wanted};
+use crate::reading::{self, Kept, Live, Source, RequestedPart};
 use crate::wording::exit_code;
 use crate::{keys, network};
 
@@ -205,7 +205,7 @@ fn read(
     source: &dyn Source,
     listed: Option<&ListedSession>,
 ) -> Result<Output, ToolError> {
-    let wanted = Wanted {
+    let wanted = RequestedPart {
         offset: args.offset.unwrap_or(0),
         limit: usize::try_from(limit(args)).unwrap_or(usize::MAX),
         regex: args.regex.as_deref().map(compile).transpose()?,
