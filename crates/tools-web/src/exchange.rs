@@ -16,8 +16,8 @@ use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
 
 use crate::answer::Head;
 use crate::fetch_url::{Args, Method, body_and_type};
-use crate::filling::Filling;
-use crate::placeholders::Given;
+use crate::filling::FilledParts;
+use crate::placeholders::CallerHeaders;
 
 /// Maximum number of redirections; browsers follow twenty.
 const MOST_REDIRECTS: usize = 10;
@@ -43,8 +43,8 @@ pub(crate) struct Exchange<'a> {
     context: &'a Context,
     web: Arc<Web>,
     hosts: Arc<Arc<dyn Hosts>>,
-    given: Given,
-    filling: Filling,
+    given: CallerHeaders,
+    filling: FilledParts,
     method: Method,
     body: Bytes,
     body_type: Option<&'static str>,
@@ -68,11 +68,11 @@ impl<'a> Exchange<'a> {
             context,
             web: context.service()?,
             hosts: context.service()?,
-            given: Given::read(&args.headers)?,
+            given: CallerHeaders::read(&args.headers)?,
             method: args.method,
             body,
             body_type,
-            filling: Filling::read(args, &target)?,
+            filling: FilledParts::read(args, &target)?,
             target,
             elsewhere: false,
             redirected_from: Vec::new(),
@@ -204,7 +204,7 @@ impl<'a> Exchange<'a> {
             let left = self.deadline.saturating_duration_since(Instant::now());
             let wait = waits.next().filter(|_| self.method.is_safe()).and_then(|wait| match &sent {
                 Ok(answer) => asked_to_wait(answer, *wait),
-                Err(Failed::Web(error)) if error.may_pass() => Some(*wait),
+                Err(ExchangeError::Web(error)) if error.may_pass() => Some(*wait),
                 Err(_) => None,
             });
             match wait.filter(|wait| *wait < left) {
@@ -214,7 +214,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    async fn once(&self, beside: &HeaderMap) -> Result<Answer, Failed> {
+    async fn once(&self, beside: &HeaderMap) -> Result<Answer, ExchangeError> {
         let host = self.target.host().to_string();
         let mut headers = if self.elsewhere {
             self.given.plain(&KEPT_ELSEWHERE)
@@ -276,10 +276,10 @@ impl<'a> Exchange<'a> {
     }
 
     /// Converts an error for callers.
-    pub(crate) fn outward(&self, failed: Failed) -> ToolError {
+    pub(crate) fn outward(&self, failed: ExchangeError) -> ToolError {
         let error = match failed {
-            Failed::Tool(error) => return error,
-            Failed::Web(error) => error,
+            ExchangeError::Tool(error) => return error,
+            ExchangeError::Web(error) => error,
         };
         let may_have_acted = error.may_have_acted();
         let retry = if error.may_pass() && self.method.is_safe() { Retry::Now } else { Retry::Never };
@@ -294,18 +294,18 @@ impl<'a> Exchange<'a> {
 }
 
 /// A reason why a request has no answer.
-pub(crate) enum Failed {
+pub(crate) enum ExchangeError {
     Web(WebError),
     Tool(ToolError),
 }
 
-impl From<WebError> for Failed {
+impl From<WebError> for ExchangeError {
     fn from(error: WebError) -> Self {
         Self::Web(error)
     }
 }
 
-impl From<ToolError> for Failed {
+impl From<ToolError> for ExchangeError {
     fn from(error: ToolError) -> Self {
         Self::Tool(error)
     }

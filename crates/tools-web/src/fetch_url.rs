@@ -16,10 +16,10 @@ use tool::{
 
 use crate::answer::{self, Kind};
 use crate::exchange::Exchange;
-use crate::filling::Filling;
+use crate::filling::FilledParts;
 use crate::page;
-use crate::placeholders::Given;
-use crate::saving::{self, Goal, Saved};
+use crate::placeholders::CallerHeaders;
+use crate::saving::{self, Goal, SaveOutcome};
 
 /// The `fetch_url` tool.
 pub struct FetchUrl;
@@ -198,14 +198,14 @@ impl Tool for FetchUrl {
             return Err(ToolError::validation("body", "goes with POST, PUT, PATCH and DELETE"));
         }
         let host = target.host().to_string();
-        let given = Given::read(&args.headers)?;
+        let given = CallerHeaders::read(&args.headers)?;
         let mut effects = vec![Effect::Connect {
             host: host.clone(),
             port: target.port(),
             method: Some(args.method.as_str().to_owned()),
             only_asks: false,
         }];
-        let filling = Filling::read(args, &target)?;
+        let filling = FilledParts::read(args, &target)?;
         let names: BTreeSet<&str> = given.names().chain(filling.names()).collect();
         if !names.is_empty() && (given.has(&fetch::RANGE) || given.has(&fetch::IF_RANGE)) {
             let problem = "with a secret the whole is asked for: a part of an answer may hold a part of the secret, which is not \
@@ -237,7 +237,7 @@ impl Tool for FetchUrl {
         let is_plain = args.save_to.is_none() && args.format == Format::Raw && args.most_bytes() <= BYTES;
         is_plain
             && args.secrets.is_empty()
-            && Given::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
+            && CallerHeaders::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
     }
 
     /// Returns the request as it will be sent, with secrets by name.
@@ -264,12 +264,12 @@ impl Tool for FetchUrl {
                 let roots = context.service::<Roots>()?;
                 let goal = Goal { roots: &roots, path: &path, limit };
                 match Box::pin(saving::save(context, &mut exchange, goal)).await? {
-                    Saved::File { head, size_bytes } => {
+                    SaveOutcome::File { head, size_bytes } => {
                         let mut output = output(&exchange, head, None, Kind::File, size_bytes);
                         output.saved_to = Some(context.place.show(&path));
                         return Ok(output);
                     }
-                    Saved::Not(answer) => *answer,
+                    SaveOutcome::Not(answer) => *answer,
                 }
             } else {
                 exchange.answer(&fetch::HeaderMap::new()).await?

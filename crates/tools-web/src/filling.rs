@@ -14,23 +14,23 @@ use crate::placeholders::{Part, listed};
 const MOST: usize = 20;
 
 /// The parts of a request that are filled in before it is sent.
-pub(crate) struct Filling {
+pub(crate) struct FilledParts {
     names: Vec<String>,
     body: Option<Value>,
-    written: Written,
+    written: Encoding,
     in_query: Vec<String>,
     in_body: Vec<String>,
 }
 
 /// An encoding of a value at its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum Encoding {
     AsItIs,
     Percent,
     Json,
 }
 
-impl Filling {
+impl FilledParts {
     /// Finds the places of the listed secrets.
     ///
     /// # Errors
@@ -44,10 +44,10 @@ impl Filling {
         let kind = kind.map_or("", |(_, value)| value).split(';').next().unwrap_or_default().trim();
         let written = match &args.body {
             Some(Value::String(_)) if kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") => {
-                Written::Percent
+                Encoding::Percent
             }
-            Some(Value::String(_)) if kind.to_ascii_lowercase().ends_with("json") => Written::Json,
-            _ => Written::AsItIs,
+            Some(Value::String(_)) if kind.to_ascii_lowercase().ends_with("json") => Encoding::Json,
+            _ => Encoding::AsItIs,
         };
         let (path, query) = target.path_and_query().split_once('?').unwrap_or((target.path_and_query(), ""));
         let (mut in_query, mut in_body) = (Vec::new(), Vec::new());
@@ -97,7 +97,7 @@ impl Filling {
         match target.path_and_query().split_once('?').filter(|_| !self.in_query.is_empty()) {
             None => Ok(target.clone()),
             Some((_, query)) => {
-                let filled = self.fill(context, query, &host, (Position::Query, Written::Percent))?;
+                let filled = self.fill(context, query, &host, (Position::Query, Encoding::Percent))?;
                 Ok(target.with_query(&filled))
             }
         }
@@ -127,7 +127,7 @@ impl Filling {
         match value {
             // The serializer escapes the value.
             Value::String(text) => {
-                *text = self.fill(context, text, host, (Position::Body, Written::AsItIs))?;
+                *text = self.fill(context, text, host, (Position::Body, Encoding::AsItIs))?;
                 Ok(())
             }
             Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill_in(context, item, host)),
@@ -143,7 +143,7 @@ impl Filling {
         context: &Context,
         text: &str,
         host: &str,
-        (position, written): (Position, Written),
+        (position, written): (Position, Encoding),
     ) -> Result<String, ToolError> {
         let mut filled = String::with_capacity(text.len());
         for part in listed(text, &self.names) {
@@ -161,7 +161,7 @@ impl Filling {
     }
 }
 
-impl Written {
+impl Encoding {
     fn write(self, value: &str, to: &mut String) {
         match self {
             Self::AsItIs => to.push_str(value),

@@ -20,7 +20,7 @@ const MOST_RESUMED: usize = 5;
 /// Bytes between two progress reports.
 const REPORTED_EVERY: u64 = 1024 * 1024;
 /// The outcome of a save.
-pub(crate) enum Saved {
+pub(crate) enum SaveOutcome {
     /// The body is in the file.
     File { head: Head, size_bytes: u64 },
     /// The server refused the request; the file is unchanged.
@@ -40,10 +40,10 @@ pub(crate) async fn save(
     context: &Context,
     exchange: &mut Exchange<'_>,
     goal: Goal<'_>,
-) -> Result<Saved, ToolError> {
+) -> Result<SaveOutcome, ToolError> {
     let answer = exchange.answer(&HeaderMap::new()).await?;
     if !(200..300).contains(&answer.status) {
-        return Ok(Saved::Not(Box::new(answer)));
+        return Ok(SaveOutcome::Not(Box::new(answer)));
     }
     let head = Head::of(&answer);
     let folders = goal.roots.create_parents(goal.path).map_err(|error| failure(context, error))?;
@@ -52,7 +52,7 @@ pub(crate) async fn save(
         Err(error) => Err(error),
     };
     match written {
-        Ok(size_bytes) => Ok(Saved::File { head, size_bytes }),
+        Ok(size_bytes) => Ok(SaveOutcome::File { head, size_bytes }),
         Err(error) => {
             folders.take_back();
             Err(exchange.unsure(error))
