@@ -6,8 +6,8 @@ use tool::{
     Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::gmail::api::Asking;
-use crate::gmail::listing::{Wanted, ids};
+use crate::gmail::api::ApiCalls;
+use crate::gmail::listing::{SearchParameters, ids};
 use crate::gmail::message::{LABEL, Summary};
 use crate::gmail::oauth;
 use crate::gmail::place::Gmail;
@@ -82,7 +82,7 @@ impl Tool for GmailSearch {
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+        SearchParameters::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
         let login = &[oauth::ACCESS, oauth::REFRESH, oauth::CLIENT_SECRET];
         Ok(Plan { login, ..Plan::of(self.gmail.effects(&["GET"])) })
     }
@@ -96,11 +96,11 @@ impl Tool for GmailSearch {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let asking = Asking::begin(context, &self.gmail)?;
+        let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
         let work = Box::pin(async {
             let wanted =
-                Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+                SearchParameters::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
             let (ids, next_page_token) = ids(&asking, &wanted).await?;
             let found = asking.messages(&ids, &HEADERS).await?;
             let results = found.into_iter().map(crate::gmail::message::Wire::summary).collect();

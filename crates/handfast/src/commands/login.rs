@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tool::{Clock, visible};
 use tools_work::Gmail;
 use tools_work::oauth::{
-    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, Refused, SECRETS,
+    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, OauthRefusal, SECRETS,
 };
 use vault::{Locked, Position, Vault, VaultError};
 
@@ -161,7 +161,7 @@ impl<'a> Account<'a> {
         let (status, mut body) = self.post(self.gmail.token(), form).await?;
         Grant::read(status, &mut body, SystemClock.now()).map_err(|refused| {
             let what = match &refused {
-                Refused::Said { error, .. } if error == "invalid_client" => {
+                OauthRefusal::Said { error, .. } if error == "invalid_client" => {
                     "; look at the client (--client), and at its type, which has to be \"Desktop app\""
                 }
                 _ => "; nobody was logged in",

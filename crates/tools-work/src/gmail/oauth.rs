@@ -157,7 +157,7 @@ pub struct Grant {
 
 /// A reason why no tokens were issued.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum OauthRefusal {
     /// Error of the server, in its own words.
     #[error("{error}: {description}")]
     Said {
@@ -178,14 +178,14 @@ impl Grant {
     /// Parses the response of a token server, and wipes the bytes.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn read(status: u16, body: &mut [u8], now: Timestamp) -> Result<Self, Refused> {
+    /// [`OauthRefusal`].
+    pub fn read(status: u16, body: &mut [u8], now: Timestamp) -> Result<Self, OauthRefusal> {
         let read = Self::of(status, body, now);
         body.fill(0);
         read
     }
 
-    fn of(status: u16, body: &[u8], now: Timestamp) -> Result<Self, Refused> {
+    fn of(status: u16, body: &[u8], now: Timestamp) -> Result<Self, OauthRefusal> {
         // Borrowed fields leave no copy of a token behind.
         #[derive(Deserialize)]
         struct Given<'a> {
@@ -202,11 +202,11 @@ impl Grant {
             #[serde(default)]
             error_description: String,
         }
-        let unlike = || Refused::Unlike { status };
+        let unlike = || OauthRefusal::Unlike { status };
         if !(200..300).contains(&status) {
             let said: Said = serde_json::from_slice(body).map_err(|_| unlike())?;
             let short = |text: String| text.chars().take(MOST_REPEATED).collect();
-            return Err(Refused::Said {
+            return Err(OauthRefusal::Said {
                 error: short(said.error),
                 description: short(said.error_description),
             });
@@ -335,7 +335,7 @@ mod tests {
             (500, "busy"),
             (302, ""),
         ] {
-            assert!(matches!(read(status, text), Err(Refused::Unlike { .. })), "{status} {text}");
+            assert!(matches!(read(status, text), Err(OauthRefusal::Unlike { .. })), "{status} {text}");
         }
         let endless = read(200, r#"{"access_token": "a", "expires_in": 1e300}"#);
         assert!(endless.is_ok_and(|grant| grant.expires_at.is_none()));

@@ -9,7 +9,7 @@ use outgoing::{BodyError, failure, permission};
 use tool::{Code, Context, Retry, ToolError};
 use vault::{Locked, Name, Position, Vault, VaultError};
 
-use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, Refused};
+use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, OauthRefusal};
 use crate::gmail::place::Gmail;
 
 /// Minimum remaining lifetime of a token at the start of a request, because the request takes time.
@@ -95,7 +95,7 @@ impl Tokens<'_> {
                     return Ok(grant.access);
                 }
                 Ok(Err(refused)) => {
-                    let may_pass = matches!(refused, Refused::Unlike { status } if status >= 500);
+                    let may_pass = matches!(refused, OauthRefusal::Unlike { status } if status >= 500);
                     (denied(&refused), may_pass)
                 }
                 Err(error) => error,
@@ -108,7 +108,7 @@ impl Tokens<'_> {
 
     /// Returns the response of the token server, or an error with a flag that is true if a retry
     /// may succeed.
-    async fn asked(&self, form: Vec<u8>) -> Result<Result<Grant, Refused>, (ToolError, bool)> {
+    async fn asked(&self, form: Vec<u8>) -> Result<Result<Grant, OauthRefusal>, (ToolError, bool)> {
         let last = |error| (error, false);
         let usual = [
             (fetch::ACCEPT, "application/json"),
@@ -131,7 +131,7 @@ impl Tokens<'_> {
         };
         let mut answer = self.web.send(ask).await.map_err(broken)?;
         let status = answer.status;
-        let garbled = |_| last(denied(&Refused::Unlike { status }));
+        let garbled = |_| last(denied(&OauthRefusal::Unlike { status }));
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(garbled)?;
         let mut body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
             BodyError::Web(error) => broken(error),
@@ -146,14 +146,14 @@ impl Tokens<'_> {
 }
 
 /// Converts a refusal of the token server into a tool error.
-fn denied(refused: &Refused) -> ToolError {
+fn denied(refused: &OauthRefusal) -> ToolError {
     match refused {
-        Refused::Said { error, .. } if error == "invalid_grant" => {
+        OauthRefusal::Said { error, .. } if error == "invalid_grant" => {
             let message = format!("the login of Gmail is good no longer ({refused})");
             ToolError::new(Code::Permission, message)
                 .hint("it was taken back, or has run out; the user logs in again: `handfast login gmail`")
         }
-        Refused::Said { error, .. }
+        OauthRefusal::Said { error, .. }
             if ["invalid_client", "unauthorized_client"].contains(&error.as_str()) =>
         {
             let message = format!("Google does not take the program that the login was made for ({refused})");
