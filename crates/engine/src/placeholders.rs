@@ -14,7 +14,7 @@ use fetch::address::Host;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use tempfile::NamedTempFile;
-use vault::{Entry, Locked, Position, Vault, VaultError};
+use vault::{Entry, SecretBytes, RequestPart, Vault, VaultError};
 
 /// Variables in which programs look for trusted certificates: OpenSSL and programs built on it,
 /// curl, requests, Node, git, pip, cargo, npm.
@@ -155,7 +155,7 @@ impl Placeholders {
         host: &str,
         place: Position,
         now: Timestamp,
-    ) -> Result<Locked, String> {
+    ) -> Result<SecretBytes, String> {
         if !self.policy.lists_secret(name, host) {
             return Err(format!(
                 "the secret {name} is not handed to {host}: `allowed_secrets` of profile `{}` does not list it there",

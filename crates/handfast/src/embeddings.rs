@@ -11,7 +11,7 @@ use knowledge::Index;
 use store::Hash;
 use tool::Clock as _;
 use tools_knowledge::KnowledgeBase;
-use vault::{Position, Vault};
+use vault::{RequestPart, Vault};
 
 use crate::commands::Failure;
 use crate::compose::SystemClock;
@@ -77,7 +77,7 @@ fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> Opene
     let key = place.key.as_ref().map(|name| {
         let vault = vault.get().ok_or_else(|| "the vault is not there yet".to_owned())?;
         let value = vault
-            .value_for(name, host, Position::Header, SystemClock.now())
+            .value_for(name, host, RequestPart::Header, SystemClock.now())
             .map_err(|error| format!("`embeddings.key`, the secret {name}: {error}"))?;
         String::from_utf8(value.to_vec()).map_err(|_| format!("the secret {name} is no text"))
     });

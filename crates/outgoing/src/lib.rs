@@ -20,7 +20,7 @@ pub use endpoint::{EndpointError, endpoint};
 pub use failure::failure;
 pub use secret::{EnvironmentSecrets, closed, secret};
 pub use stopping::unless_stopped;
-pub use vault::Position;
+pub use vault::RequestPart;
 
 /// Builds the permission that decides which addresses the call may dial for `target` under the
 /// policy. A request with a secret goes to a public address over TLS only.

@@ -7,7 +7,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
-use vault::{Change, HostRule, LEAST_CHARACTERS, Places, Position, Vault};
+use vault::{Change, HostRule, LEAST_CHARACTERS, RequestParts, RequestPart, Vault};
 
 use crate::vault_failure::failed;
 
@@ -42,7 +42,7 @@ pub enum PlaceName {
     Body,
 }
 
-impl From<PlaceName> for Position {
+impl From<PlaceName> for RequestPart {
     fn from(name: PlaceName) -> Self {
         match name {
             PlaceName::Header => Self::Header,
@@ -67,8 +67,8 @@ impl Args {
         let rules = self.hosts.as_ref().map(|hosts| HostRule::parse_all(hosts.iter().map(String::as_str)));
         let hosts = rules.transpose().map_err(|error| ToolError::validation("hosts", error))?;
         let positions =
-            |places: &Vec<PlaceName>| places.iter().copied().map(Position::from).collect::<Vec<_>>();
-        let places = self.places.as_ref().map(|places| Places::of(&positions(places)));
+            |places: &Vec<PlaceName>| places.iter().copied().map(RequestPart::from).collect::<Vec<_>>();
+        let places = self.places.as_ref().map(|places| RequestParts::of(&positions(places)));
         let time = self.expires_at.as_deref().map(str::parse::<Timestamp>).transpose();
         let expires_at = time.map_err(|error| ToolError::validation("expires_at", error))?;
         if self.value.chars().count() < LEAST_CHARACTERS {

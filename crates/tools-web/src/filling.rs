@@ -3,7 +3,7 @@
 
 use fetch::Bytes;
 use fetch::address::Target;
-use outgoing::Position;
+use outgoing::RequestPart;
 use serde_json::Value;
 use tool::{Context, ToolError};
 
@@ -97,7 +97,7 @@ impl FilledParts {
         match target.path_and_query().split_once('?').filter(|_| !self.in_query.is_empty()) {
             None => Ok(target.clone()),
             Some((_, query)) => {
-                let filled = self.fill(context, query, &host, (Position::Query, Encoding::Percent))?;
+                let filled = self.fill(context, query, &host, (RequestPart::Query, Encoding::Percent))?;
                 Ok(target.with_query(&filled))
             }
         }
@@ -111,7 +111,7 @@ impl FilledParts {
         let Some(body) = &self.body else { return Ok(None) };
         let filled = match body {
             Value::String(text) => {
-                Value::String(self.fill(context, text, host, (Position::Body, self.written))?)
+                Value::String(self.fill(context, text, host, (RequestPart::Body, self.written))?)
             }
             json => {
                 let mut json = json.clone();
@@ -127,7 +127,7 @@ impl FilledParts {
         match value {
             // The serializer escapes the value.
             Value::String(text) => {
-                *text = self.fill(context, text, host, (Position::Body, Encoding::AsItIs))?;
+                *text = self.fill(context, text, host, (RequestPart::Body, Encoding::AsItIs))?;
                 Ok(())
             }
             Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill_in(context, item, host)),
@@ -143,7 +143,7 @@ impl FilledParts {
         context: &Context,
         text: &str,
         host: &str,
-        (position, written): (Position, Encoding),
+        (position, written): (RequestPart, Encoding),
     ) -> Result<String, ToolError> {
         let mut filled = String::with_capacity(text.len());
         for part in listed(text, &self.names) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fetch::{HeaderMap, HeaderName, HeaderValue};
-use outgoing::Position;
+use outgoing::RequestPart;
 use tool::{Context, ToolError};
 
 /// Headers about the connection, the length of the body or the target host. A second value of these
@@ -94,7 +94,7 @@ impl CallerHeaders {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                     Part::Secret(secret) => {
-                        bytes.extend_from_slice(&outgoing::secret(context, secret, host, Position::Header)?);
+                        bytes.extend_from_slice(&outgoing::secret(context, secret, host, RequestPart::Header)?);
                     }
                 }
             }

@@ -11,7 +11,7 @@ mod begun;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use vault::Locked;
+use vault::SecretBytes;
 
 use self::begun::{Beginnings, may_become_break};
 use super::forms::Form;
@@ -35,7 +35,7 @@ const BREAK: usize = 4;
 
 /// Texts with the index by which they are found.
 pub(super) struct Matcher {
-    bytes: Locked,
+    bytes: SecretBytes,
     texts: Vec<Text>,
     /// One bit per hash of a piece.
     bits: Vec<u64>,
@@ -73,7 +73,7 @@ impl Matcher {
     /// Creates a matcher for forms, each with its owner. Forms under [`LEAST`] bytes are never found.
     pub(super) fn new(forms: &[(usize, Form)]) -> Self {
         let forms = || forms.iter().filter(|(_, form)| form.text.len() >= LEAST);
-        let mut bytes = Locked::zeroed(forms().map(|(_, form)| form.text.len()).sum());
+        let mut bytes = SecretBytes::zeroed(forms().map(|(_, form)| form.text.len()).sum());
         let mut texts = Vec::new();
         let mut filled = 0;
         for (owner, form) in forms() {

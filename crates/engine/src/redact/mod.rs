@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
 use tool::{CoveredStream, Redaction, Data, Progress};
-use vault::{Contents, Locked, Vault};
+use vault::{Contents, SecretBytes, Vault};
 
 use matcher::{Occurrence, LEAST, Matcher};
 
@@ -44,7 +44,7 @@ struct Shared {
 /// this runtime ends.
 struct KnownSecrets {
     names: Vec<(String, Range<usize>)>,
-    values: Locked,
+    values: SecretBytes,
     matcher: Matcher,
 }
 
@@ -210,7 +210,7 @@ impl Redactor {
 impl KnownSecrets {
     fn new<'a>(secrets: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
         let secrets: Vec<_> = secrets.filter(|(_, value)| value.len() >= LEAST).collect();
-        let mut values = Locked::zeroed(secrets.iter().map(|(_, value)| value.len()).sum());
+        let mut values = SecretBytes::zeroed(secrets.iter().map(|(_, value)| value.len()).sum());
         let (mut names, mut forms, mut filled) = (Vec::new(), Vec::new(), 0);
         for (owner, (name, value)) in secrets.into_iter().enumerate() {
             let at = filled..filled + value.len();

@@ -17,7 +17,7 @@ use tools_work::Gmail;
 use tools_work::oauth::{
     self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, OauthRefusal, SECRETS,
 };
-use vault::{Locked, Position, Vault, VaultError};
+use vault::{SecretBytes, RequestPart, Vault, VaultError};
 
 use super::vault::{Recorded, opened, said};
 use super::{Failure, print, tokio_runtime};
@@ -144,7 +144,7 @@ impl<'a> Account<'a> {
     }
 
     /// Whose mailbox it is, where that may be asked.
-    async fn account(&self, token: &Locked) -> Option<String> {
+    async fn account(&self, token: &SecretBytes) -> Option<String> {
         let target = self.gmail.api().join("gmail/v1/users/me/profile").ok()?;
         let mut value = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat()).ok()?;
         value.set_sensitive(true);
@@ -172,7 +172,7 @@ impl<'a> Account<'a> {
 
     async fn log_out(&self, forget_client: bool) -> Result<ExitCode, Failure> {
         let host = self.gmail.revocation().host().to_string();
-        let token = match self.vault.value_for(REFRESH, &host, Position::Body, SystemClock.now()) {
+        let token = match self.vault.value_for(REFRESH, &host, RequestPart::Body, SystemClock.now()) {
             Ok(token) => Some(token),
             Err(VaultError::Unknown | VaultError::NoVault) => None,
             // Bound to another address: it is not sent to this one.

@@ -21,7 +21,7 @@ use testkit::web::{Authority, Reply, Request, Server};
 use testkit::{TestSecrets, Workspace, check_family, run_in};
 use tool::{Code, Context, Effect, ErasedTool, Hosts, Level, ToolError};
 use tools_web::FetchUrl;
-use vault::{Change, HostRule, Keys, Places, Vault};
+use vault::{Change, HostRule, Keys, RequestParts, Vault};
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -56,7 +56,7 @@ pub(crate) const SECRET: &str = "sk-live-0123456789";
 pub(crate) const MARKED: &str = "sk_test_*0123*_[456]";
 
 /// Creates a vault with one secret, for `localhost` only and at these places only.
-pub(crate) fn vault(folder: &std::path::Path, places: Places) -> Arc<Vault> {
+pub(crate) fn vault(folder: &std::path::Path, places: RequestParts) -> Arc<Vault> {
     let key_file = folder.join("key");
     vault::make_key_file(&key_file).unwrap();
     let vault = Vault::new(folder.join("vault"), Keys { key_file: Some(key_file), ..Keys::default() });
@@ -86,7 +86,7 @@ impl Fixture {
     pub(crate) fn with(rules: Rules, web: Web) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let rules: Arc<dyn Hosts> = Arc::new(rules);
-        let vault = vault(folder.path(), Places::default());
+        let vault = vault(folder.path(), RequestParts::default());
         let workspace = Workspace::new()
             .covering(TestSecrets::of(&[("API_KEY", SECRET), ("MARKED", MARKED)]))
             .with_service(Arc::new(rules))

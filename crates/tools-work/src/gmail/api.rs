@@ -13,7 +13,7 @@ use outgoing::{BodyError, failure, permission};
 use serde::de::DeserializeOwned;
 use tool::{Code, Context, EffectState, Retry, ToolError};
 use url::form_urlencoded::Serializer;
-use vault::{Locked, Vault};
+use vault::{SecretBytes, Vault};
 
 use crate::gmail::errors::{Complaint, MOST_WAITS};
 use crate::gmail::message::Wire;
@@ -39,7 +39,7 @@ pub(crate) struct ApiCalls<'a> {
     gmail: &'a Gmail,
     deadline: Instant,
     /// The last token that worked.
-    token: Mutex<Option<Arc<Locked>>>,
+    token: Mutex<Option<Arc<SecretBytes>>>,
     /// True while it is unknown whether a message was sent.
     began: Arc<AtomicBool>,
 }
@@ -197,10 +197,10 @@ impl<'a> ApiCalls<'a> {
     }
 
     /// Returns the token of this call, other than `refused`.
-    async fn token(&self, refused: Option<&Locked>) -> Result<Arc<Locked>, ApiRefusal> {
+    async fn token(&self, refused: Option<&SecretBytes>) -> Result<Arc<SecretBytes>, ApiRefusal> {
         let undone = |error| ApiRefusal::Undone(error, false);
         let kept = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_another = |token: &Arc<Locked>| refused.is_none_or(|refused| refused[..] != token[..]);
+        let is_another = |token: &Arc<SecretBytes>| refused.is_none_or(|refused| refused[..] != token[..]);
         let known = kept().clone().filter(is_another);
         if let Some(token) = known {
             return Ok(token);
@@ -221,7 +221,7 @@ impl<'a> ApiCalls<'a> {
     async fn once(
         &self,
         request: &Request,
-        token: &Locked,
+        token: &SecretBytes,
     ) -> Result<Result<Vec<u8>, (Complaint, HeaderMap)>, ApiRefusal> {
         let undone = |error| ApiRefusal::Undone(error, false);
         let ask = Request {
@@ -277,7 +277,7 @@ pub(crate) fn segment(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-fn headers(token: &Locked, kind: Option<&HeaderValue>) -> Result<HeaderMap, ToolError> {
+fn headers(token: &SecretBytes, kind: Option<&HeaderValue>) -> Result<HeaderMap, ToolError> {
     let mut value = b"Bearer ".to_vec();
     value.extend_from_slice(token);
     let made = HeaderValue::from_bytes(&value);

@@ -7,7 +7,7 @@ use fetch::{HeaderMap, HeaderValue};
 use jiff::SignedDuration;
 use outgoing::{BodyError, failure, permission};
 use tool::{Code, Context, Retry, ToolError};
-use vault::{Locked, Name, Position, Vault, VaultError};
+use vault::{SecretBytes, Name, RequestPart, Vault, VaultError};
 
 use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, OauthRefusal};
 use crate::gmail::place::Gmail;
@@ -33,7 +33,7 @@ pub(crate) struct Tokens<'a> {
 
 impl Tokens<'_> {
     /// Returns a token that is valid as far as known, other than `refused`.
-    pub(crate) async fn access(&self, refused: Option<&Locked>) -> Result<Locked, ToolError> {
+    pub(crate) async fn access(&self, refused: Option<&SecretBytes>) -> Result<SecretBytes, ToolError> {
         let name = Name::parse(ACCESS).map_err(unreadable)?;
         if !self.vault.exists() {
             // Without a vault there is no login to renew, and no vault must be created.
@@ -62,7 +62,7 @@ impl Tokens<'_> {
     }
 
     /// Returns the token in the vault, if it is still valid.
-    fn kept(&self, refused: Option<&Locked>) -> Result<Option<Locked>, ToolError> {
+    fn kept(&self, refused: Option<&SecretBytes>) -> Result<Option<SecretBytes>, ToolError> {
         let now = self.context.clock.now();
         let contents = self.vault.contents().map_err(unreadable)?;
         let Some((entry, value)) = contents.get(ACCESS) else { return Ok(None) };
@@ -71,14 +71,14 @@ impl Tokens<'_> {
             return Ok(None);
         }
         let host = self.gmail.api().host().to_string();
-        self.vault.value_for(ACCESS, &host, Position::Header, now).map(Some).map_err(unreadable)
+        self.vault.value_for(ACCESS, &host, RequestPart::Header, now).map(Some).map_err(unreadable)
     }
 
     /// Renews the token and stores it in the vault.
-    async fn renew(&self) -> Result<Locked, ToolError> {
+    async fn renew(&self) -> Result<SecretBytes, ToolError> {
         let now = self.context.clock.now();
         let host = self.gmail.token().host().to_string();
-        let secret = |name: &str| match self.vault.value_for(name, &host, Position::Body, now) {
+        let secret = |name: &str| match self.vault.value_for(name, &host, RequestPart::Body, now) {
             Ok(value) => Ok(Some(value)),
             Err(VaultError::Unknown | VaultError::NoVault) => Ok(None),
             Err(error) => Err(unreadable(error)),

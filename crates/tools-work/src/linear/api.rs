@@ -287,7 +287,7 @@ impl<'a> ApiCalls<'a> {
 
     fn headers(&self) -> Result<HeaderMap, ToolError> {
         let host = self.linear.endpoint.host().to_string();
-        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::Position::Header)?;
+        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::RequestPart::Header)?;
         let mut value = if key.starts_with(OAUTH) { b"Bearer ".to_vec() } else { Vec::new() };
         value.extend_from_slice(&key);
         let made = HeaderValue::from_bytes(&value);
