@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tool::{Code, ToolError};
-use watch::Keep;
+use watch::WatchMode;
 
 use crate::Engine;
 use crate::approvals::EffectivePolicy;
@@ -45,7 +45,7 @@ impl Engine {
         let denied = if call.ceiling.has_policies() {
             // The deny lists of the ceiling need a walk. The watch knows the entries of the
             // engine's lists only.
-            Arc::new(DeniedFiles::new(policy.clone(), Keep::Once, None))
+            Arc::new(DeniedFiles::new(policy.clone(), WatchMode::Once, None))
         } else {
             self.denied.clone()
         };

@@ -228,7 +228,7 @@ impl Engine {
             of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
         });
         services.insert::<Arc<dyn Redaction>>(Arc::new(Arc::new(redactor.clone())));
-        let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
+        let keep = if cell.watches { watch::WatchMode::Fresh } else { watch::WatchMode::Once };
         let kept_in = (&store, databases.as_deref());
         let (snapshots, mut notices) =
             snapshot::open(cell.changes.as_deref(), &place.workspace, kept_in, clock.now())

@@ -17,7 +17,7 @@ use checkpoint::{TakeMethod, Time};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmod, fstat, openat2};
 use rustix::process::geteuid;
 use sandbox::LateMasks;
-use watch::{Marked, Watch};
+use watch::{MarkedPaths, Watch};
 
 use super::left::Record;
 use super::lists::split;
@@ -91,7 +91,7 @@ pub(super) fn targets(
 pub(super) type Stamp = (u64, u64, i64, i64);
 
 impl RunningCell {
-    pub(super) fn new(masks: Arc<LateMasks>, marked: &Marked) -> Self {
+    pub(super) fn new(masks: Arc<LateMasks>, marked: &MarkedPaths) -> Self {
         let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen);
         let known = known.cloned().collect();
         Self {

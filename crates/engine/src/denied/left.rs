@@ -105,7 +105,7 @@ impl DeniedFiles {
                 }
             }
         }
-        if self.keep == watch::Keep::Once {
+        if self.keep == watch::WatchMode::Once {
             state.watch = None;
             state.noted = None;
         }

@@ -106,7 +106,7 @@ fn is_repository(folder: &Path) -> bool {
 const READ_BY_GIT: [&str; 6] = ["HEAD", "objects", "refs", "commondir", ".gitattributes", "attributes"];
 
 impl Rules for DenyLists {
-    type Above = PathState;
+    type FolderMatches = PathState;
 
     fn top(&self, folder: &Path) -> PathState {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());

@@ -14,7 +14,7 @@ use std::time::Duration;
 use policy::Policy;
 use sandbox::LateMasks;
 use tool::{Access, Code, EffectState, ToolError};
-use watch::{Keep, Marked, Watch, WatchError};
+use watch::{WatchMode, MarkedPaths, Watch, WatchError};
 
 use crate::call::Call;
 use crate::protected::ProtectedSet;
@@ -26,7 +26,7 @@ pub(crate) use programs::DeniedPrograms;
 /// The denied files of one runtime.
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
-    keep: Keep,
+    keep: WatchMode,
     /// Storage for files that are taken away.
     snapshots: Option<Arc<Snapshots>>,
     led_to: Arc<RwLock<LedTo>>,
@@ -102,7 +102,7 @@ impl Drop for OwnChange {
 #[derive(Default)]
 pub(crate) struct MaskSet {
     /// Marks as of now.
-    pub(crate) marked: Marked,
+    pub(crate) marked: MarkedPaths,
     /// Masks for paths that appear later. `None` if there are no notifications of changes.
     pub(crate) later: Option<Arc<LateMasks>>,
 }
@@ -136,13 +136,13 @@ const MOST_CLOSED: usize = 64;
 const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
-    pub(crate) fn new(policy: Arc<Policy>, keep: Keep, snapshots: Option<Arc<Snapshots>>) -> Self {
+    pub(crate) fn new(policy: Arc<Policy>, keep: WatchMode, snapshots: Option<Arc<Snapshots>>) -> Self {
         Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
     }
 
     /// Returns the denied files under other rules, which are searched once.
     pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
-        Self::new(policy, Keep::Once, self.snapshots.clone())
+        Self::new(policy, WatchMode::Once, self.snapshots.clone())
     }
 
     /// Returns what is denied below the roots, for a cell that is about to run. Blocks during a
@@ -161,7 +161,7 @@ impl DeniedFiles {
         marked.guarded.sort_unstable();
         marked.guarded.dedup();
         if state.watch.as_ref().and_then(Watch::changes).is_none() {
-            if self.keep == Keep::Once {
+            if self.keep == WatchMode::Once {
                 state.watch = None;
             }
             return Ok(MaskSet { marked, later: None });
@@ -200,7 +200,7 @@ impl DeniedFiles {
         }
         self.refresh(&mut state)?;
         let hidden = state.watch.as_ref().map(|watch| watch.hidden_with_several_names().collect());
-        if self.keep == Keep::Once {
+        if self.keep == WatchMode::Once {
             state.watch = None;
         }
         Ok(hidden.unwrap_or_default())
@@ -224,7 +224,7 @@ impl DeniedFiles {
             self.refresh(&mut state)?;
         }
         let set = self.protected_in(&mut state, root);
-        if self.keep == Keep::Once {
+        if self.keep == WatchMode::Once {
             state.watch = None;
         }
         Ok(set)
@@ -292,8 +292,8 @@ impl DeniedFiles {
     }
 
     /// Returns the current marks, and reports new ones to the running cells.
-    fn refresh(&self, state: &mut State) -> Result<Marked, WatchError> {
-        let State { watch: Some(watch), running, .. } = state else { return Ok(Marked::default()) };
+    fn refresh(&self, state: &mut State) -> Result<MarkedPaths, WatchError> {
+        let State { watch: Some(watch), running, .. } = state else { return Ok(MarkedPaths::default()) };
         // For a cell that has ended by now, the following check is complete.
         let ended: Vec<bool> = running.iter().map(RunningCell::is_over).collect();
         let walks = watch.walks();
@@ -345,7 +345,7 @@ impl DeniedFiles {
 
 /// The marks, and the paths among them that have appeared.
 struct AppearedPaths {
-    marked: Marked,
+    marked: MarkedPaths,
     appeared: BTreeSet<PathBuf>,
     noted: Vec<PathBuf>,
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
-use watch::{Keep, Kind, Rules, Watch, WatchError};
+use watch::{WatchMode, Kind, Rules, Watch, WatchError};
 
 use super::rules::KeyFiles;
 
@@ -38,7 +38,7 @@ impl WalkResult {
         about: String,
         at: Timestamp,
     ) -> Result<Self, WatchError> {
-        let marked = Watch::new(folders.to_vec(), rules, Keep::Once).sync()?;
+        let marked = Watch::new(folders.to_vec(), rules, WatchMode::Once).sync()?;
         Ok(Self { about, at, hidden: marked.hidden, asked: marked.guarded })
     }
 

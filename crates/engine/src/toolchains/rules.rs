@@ -65,7 +65,7 @@ impl KeyFiles {
 }
 
 impl Rules for KeyFiles {
-    type Above = EntryJudgement;
+    type FolderMatches = EntryJudgement;
 
     fn top(&self, folder: &Path) -> EntryJudgement {
         let reads = self.policy.denied_reads();
