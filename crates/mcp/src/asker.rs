@@ -8,9 +8,9 @@ use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerReques
 use rmcp::task_manager::TaskContext;
 use tool::BoxFuture;
 
-use crate::past_tasks::Task;
+use crate::tasks_2025_11::Task;
 use crate::question::{self, Choice, Elicitation};
-use crate::turn::{ElicitAnswer, TaskSlot, ClientLine, RequestContext, ElicitError};
+use crate::request_context::{ElicitAnswer, TaskSlot, ClientLine, RequestContext, ElicitError};
 
 /// Reason for not asking a client that shows no forms.
 const NO_FORMS: &str = "this client shows no forms";

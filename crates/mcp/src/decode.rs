@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::envelope;
 use crate::id::{Id, IdField, ProgressToken};
-use crate::past_tasks::AsTask;
+use crate::tasks_2025_11::AsTask;
 
 /// One message of the client.
 #[derive(Debug)]

@@ -20,11 +20,11 @@ use tool::{ByteReservation, SessionId};
 
 use crate::calls::Calls;
 use crate::decode::{Incoming, decode};
-use crate::desk::{self, Dispatcher};
-use crate::follow::Follower;
+use crate::dispatch::{self, Dispatcher};
+use crate::resumable_stream::Follower;
 use crate::headers::{Headers, Once, agree, speaks_modern};
 use crate::id::Id;
-use crate::live::HttpSession;
+use crate::http_session::HttpSession;
 use crate::origin::IndependentMessage;
 use crate::outbox::{QueuedMessage, OutboxReceiver, failure, outbox};
 use crate::{McpError, Options, notices};
@@ -182,7 +182,7 @@ impl<C: Calls> Sessions<C> {
 
     pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> PostOutcome {
         // Count the values before parsing: a parsed value takes many times the memory of its text.
-        let too_many = desk::too_many_values(body);
+        let too_many = dispatch::too_many_values(body);
         let mut incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
         if let Incoming::Request { request, .. } = &mut incoming {
             request.extensions_mut().insert(IndependentMessage(headers.carrier.cloned()));

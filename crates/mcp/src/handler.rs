@@ -23,14 +23,14 @@ use crate::conformance::Conformance;
 use crate::connection::{Connection, MOST_WATCHED};
 use crate::log::Severity;
 use crate::notices::Notices;
-use crate::offered::EngineServer;
+use crate::engine_server::EngineServer;
 use crate::page::Pages;
-use crate::past_tasks::{self, AsTask, PastTasks};
-use crate::peer::ClientInfo;
-use crate::seal::Sealer;
-use crate::served::ServerBackend;
-use crate::task::{Tasks, unknown};
-use crate::turn::RequestContext;
+use crate::tasks_2025_11::{self, AsTask, PastTasks};
+use crate::client_info::ClientInfo;
+use crate::signed_state::Sealer;
+use crate::server_backend::ServerBackend;
+use crate::tasks_2026_07::{Tasks, unknown};
+use crate::request_context::RequestContext;
 use crate::{McpError, Options};
 
 /// Time for which a client may cache a list, in milliseconds: lists do not change during the life
@@ -170,7 +170,7 @@ impl ServerHandler for Handler {
         let version = answer.protocol_version.clone();
         if version == ProtocolVersion::V_2025_11_25 && self.served.past_tasks().is_some() {
             self.amend(&context.id, ServerResult::InitializeResult(answer.clone()), |answer| {
-                answer["capabilities"]["tasks"] = past_tasks::capability();
+                answer["capabilities"]["tasks"] = tasks_2025_11::capability();
             });
         }
         context.peer.set_peer_info(request.with_protocol_version(version));

@@ -8,7 +8,7 @@ use engine::Parent;
 use rmcp::model::{ClientRequest, ErrorData, GetMeta, ProtocolVersion};
 
 use crate::decode::{Incoming, is_modern};
-use crate::skim::EnvelopeScan;
+use crate::envelope_scan::EnvelopeScan;
 
 /// The headers that the protocol specifies, and the trace context.
 #[derive(Debug, Clone, Copy)]

@@ -12,41 +12,41 @@
 //! [`Options::on_warning`].
 
 mod address;
-mod around;
+mod resources;
 mod asker;
 mod calls;
 mod conformance;
 mod connection;
 mod decode;
-mod desk;
+mod dispatch;
 mod endpoint;
 mod envelope;
-mod follow;
+mod resumable_stream;
 mod handler;
 mod headers;
 mod id;
 mod lines;
 mod list;
-mod live;
+mod http_session;
 mod log;
 mod notices;
-mod offered;
+mod engine_server;
 mod origin;
 mod outbox;
 mod page;
-mod past_tasks;
-mod peer;
+mod tasks_2025_11;
+mod client_info;
 mod plain;
 mod present;
 mod progress;
 mod question;
-mod seal;
-mod served;
-mod skim;
+mod signed_state;
+mod server_backend;
+mod envelope_scan;
 mod stdio;
-mod task;
+mod tasks_2026_07;
 mod transport;
-mod turn;
+mod request_context;
 
 #[cfg(test)]
 mod fake;
@@ -62,9 +62,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tool::SessionId;
 
 use crate::calls::Calls;
-pub use crate::desk::holds_too_many_values;
+pub use crate::dispatch::holds_too_many_values;
 pub use crate::endpoint::{Answers, Endpoint, PostOutcome, PostRefusal, StreamMessage};
-pub use crate::follow::{Event, Follower};
+pub use crate::resumable_stream::{Event, Follower};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
 

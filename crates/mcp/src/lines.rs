@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::skim::EnvelopeScan;
+use crate::envelope_scan::EnvelopeScan;
 
 /// The lines of a stream.
 ///

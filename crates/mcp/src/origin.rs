@@ -3,7 +3,7 @@
 use engine::{Origin, Parent};
 use serde_json::Value;
 
-use crate::turn::RequestContext;
+use crate::request_context::RequestContext;
 
 /// Marker of a message that arrived independently, over HTTP, with the parent span of its HTTP request.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
-use crate::desk::{Dispatcher, outgoing};
+use crate::dispatch::{Dispatcher, outgoing};
 use crate::lines::{Line, Lines};
 use crate::outbox::{Outbox, is_departure};
 

@@ -8,7 +8,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use super::tools::object;
-use crate::turn::RequestContext;
+use crate::request_context::RequestContext;
 
 const BEGIN: &str = "test_input_required_result_";
 

@@ -20,10 +20,10 @@ use rmcp::model::{
 
 use crate::McpError;
 use crate::notices::Notices;
-use crate::peer::ClientInfo;
-use crate::served::{FutureResult, ServerBackend};
-use crate::task::Tasks;
-use crate::turn::RequestContext;
+use crate::client_info::ClientInfo;
+use crate::server_backend::{FutureResult, ServerBackend};
+use crate::tasks_2026_07::Tasks;
+use crate::request_context::RequestContext;
 
 /// Resource that the suite may subscribe to.
 const WATCHED: &str = "test://watched-resource";

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::asking::{answer, form, questions};
 use super::tools::object;
-use crate::turn::RequestContext;
+use crate::request_context::RequestContext;
 
 /// Tools that require a task, and tools for which a task is optional.
 const ONLY_TASKS: [&str; 4] = ["failing_job", "confirm_delete", "multi_input", "test_tool_with_task"];

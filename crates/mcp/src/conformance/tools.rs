@@ -14,7 +14,7 @@ use super::content::{self, AUDIO, IMAGE};
 use crate::log::Severity;
 use crate::notices::{Notice, Notices};
 use crate::outbox::Message;
-use crate::turn::RequestContext;
+use crate::request_context::RequestContext;
 
 /// Pause between two messages of a call.
 const STEP: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::apart::{NONE, answers, endpoint, open, request, within};
 use crate::endpoint::Sessions;
 use crate::fake::{Fake, modern_meta, settle};
-use crate::follow::{Event, Follower};
+use crate::resumable_stream::{Event, Follower};
 use crate::headers::Once;
 
 /// Makes a call whose response is a stream.

@@ -14,8 +14,8 @@ use tool::{CallResult, Code, Outcome, ToolError};
 use crate::address::{self, Address};
 use crate::asker::{ElicitByRetry, NoQuestions};
 use crate::calls::Calls;
-use crate::offered::{CallOutcome, EngineServer, RequestedCall};
-use crate::turn::RequestContext;
+use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
+use crate::request_context::RequestContext;
 
 const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use tool::{AnyTool, Code, Lane, Stop, StopReason};
 
 use crate::calls::Calls;
-use crate::offered::{CallOutcome, EngineServer, RequestedCall};
+use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
 use crate::page::Pages;
-use crate::past_tasks::asked::Question;
-use crate::turn::RequestContext;
+use crate::tasks_2025_11::asked::Question;
+use crate::request_context::RequestContext;
 
 /// Key in `_meta` under which a result names its task.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -150,7 +150,7 @@ impl PastTasks {
     fn named(&self, params: &Value) -> Result<Arc<Task>, ErrorData> {
         let name = params["taskId"].as_str();
         let found = self.lock().iter().find(|task| Some(task.name.as_str()) == name).cloned();
-        found.ok_or_else(crate::task::unknown)
+        found.ok_or_else(crate::tasks_2026_07::unknown)
     }
 
     /// Answers a request about tasks; `None` for any other method.

@@ -19,15 +19,15 @@ use crate::calls::Calls;
 use crate::decode::UnusableCall;
 use crate::log::Severity;
 use crate::notices::{Notice, Notices};
-use crate::past_tasks::{PastTasks, may_be_task};
-use crate::peer::ClientInfo;
+use crate::tasks_2025_11::{PastTasks, may_be_task};
+use crate::client_info::ClientInfo;
 use crate::present::{PresentedResult, View};
 use crate::progress::{HEARTBEAT, Reporter};
-use crate::seal::Sealer;
-use crate::served::{FutureResult, ServerBackend};
-use crate::task::{TaskOutcome, Tasks};
-use crate::turn::RequestContext;
-use crate::{Options, around, list, origin, present, question};
+use crate::signed_state::Sealer;
+use crate::server_backend::{FutureResult, ServerBackend};
+use crate::tasks_2026_07::{TaskOutcome, Tasks};
+use crate::request_context::RequestContext;
+use crate::{Options, resources, list, origin, present, question};
 
 /// Tool that undoes a checkpoint.
 const RESTORER: &str = "checkpoint_restore";
@@ -160,7 +160,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     }
 
     fn prompts(&self) -> Vec<Prompt> {
-        around::prompts()
+        resources::prompts()
     }
 
     fn prompt<'a>(

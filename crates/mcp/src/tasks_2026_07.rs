@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 use tool::{Code, Stop, StopReason};
 
 use crate::calls::Calls;
-use crate::offered::{CallOutcome, EngineServer, RequestedCall};
-use crate::peer::ClientInfo;
-use crate::turn::RequestContext;
+use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
+use crate::client_info::ClientInfo;
+use crate::request_context::RequestContext;
 
 /// Duration after which a call becomes a task.
 const SOON: Duration = Duration::from_secs(4);

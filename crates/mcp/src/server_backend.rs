@@ -8,10 +8,10 @@ use rmcp::model::{
 use serde_json::Value;
 use tool::BoxFuture;
 
-use crate::past_tasks::PastTasks;
-use crate::peer::ClientInfo;
-use crate::task::Tasks;
-use crate::turn::RequestContext;
+use crate::tasks_2025_11::PastTasks;
+use crate::client_info::ClientInfo;
+use crate::tasks_2026_07::Tasks;
+use crate::request_context::RequestContext;
 
 /// Future result of a request.
 pub(crate) type FutureResult<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;

@@ -13,10 +13,10 @@ use tool::SessionId;
 
 use crate::calls::Calls;
 use crate::connection::Connection;
-use crate::follow::Streams;
+use crate::resumable_stream::Streams;
 use crate::outbox::outbox;
 use crate::transport::Disconnected;
-use crate::{McpError, Options, desk, handler, notices};
+use crate::{McpError, Options, dispatch, handler, notices};
 
 /// A session, in place of a connection.
 pub(crate) struct HttpSession {
@@ -127,7 +127,7 @@ impl Transport<RoleServer> for SessionTransport {
     ) -> impl Future<Output = Result<(), Disconnected>> + Send + 'static {
         // Notices take another path, and every other message belongs to a request.
         let (nowhere, _) = outbox();
-        drop(desk::outgoing(&self.connection, &nowhere, item));
+        drop(dispatch::outgoing(&self.connection, &nowhere, item));
         std::future::ready(Ok(()))
     }
 

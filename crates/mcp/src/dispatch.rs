@@ -13,7 +13,7 @@ use crate::id::Id;
 use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
-use crate::skim::EnvelopeScan;
+use crate::envelope_scan::EnvelopeScan;
 
 /// Maximum number of JSON values in one message. Each takes up to a hundred bytes once parsed, and
 /// as little as two before.

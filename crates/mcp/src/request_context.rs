@@ -17,8 +17,8 @@ use crate::decode::cancelled_notification;
 use crate::id::{Id, ProgressToken};
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
-use crate::past_tasks::Task;
-use crate::peer::ClientInfo;
+use crate::tasks_2025_11::Task;
+use crate::client_info::ClientInfo;
 
 /// A request in progress.
 pub(crate) struct RequestContext {
