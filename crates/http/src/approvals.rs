@@ -14,7 +14,7 @@ use crate::body::RequestBody;
 use crate::call::parse;
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::sender::Sender;
+use crate::principal::Sender;
 use crate::service::ServerState;
 
 /// Body of an approval.

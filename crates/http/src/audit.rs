@@ -7,7 +7,7 @@ use tool::{Code, ToolError};
 
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::sender::Sender;
+use crate::principal::Sender;
 use crate::service::ServerState;
 
 /// Maximum number of calls on one page.

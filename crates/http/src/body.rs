@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tool::ByteReservation;
 
-use crate::patient::WriteDeadline;
+use crate::write_timeout::WriteDeadline;
 
 /// Total size of all request bodies in memory, in bytes: eight of the largest.
 const MOST_BYTES: usize = 256 * 1024 * 1024;

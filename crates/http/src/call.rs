@@ -17,7 +17,7 @@ use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible
 use crate::body::{self, RequestBody, Event};
 use crate::origin;
 use crate::reply::{self, JSON, Reply};
-use crate::sender::Sender;
+use crate::principal::Sender;
 use crate::service::ServerState;
 
 /// Hint that names the path at which approval requests are answered.

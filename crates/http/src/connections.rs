@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
 use crate::HttpError;
-use crate::patient::{WriteDeadline, WriteTimeout};
+use crate::write_timeout::{WriteDeadline, WriteTimeout};
 use crate::service::{self, ServerState};
 
 /// Maximum number of connections that wait in the kernel to be accepted.

@@ -11,7 +11,7 @@ use tool::{ByteReservation, ToolError};
 use crate::body::RequestBody;
 use crate::origin;
 use crate::reply::{self, Reply};
-use crate::sender::Sender;
+use crate::principal::Sender;
 use crate::service::ServerState;
 
 /// Content type of both bodies.

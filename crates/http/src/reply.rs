@@ -15,7 +15,7 @@ use tool::{Code, ByteReservation, Retry, ToolError};
 
 use crate::body::{Answer, Event, BodyError};
 use crate::credential::Role;
-use crate::guard::Rejection;
+use crate::origin_check::Rejection;
 use crate::oauth::{Provider, TokenRejection};
 use crate::route::{Access, Route};
 

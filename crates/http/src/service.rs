@@ -14,13 +14,13 @@ use tool::ToolError;
 
 use crate::body::{RequestBody, BodyBudget};
 use crate::credential::Role;
-use crate::guard::Guard;
+use crate::origin_check::Guard;
 use crate::metrics::{self, ResponseCounts};
 use crate::oauth::TokenRejection;
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
-use crate::sender::{self, Endpoints, Sender};
-use crate::{Options, approvals, audit, call, csp_messages, events, openapi, streamable};
+use crate::principal::{self, Endpoints, Sender};
+use crate::{Options, approvals, audit, call, csp_messages, events, openapi, mcp_route};
 
 /// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
 pub(crate) const MOST_FOLLOWERS: usize = 32;
@@ -95,7 +95,7 @@ async fn let_in(shared: &ServerState, head: &Parts) -> Result<(Route, Sender), (
     let path = head.uri.path();
     let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
     let Some(route) = found else {
-        let sender = sender::of(&shared.options, &head.headers).await.ok();
+        let sender = principal::of(&shared.options, &head.headers).await.ok();
         return Err(nowhere(reply::unknown_path(&shared.engine, path, sender.map(|sender| sender.role))));
     };
     let open = matches!(route, Route::Mcp) && shared.options.open_mcp;
@@ -107,7 +107,7 @@ async fn let_in(shared: &ServerState, head: &Parts) -> Result<(Route, Sender), (
                 let scope = provider.and_then(|provider| provider.scope_of(roles[0]));
                 reply::wrong_role(sender.map(|sender| sender.role), roles, provider, scope)
             };
-            match sender::of(&shared.options, &head.headers).await {
+            match principal::of(&shared.options, &head.headers).await {
                 Ok(sender) if roles.contains(&sender.role) => sender,
                 Ok(sender) => return Err((route.path(), needs(Some(&sender)))),
                 Err(TokenRejection::Scope) => return Err((route.path(), needs(None))),
@@ -157,9 +157,9 @@ async fn respond(shared: &Arc<ServerState>, route: Route, sender: &Sender, head:
                 reply::failure(&ToolError::internal("no session can be opened").because(error))
             }
             Some(Ok(endpoint)) => match head.method {
-                Method::GET => streamable::hear(shared, &endpoint, &head.headers),
-                Method::DELETE => streamable::end(&endpoint, &head.headers).await,
-                _ => streamable::post(shared, &endpoint, &head.headers, body).await,
+                Method::GET => mcp_route::hear(shared, &endpoint, &head.headers),
+                Method::DELETE => mcp_route::end(&endpoint, &head.headers).await,
+                _ => mcp_route::post(shared, &endpoint, &head.headers, body).await,
             },
         },
     }
