@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tool::Data;
 
-use crate::unchanged::Fingerprint;
+use crate::fingerprint::Fingerprint;
 
 /// Time for which an answer may be returned again (CSP/1 source: 60 s for safe reads).
 const FRESH: Duration = Duration::from_mins(1);

@@ -12,11 +12,11 @@ use tool::{
 };
 
 use crate::approvals::{ForeseenWrites, EffectivePolicy};
-use crate::data::DbChanges;
+use crate::db_checkpoint::DbChanges;
 use crate::dry_run::DryRunCall;
 use crate::networks::InUse;
 use crate::reach::AccessScope;
-use crate::saving::Author;
+use crate::direct_checkpoint::Author;
 use crate::trace::TraceDraft;
 use crate::{Asker, CallRequest, Door, Engine, SentSecrets, record};
 

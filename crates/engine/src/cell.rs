@@ -156,7 +156,7 @@ pub fn built_in_limits() -> policy::Limits {
         sessions: Some(running as u64),
         session_idle_seconds: Some(lifetime.idle.as_secs()),
         session_seconds: Some(lifetime.absolute.as_secs()),
-        home_bytes: Some(crate::home::LIMIT),
+        home_bytes: Some(crate::cell_cache::LIMIT),
         ..crate::admit::LaneLimits::built_in()
     }
 }

@@ -8,8 +8,8 @@ use vault::Vault;
 use crate::call::Call;
 use crate::redact::CoveredProgress;
 use crate::secrets::Secrets;
-use crate::specify::CellSpecTask;
-use crate::{Engine, hosts, snapshot, swap};
+use crate::cell_spec::CellSpecTask;
+use crate::{Engine, hosts, snapshot, commit_changes};
 
 impl Engine {
     /// Builds the context for one call.
@@ -17,7 +17,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         spec: &tool::Spec,
-        before: &swap::SavedState,
+        before: &commit_changes::SavedState,
         cell: Option<CellSpecTask>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();

@@ -11,7 +11,7 @@ use policy::{PathVerdict, Policy};
 use similar::TextDiff;
 use tool::Access;
 
-use crate::moved::{RenamedFolder, moved};
+use crate::renames::{RenamedFolder, moved};
 use crate::saved_contents::SavedContents;
 
 /// Largest file, in bytes, whose lines are compared.

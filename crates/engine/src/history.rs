@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use store::{Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{SessionId, ToolError};
 
-use crate::readings::{READ_AUDIT, AuditReading, unreadable};
+use crate::audit_reading::{READ_AUDIT, AuditReading, unreadable};
 use crate::{Door, Engine};
 
 /// Prefixes of the tool names of rows that are about calls, or about reading them, but are not

@@ -6,53 +6,53 @@
 
 mod admit;
 mod approvals;
-mod by_hand;
+mod user_action;
 mod cache;
 mod call;
 mod ceiling;
 mod cell;
-mod checked;
+mod policy_check;
 mod context;
-mod cover;
-mod data;
+mod bounded_output;
+mod db_checkpoint;
 mod denied;
 mod difference;
 mod dry_run;
 mod figures;
 mod hidden;
 mod history;
-mod home;
+mod cell_cache;
 mod hosts;
-mod keep;
+mod retained_output;
 mod life;
 mod memory;
-mod moved;
+mod renames;
 mod networks;
 mod no_network;
 mod placeholders;
 mod program;
 mod protected;
 mod reach;
-mod readings;
+mod audit_reading;
 mod record;
-mod recorded;
+mod job_output;
 mod redact;
 mod registry;
 mod request;
 mod saved_contents;
-mod saving;
+mod direct_checkpoint;
 mod secrets;
-mod seen;
+mod view_of_call;
 mod snapshot;
-mod specify;
+mod cell_spec;
 mod stopping;
 mod summary;
-mod swap;
+mod commit_changes;
 mod toolchains;
 mod trace;
-mod unchanged;
+mod fingerprint;
 mod undo;
-mod way_out;
+mod egress_gate;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,14 +73,14 @@ pub use approvals::{
     Answer, Approval, ApprovalError, Approvals, GrantResult, StoredQuestion, Asker, BoundItem, Grant, NoAsker, Offer,
     PatternKind, Scope,
 };
-pub use by_hand::by_hand;
+pub use user_action::by_hand;
 pub use cell::{CellSetup, built_in_limits};
-pub use checked::PolicyCheck;
+pub use policy_check::PolicyCheck;
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use program::Program;
-pub use readings::{AuditReading, unreadable};
+pub use audit_reading::{AuditReading, unreadable};
 pub use redact::{RedactingReader, Pieces, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
@@ -93,7 +93,7 @@ pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, UndoOutcome};
 
 use call::Call;
-use specify::CellSpecTask;
+use cell_spec::CellSpecTask;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -171,10 +171,10 @@ pub struct Engine {
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
-    homes: Option<Arc<home::Homes>>,
+    homes: Option<Arc<cell_cache::Homes>>,
     notices: Vec<String>,
     /// Removals that continue after the answers.
-    removals: swap::BackgroundWork,
+    removals: commit_changes::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
     running: Mutex<HashMap<CallId, Stop>>,
@@ -215,7 +215,7 @@ impl Engine {
             program,
         } = parts;
         services.insert(Arc::new(catalogue));
-        services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
+        services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
         let redactor = match &vault {
             Some(vault) => {
                 services.insert(vault.clone());
@@ -233,7 +233,7 @@ impl Engine {
         let (snapshots, mut notices) =
             snapshot::open(cell.changes.as_deref(), &place.workspace, kept_in, clock.now())
                 .map_err(EngineError::Changes)?;
-        let recorder = recorded::Recorder {
+        let recorder = job_output::Recorder {
             store: store.clone(),
             redactor: redactor.clone(),
             clock: clock.clone(),
@@ -250,7 +250,7 @@ impl Engine {
         );
         let programs = denied::DeniedPrograms::new(policy.clone(), &cell.search_path);
         let homes = cell.homes.as_deref().and_then(|folder| {
-            let opened = home::Homes::open(folder, &place.workspace, home::limit(&policy), clock.now());
+            let opened = cell_cache::Homes::open(folder, &place.workspace, cell_cache::limit(&policy), clock.now());
             opened.unwrap_or_else(|notice| {
                 notices.push(notice);
                 None
@@ -264,7 +264,7 @@ impl Engine {
             snapshots,
             homes: homes.map(Arc::new),
             notices,
-            removals: swap::BackgroundWork::default(),
+            removals: commit_changes::BackgroundWork::default(),
             pruned: Mutex::new(clock.now()),
             lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
             reach: reach::AccessScope::open(policy.clone(), denied.clone(), &place)?,
@@ -445,7 +445,7 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok(specify::SpecifiedCell { cell, .. }) =
+        let Ok(cell_spec::SpecifiedCell { cell, .. }) =
             self.specification(&self.policy, &self.denied, denied::Writes::Apart)
         else {
             return;

@@ -29,17 +29,17 @@ use tool::{
 use crate::admit::AdmittedCall;
 use crate::cache::Generation;
 use crate::call::Call;
-use crate::cover::Reference;
+use crate::bounded_output::Reference;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::AccessScope;
 use crate::snapshot::{ChangedBy, SnapshotKind};
 use crate::stopping::{requested, start};
 use crate::summary::command_of;
-use crate::swap::SavedState;
+use crate::commit_changes::SavedState;
 use crate::trace::Stage;
-use crate::unchanged::Fingerprint;
-use crate::{Engine, CellSpecTask, cover, keep, record, unchanged};
+use crate::fingerprint::Fingerprint;
+use crate::{Engine, CellSpecTask, bounded_output, retained_output, record, fingerprint};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -283,7 +283,7 @@ impl Engine {
     async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
         let engine = self.clone();
         // If the task panics, nothing is known.
-        tokio::task::spawn_blocking(move || unchanged::look(&engine.policy)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
     }
 
     fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
@@ -425,12 +425,12 @@ impl Engine {
         call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
-        let reference = Reference { reader: self.registry.name_of(cover::READER), call: &call.id };
+        let reference = Reference { reader: self.registry.name_of(bounded_output::READER), call: &call.id };
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
                 let bound =
-                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reference));
+                    covered.and_then(|data| bounded_output::bound_data(data, cap, context.take_wholes(), reference));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
@@ -440,7 +440,7 @@ impl Engine {
             Err(mut error) => {
                 let shortened = error.data.as_mut().map(|data| {
                     self.redactor.value(data);
-                    cover::bound(data, cap, context.take_wholes(), reference)
+                    bounded_output::bound(data, cap, context.take_wholes(), reference)
                 });
                 (Err(error), shortened.unwrap_or_default())
             }
@@ -452,7 +452,7 @@ impl Engine {
         let (engine, id, session, now) =
             (self.clone(), call.id.clone(), call.session.clone(), self.clock.now());
         let kept = tokio::task::spawn_blocking(move || {
-            keep::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
+            retained_output::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
         });
         // The call was made and its answer is valid, even if its whole text is lost.
         match kept.await {

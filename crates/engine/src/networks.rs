@@ -20,7 +20,7 @@ use policy::Ceiling;
 use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
 
 use crate::placeholders::SessionPlaceholders;
-use crate::way_out::{GateDeps, WayOut};
+use crate::egress_gate::{GateDeps, WayOut};
 
 /// Ports at which connections of programs without proxy support are accepted, in addition to those
 /// that the policy names.

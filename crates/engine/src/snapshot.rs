@@ -32,7 +32,7 @@ use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
 use crate::hidden::listed;
 use crate::saved_contents::SavedContents;
-use crate::saving::Author;
+use crate::direct_checkpoint::Author;
 
 use commit::{commit_saved, done, stopped};
 pub(crate) use judge::HeldChanges;

@@ -15,10 +15,10 @@ use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
 
-use crate::data::{DataUndo, after_the_files, is_of_database};
+use crate::db_checkpoint::{DataUndo, after_the_files, is_of_database};
 use crate::difference::{Differences, Direction};
 use crate::saved_contents::SavedContents;
-use crate::saving::{entries, left_out};
+use crate::direct_checkpoint::{entries, left_out};
 use crate::snapshot::{CommitResult, HeldChanges, Snapshots};
 use crate::{Engine, KeptError};
 pub use trial::UndoTrial;
@@ -430,7 +430,7 @@ impl Engine {
         &self,
         snapshots: &Snapshots,
         request: &UndoRequest,
-        mut author: crate::saving::Author,
+        mut author: crate::direct_checkpoint::Author,
     ) -> Result<UndoOutcome, ToolError> {
         let undo = self.undo_parts();
         let found = undo.find(&request.checkpoint)?;

@@ -8,17 +8,17 @@
 mod ask;
 mod binding;
 mod foreseen;
-mod leased;
+mod effective_policy;
 mod offer;
-mod people;
+mod admin;
 mod preview;
-mod put;
+mod broadcast;
 mod question;
 
 pub(crate) use binding::Binding;
 pub(crate) use foreseen::ForeseenWrites;
-pub(crate) use leased::{EffectivePolicy, Leases};
-pub use people::{ApprovalError, Approvals, GrantResult, StoredQuestion, Grant};
+pub(crate) use effective_policy::{EffectivePolicy, Leases};
+pub use admin::{ApprovalError, Approvals, GrantResult, StoredQuestion, Grant};
 pub(crate) use preview::{PreviewedCall, Preview};
-pub(crate) use put::QuestionOutcome;
+pub(crate) use broadcast::QuestionOutcome;
 pub use question::{Answer, Approval, Asker, BoundItem, NoAsker, Offer, PatternKind, Scope};

@@ -8,7 +8,7 @@ use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
 use super::{SuccessfulCommit, count, note, shortened};
 use crate::saved_contents::SavedContents;
-use crate::saving::Author;
+use crate::direct_checkpoint::Author;
 
 /// State of a commit's checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]

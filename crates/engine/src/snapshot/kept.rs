@@ -12,14 +12,14 @@ use serde_json::json;
 use store::{Durability, Store};
 use tool::Code;
 
-use crate::by_hand::UserAction;
+use crate::user_action::UserAction;
 use crate::denied::DeniedFiles;
-use crate::saving::Author;
+use crate::direct_checkpoint::Author;
 
 use super::commit::{commit_saved, done};
 use super::judge::{HeldChanges, Judge};
 use super::{CommitResult, Snapshots, conflict, held};
-use crate::{Engine, saving};
+use crate::{Engine, direct_checkpoint};
 
 /// Time for which changes are kept, unless somebody applies or discards them: a week. After that
 /// the workspace has usually changed too much.
@@ -377,7 +377,7 @@ pub(super) fn tidy(
     let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
     area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
     let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
-    if let Err(error) = saving::settle_all(store, databases, is_open) {
+    if let Err(error) = direct_checkpoint::settle_all(store, databases, is_open) {
         told.push(format!("checkpoints of a killed process are not settled yet: {error}"));
     }
     let mut kept = area.kept()?;

@@ -23,10 +23,10 @@ use store::{
 use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
 use crate::call::Call;
-use crate::data::is_of_database;
+use crate::db_checkpoint::is_of_database;
 use crate::saved_contents::SavedContents;
 use crate::snapshot::Snapshots;
-use crate::{Engine, data};
+use crate::{Engine, db_checkpoint};
 
 /// Time for which a change can be undone: a month. The last hundred changes of a workspace can
 /// always be undone.
@@ -393,7 +393,7 @@ pub(crate) fn settle_all(
         }
         let rows = store.checkpoints().entries(&checkpoint.id)?;
         if rows.iter().any(is_of_database) {
-            data::settle(store, databases, &checkpoint, &rows)?;
+            db_checkpoint::settle(store, databases, &checkpoint, &rows)?;
             continue;
         }
         let Some(entries) = entries(rows) else { continue };

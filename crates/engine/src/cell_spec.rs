@@ -10,7 +10,7 @@ use tool::{Effect, Lane, ToolError};
 
 use crate::call::Call;
 use crate::denied::{DeniedFiles, Writes};
-use crate::way_out::GateDeps;
+use crate::egress_gate::GateDeps;
 use crate::{Engine, cell};
 
 /// Task that specifies the cell of a command.

@@ -15,7 +15,7 @@ use crate::approvals::{ForeseenWrites, QuestionOutcome};
 use crate::call::Call;
 use crate::life::ToolRun;
 use crate::saved_contents::SavingTime;
-use crate::saving::{Author, DirectSave};
+use crate::direct_checkpoint::{Author, DirectSave};
 use crate::snapshot::{CommitResult, HeldChanges, Snapshot, Snapshots};
 use crate::trace::Stage;
 use crate::{Engine, dry_run};

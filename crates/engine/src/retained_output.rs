@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use store::{Output, Store, StoreError};
 use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 
-use crate::cover::{Original, Reference, ShortenedText};
+use crate::bounded_output::{Original, Reference, ShortenedText};
 use crate::redact::Redactor;
 
 /// Stores each whole text, covered like the answer itself, and returns the references.

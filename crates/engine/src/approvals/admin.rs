@@ -16,7 +16,7 @@ use store::{
 use tool::Clock;
 
 use super::offer::after;
-use super::put::fill;
+use super::broadcast::fill;
 use super::question::{Approval, Offer, PatternKind, Scope};
 use crate::{Engine, KeptError};
 

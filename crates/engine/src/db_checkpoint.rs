@@ -18,7 +18,7 @@ use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop
 
 use crate::Engine;
 use crate::call::Call;
-use crate::saving::Author;
+use crate::direct_checkpoint::Author;
 use crate::snapshot::Snapshots;
 use crate::undo::{ForCall, Undo};
 
