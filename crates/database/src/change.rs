@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Image, Piece, PieceHash, ReadPieces};
+use crate::snapshot::{Image, Piece, PieceHash, ReadPieces};
 use crate::{DatabaseError, Value};
 
 /// One change of a database, for storage by a [`Keep`](crate::Keep).

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::change::TableRows;
-use crate::image::{Copy, Image};
+use crate::snapshot::{Copy, Image};
 use crate::open::{StopCheck, Writer};
-use crate::track::{ForeignKeyActions, TrackedTable};
-use crate::whole::{differing, digest, schema, torn};
+use crate::row_tracking::{ForeignKeyActions, TrackedTable};
+use crate::full_copy::{differing, digest, schema, torn};
 use crate::write::Keep;
 use crate::{Change, Database, DatabaseError};
 

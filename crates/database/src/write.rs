@@ -9,8 +9,8 @@ use crate::change::TableRows;
 use crate::memory::{Counts, LimitedConnection};
 use crate::open::{StopCheck, Writer};
 use crate::read::refused;
-use crate::track::{ForeignKeyActions, TrackedTable};
-use crate::whole::{LARGEST_SAVED, differing, digest, schema, size};
+use crate::row_tracking::{ForeignKeyActions, TrackedTable};
+use crate::full_copy::{LARGEST_SAVED, differing, digest, schema, size};
 use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
 
 /// Reason why an undo record could not be stored.

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
 use crate::open::{StopCheck, interrupt_where};
-use crate::whole::{LARGEST_SAVED, busy, digest, size};
+use crate::full_copy::{LARGEST_SAVED, busy, digest, size};
 use crate::write::KeepError;
 use crate::{Database, DatabaseError};
 

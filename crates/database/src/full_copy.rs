@@ -5,7 +5,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::types::ValueRef;
 
 use crate::open::{StopCheck, Writer};
-use crate::track::quoted;
+use crate::row_tracking::quoted;
 use crate::{Database, DatabaseError};
 
 /// Size of the largest database that is saved as a whole, in bytes: the limit of all saved data
