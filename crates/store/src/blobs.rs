@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::{Key, key};
+use crate::hash_prefixes::{Key, key};
 
 /// Size in bytes of the buffer of one `put`, its only memory use.
 const BUFFER: usize = 64 * 1024;

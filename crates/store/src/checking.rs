@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::blobs::{Blobs, COMPRESSED, entries};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::{Key, key, keys};
+use crate::hash_prefixes::{Key, key, keys};
 use crate::packs::{Pack, is_damage};
 
 /// Bytes of a large content that are read between two calls of `goes_on`.

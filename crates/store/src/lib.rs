@@ -16,7 +16,7 @@
 //! runtime. All functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
 
 mod approvals;
-mod attention;
+mod watcher_marks;
 mod audit;
 mod blobs;
 mod checking;
@@ -25,14 +25,14 @@ mod chores;
 mod database;
 mod error;
 mod hash;
-mod keys;
+mod hash_prefixes;
 mod leases;
 mod memories;
 mod outputs;
 mod packs;
-mod saver;
+mod blob_writer;
 mod trust;
-mod unpacking;
+mod pack_reader;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ use jiff::{SignedDuration, Timestamp};
 use database::{Access, Database};
 
 pub use approvals::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, EarlierAnswer};
-pub use attention::{WatcherMark, WaitingMark, Watch};
+pub use watcher_marks::{WatcherMark, WaitingMark, Watch};
 pub use audit::{
     Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, RecordedRow,
     Verification,
@@ -59,7 +59,7 @@ pub use memories::{
     FoundMemories, QueryVector, Memories, Memory, MemoryVersion, ChangeOutcome, MemoryCaller, Unembedded,
 };
 pub use outputs::{Output, Outputs, PruneResult, Retention};
-pub use saver::{Reader, BlobWriter};
+pub use blob_writer::{Reader, BlobWriter};
 pub use trust::Trust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.

@@ -16,7 +16,7 @@ use crate::blobs::{BlobRef, Blobs, ReferencedContents};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::keys;
+use crate::hash_prefixes::keys;
 
 /// Time for which an unreferenced blob stays, so that it can be given an id after the put.
 const UNREFERRED_FOR: SignedDuration = SignedDuration::from_hours(1);

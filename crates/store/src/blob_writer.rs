@@ -13,7 +13,7 @@ use crate::blobs::{Blobs, COMPRESSED, INCOMING, create_folder, retry_with_folder
 use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::packs::{FillingPack, LARGEST_PACKED};
-use crate::unpacking::PackReader;
+use crate::pack_reader::PackReader;
 
 /// Size in bytes below which a file is read and compressed in one piece.
 const IN_ONE_PIECE: usize = 1024 * 1024;
