@@ -10,8 +10,8 @@ use std::thread;
 use rusqlite::{Connection, OptionalExtension, params};
 use search::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 
-use crate::held::VectorCache;
-use crate::ranked::RankedChunks;
+use crate::vector_cache::VectorCache;
+use crate::bm25::RankedChunks;
 use crate::{Index, IndexError, Scope};
 
 /// Number of candidates from each of the two searches.

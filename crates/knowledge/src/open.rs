@@ -9,7 +9,7 @@ use embed::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::IndexError;
-use crate::held::VectorCache;
+use crate::vector_cache::VectorCache;
 
 /// Version of the file format and of the chunking. A file of another version is rebuilt.
 const FORMAT: i64 = 1;
@@ -150,7 +150,7 @@ impl Index {
         if format(&connection).map_err(failed)? != FORMAT {
             prepare(&mut connection).map_err(failed)?;
         }
-        connection.execute_batch(crate::ranked::TABLES).map_err(failed)?;
+        connection.execute_batch(crate::bm25::TABLES).map_err(failed)?;
         Ok(connection)
     }
 
