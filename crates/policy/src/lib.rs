@@ -18,7 +18,7 @@ mod findings;
 mod host;
 mod judge;
 mod judge_command;
-mod judge_named;
+mod judge_paths;
 mod lease;
 mod lines;
 mod list;

@@ -274,7 +274,7 @@ fn copies_over_no_program(words: &[Word], found: &mut CommandEffect) -> Result<(
     if words.iter().any(|word| !word.is_literal()) {
         return Err("one of its words is not known");
     }
-    if names.iter().any(|word| super::guarded::is_known(super::programs::base_name(&word.text))) {
+    if names.iter().any(|word| super::dangerous_programs::is_known(super::programs::base_name(&word.text))) {
         return Err("it takes the name of a known program");
     }
     found.operands.extend(sources.iter().map(|word| Operand::of(word, Kind::Content)));

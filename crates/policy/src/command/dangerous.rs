@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use shell_syntax::Word;
 use tool::CommandLine;
 
-use super::loose::Segment;
+use super::lenient_split::Segment;
 use super::matching::known_form;
 use super::programs::{DOWNLOADERS, FED_WRAPPERS, WRAPPERS, base_name, is_cluster, runs_standard_input};
 use super::reach::{ReachedCommands, Script};

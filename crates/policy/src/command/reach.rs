@@ -8,8 +8,8 @@ use shell_syntax::{
 use tool::CommandLine;
 
 use super::environment::is_harmless_assignment;
-use super::fed::fed_command;
-use super::loose::{Segment, segments};
+use super::xargs::fed_command;
+use super::lenient_split::{Segment, segments};
 use super::matching::known_form;
 use super::programs::{
     FED_WRAPPERS, INERT, WRAPPERS, base_name, has_inline_code, is_interpreter, is_shell, runs_standard_input,

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::ends::AffixFilter;
+use super::affix_filter::AffixFilter;
 use super::fold::{fold, fold_path};
 use super::group::{Groups, GroupsBuilder};
 use super::overlap::{GlobPath, may_lie_below, may_overlap};

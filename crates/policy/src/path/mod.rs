@@ -2,8 +2,8 @@
 //!
 //! Paths are compared by their spelling. This module looks up nothing: the caller resolves links.
 
-mod below;
-mod ends;
+mod inherited;
+mod affix_filter;
 mod fold;
 mod group;
 mod list;
@@ -11,7 +11,7 @@ mod overlap;
 mod pattern;
 mod rules;
 
-pub use below::FolderMatches;
+pub use inherited::FolderMatches;
 pub(crate) use fold::{fold, fold_path, is_below};
 pub(crate) use list::{Case, PathList, PatternReach};
 pub use list::{Kind, LocatedPath};
