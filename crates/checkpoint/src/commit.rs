@@ -9,16 +9,16 @@ use locks::{Kind, FileLock};
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
-use crate::area::{Call, TAKEN, UPPER};
+use crate::staging::{Call, TAKEN, UPPER};
 use crate::beneath::{LIST, is_empty, look, open};
 use crate::copy::Copier;
 use crate::hidden::HiddenFiles;
 use crate::journal::Journal;
-use crate::loosened::TrueModes;
+use crate::true_modes::TrueModes;
 use crate::read::Reading;
 use crate::regenerable::Regenerable;
 use crate::save::{NotKept, save_changes};
-use crate::sides::{OnStep, Sides, name_of, step, taken_name};
+use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
 use crate::swap::{ChangeFacts, SwapError, swap};
 use crate::undo::undo;
 use crate::{

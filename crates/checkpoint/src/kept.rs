@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
 
-use crate::area::Call;
+use crate::staging::Call;
 use crate::beneath::open;
 use crate::encoding::{Decoder, Encoder};
 use crate::{Error, Result, Terms, Time, Workspace};

@@ -17,8 +17,8 @@ use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
 use crate::regenerable::Regenerable;
 use crate::renamed::WorkspaceFile;
 use crate::restore::{Act, Acts, find};
-use crate::several;
-use crate::sides::name_of;
+use crate::parallel;
+use crate::exchange_dirs::name_of;
 use crate::state::hash;
 use crate::writer::Writer;
 use crate::{
@@ -100,7 +100,7 @@ impl<'a> Layout<'a> {
         }
         let (draft, contents) = (self.draft, self.wanted.contents);
         let begin = || Writer::new(draft, contents);
-        several::each(
+        parallel::each(
             &self.files,
             |(path, ..)| path,
             begin,

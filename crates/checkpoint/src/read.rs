@@ -45,11 +45,11 @@ use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
 use crate::hidden::HiddenFiles;
-use crate::known::StateCache;
-use crate::loosened::TrueModes;
+use crate::state_cache::StateCache;
+use crate::true_modes::TrueModes;
 use crate::regenerable::Regenerable;
-use crate::several;
-use crate::touch::{TouchedEntry, Touches};
+use crate::parallel;
+use crate::commit_entry::{TouchedEntry, Touches};
 use crate::{
     Action, Change, Changes, Conflict, Entry, Error, RefusedChange, Judge, Kind, MOST_CHANGES, LaterChange, Note,
     Result, Time, Verdict, StepKind,
@@ -256,7 +256,7 @@ impl<'a> Reading<'a> {
         let judge = self.judge;
         let all = Touches::new(&touched, upper, lower);
         let ask = |(): &mut (), touched: &TouchedEntry| Ok::<_, Error>(all.verdict(judge, touched));
-        let verdicts = several::each(&touched, |touched| &touched.path, || (), ask)?;
+        let verdicts = parallel::each(&touched, |touched| &touched.path, || (), ask)?;
         for (touched, verdict) in touched.into_iter().zip(verdicts) {
             let (may_be_approved, reason) = match verdict {
                 Verdict::Allow => continue,

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::beneath::{Holders, PLACE};
-use crate::now::OpenEntry;
+use crate::current_state::OpenEntry;
 use crate::restore::{Act, Acts, find_in};
 use crate::{Conflict, Draft, Entry, Kind, LaterChange, Restoration, Result, SavedEntry, State, Time};
 

@@ -19,10 +19,10 @@ use rustix::io::Errno;
 use crate::beneath::{Holders, PLACE, look};
 use crate::git_index;
 use crate::layout::Layout;
-use crate::now::{ContentSink, OpenEntry};
+use crate::current_state::{ContentSink, OpenEntry};
 use crate::renamed::{SavedLater, find_bytes};
-use crate::several;
-use crate::sides::name_of;
+use crate::parallel;
+use crate::exchange_dirs::name_of;
 use crate::{Conflict, Contents, Draft, Entry, Error, Kind, LaterChange, Result, SavedEntry, State, Time};
 
 /// Entries to be restored, and the options of the restoration.
@@ -137,7 +137,7 @@ impl Draft {
         let chosen = wanted.entries.iter().filter(|entry| is_wanted(entry, wanted.only, &self.workspace));
         let chosen: Vec<&SavedEntry> = chosen.collect();
         let begin = || Holders::new(self.workspace.as_fd(), PLACE);
-        let decided = several::each(
+        let decided = parallel::each(
             &chosen,
             |entry| &entry.path,
             begin,

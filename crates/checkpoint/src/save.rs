@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
 use crate::git_index;
-use crate::known::StateCache;
-use crate::loosened::TrueModes;
+use crate::state_cache::StateCache;
+use crate::true_modes::TrueModes;
 use crate::read_once::{ReadOnce, Take, read_once};
 use crate::regenerable::Regenerable;
-use crate::several;
-use crate::sides::name_of;
+use crate::parallel;
+use crate::exchange_dirs::name_of;
 use crate::state::{hash, is_hashed};
 use crate::swap::SwapError;
 use crate::{Changes, ContentHash, Contents, DEEPEST, Entry, Error, Kind, State, StepKind, Workspace};
@@ -413,7 +413,7 @@ impl<'a> Walk<'a> {
         let unread = std::mem::take(&mut self.unread);
         let (contents, (before, after)) = (self.contents, self.roots);
         let begin = || (Holders::new(before, PLACE), Holders::new(after, PLACE), Vec::new());
-        let states = several::each(
+        let states = parallel::each(
             &unread,
             |(path, ..)| path,
             begin,

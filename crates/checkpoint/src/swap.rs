@@ -13,10 +13,10 @@ use crate::attributes::Marks;
 use crate::beneath::{
     Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
 };
-use crate::known::StateCache;
-use crate::loosened::TrueModes;
-use crate::several;
-use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
+use crate::state_cache::StateCache;
+use crate::true_modes::TrueModes;
+use crate::parallel;
+use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
 use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, Time, StepKind, attributes};
 
 /// Reason why a swap was not finished.
@@ -90,7 +90,7 @@ fn move_several(
         has_stopped.fetch_or(done.is_err(), Ordering::Relaxed);
         done
     };
-    several::each(changes, |(_, change)| &change.path, || Walker::new(sides), move_next).map(drop)
+    parallel::each(changes, |(_, change)| &change.path, || Walker::new(sides), move_next).map(drop)
 }
 
 fn move_one(

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, open, open_known, times};
 use crate::renamed::WorkspaceFile;
-use crate::sides::name_of;
+use crate::exchange_dirs::name_of;
 use crate::sparse;
 use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-use crate::area::{TAKEN, UPPER};
+use crate::staging::{TAKEN, UPPER};
 use crate::beneath::{LIST, PLACE, look, open};
 use crate::copy::{Copier, keep};
 use crate::{Call, Entry, Error, Kind, Result, Workspace};

@@ -9,9 +9,9 @@ use rustix::fs::OFlags;
 
 use crate::beneath::open_known;
 use crate::git_index;
-use crate::known::StateCache;
+use crate::state_cache::StateCache;
 use crate::read_once::{ReadOnce, read_once};
-use crate::sides::name_of;
+use crate::exchange_dirs::name_of;
 use crate::state::hash;
 use crate::{Contents, Entry, Kind, Result, State};
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
-use crate::known::StateCache;
+use crate::state_cache::StateCache;
 use crate::remove::{remove_all_but, remove_tree};
 use crate::{Entry, Error, KeptChanges, Result, Time, Workspace};
 
