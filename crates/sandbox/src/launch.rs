@@ -1,6 +1,6 @@
 //! Start of a cell's first process: prepares its input, clones it, maps its user, and releases it.
 
-mod ahead;
+mod prewarm;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,7 +24,7 @@ use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
 use crate::home::InUse;
 use crate::identity::Identity;
-use crate::late::Late;
+use crate::late_mask::Late;
 use crate::limits::machine::Machine;
 use crate::limits::space::{Space, WrittenFolder};
 use crate::limits::{Bounds, ProcessTotal};
@@ -37,8 +37,8 @@ use crate::spec::{CellSpec, Command};
 use crate::streams::{Ends, Streams, above_standard};
 use crate::view::ShownParts;
 use crate::{cgroup, landlock, process, program, seccomp, view};
-pub(crate) use ahead::PreparedCell;
-pub use ahead::make_ready;
+pub(crate) use prewarm::PreparedCell;
+pub use prewarm::make_ready;
 
 /// Namespaces of a cell, as flags for `clone3`.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER

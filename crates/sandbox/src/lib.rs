@@ -40,27 +40,27 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
-mod attention;
+mod stdin_wait;
 mod capture;
 mod cgroup;
 mod child;
 mod degraded;
-mod direct;
-mod doors;
+mod direct_writes;
+mod egress_listener;
 mod enforcement;
 mod error;
 mod hint;
 mod home;
 mod identity;
 mod landlock;
-mod late;
+mod late_mask;
 mod launch;
 mod limits;
 mod mounts;
 mod network;
 mod outcome;
 mod overlay;
-mod plumbing;
+mod stdio_pump;
 mod probe;
 mod process;
 mod program;
@@ -80,13 +80,13 @@ mod view;
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use degraded::{has_namespaces, try_namespaces};
-pub use doors::{EgressListeners, PROXY_PORT};
+pub use egress_listener::{EgressListeners, PROXY_PORT};
 pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
 pub use error::SandboxError;
 pub use home::{ExclusiveHome, KeptHome};
-pub use late::LateMasks;
+pub use late_mask::LateMasks;
 pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;

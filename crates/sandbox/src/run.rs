@@ -9,7 +9,7 @@ use crate::error::SandboxError;
 use crate::launch::{Cell, launch};
 use crate::limits::exceeded;
 use crate::outcome::{EndReason, Origin, Outcome, Stream};
-use crate::plumbing::Plumbing;
+use crate::stdio_pump::Plumbing;
 use crate::spec::{CellSpec, Command};
 use crate::stopper::Stopper;
 use crate::streams::Streams;

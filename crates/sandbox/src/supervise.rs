@@ -19,7 +19,7 @@ use crate::limits::LimitInForce;
 use crate::limits::space::Space;
 use crate::limits::watchdog::Watchdog;
 use crate::outcome::{EndReason, Exit, Stream};
-use crate::plumbing::Plumbing;
+use crate::stdio_pump::Plumbing;
 use crate::program;
 use crate::spec::Command;
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::MountAttrFlags;
 
 use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
-use crate::direct::Direct;
+use crate::direct_writes::Direct;
 use crate::enforcement::{Home, UserMapping};
 use crate::error::SandboxError;
 use crate::identity::{self, Identity, MappedTree, mapped_tree};

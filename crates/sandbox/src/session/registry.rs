@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::SessionError;
 use super::facts::Phase;
-use super::life::{Lifetime, Session};
+use super::job::{Lifetime, Session};
 use crate::spec::{CellSpec, Command};
 
 /// Maximum number of ended sessions of one owner that stay visible; the oldest are removed first.

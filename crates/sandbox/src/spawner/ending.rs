@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::cgroup::Group;
-use crate::late::CellReferences;
+use crate::late_mask::CellReferences;
 use crate::process::Process;
 
 /// Number of cells above which the next caller removes the ended ones.

@@ -26,7 +26,7 @@ use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
 use crate::home::CACHES;
 use crate::identity::Identity;
-use crate::late::CellReferences;
+use crate::late_mask::CellReferences;
 use crate::launch::PreparedCell;
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};

@@ -18,7 +18,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use crate::child::blueprint::c_string;
 use crate::child::late::{self, Cover, CoverInput};
 use crate::child::report::Report;
-use crate::direct::Direct;
+use crate::direct_writes::Direct;
 use crate::error::SandboxError;
 use crate::overlay::Layers;
 use crate::process;

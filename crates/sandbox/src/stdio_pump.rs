@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, read, write};
 
-use crate::attention;
+use crate::stdin_wait;
 use crate::error::SandboxError;
 use crate::outcome::Stream;
 use crate::streams::Ends;
@@ -82,7 +82,7 @@ impl Plumbing {
     /// cell's first process.
     pub(crate) fn waits_for_input(&self, first: i32) -> bool {
         let terminal = self.outputs[0].1.as_ref().filter(|_| self.is_terminal);
-        terminal.is_some_and(|terminal| attention::waits_for_input(terminal.as_fd(), first))
+        terminal.is_some_and(|terminal| stdin_wait::waits_for_input(terminal.as_fd(), first))
     }
 
     /// Reads once from the output of this index. Returns true if there may be more.

@@ -15,16 +15,16 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::SessionError;
 use super::facts::{Ending, Part, Phase, Status};
-use crate::attention;
+use crate::stdin_wait;
 use crate::capture::Capture;
 use crate::degraded::{self, PrivateFolder};
 use crate::enforcement::Enforcement;
 use crate::error::SandboxError;
-use crate::late::LateMasks;
+use crate::late_mask::LateMasks;
 use crate::launch::{Cell, launch};
 use crate::limits::{LimitInForce, exceeded};
 use crate::outcome::{EndReason, Exit, Stream};
-use crate::plumbing::Plumbing;
+use crate::stdio_pump::Plumbing;
 use crate::spec::{CellSpec, Command, TerminalSize};
 use crate::streams::Streams;
 use crate::supervise::{End, Owner, OwnerRequest, supervise};
@@ -232,7 +232,7 @@ impl Session {
         let first = state.first;
         drop(state);
         match (copy, first) {
-            (Some(Ok(terminal)), Some(first)) => attention::waits_for_input(terminal.as_fd(), first),
+            (Some(Ok(terminal)), Some(first)) => stdin_wait::waits_for_input(terminal.as_fd(), first),
             _ => false,
         }
     }

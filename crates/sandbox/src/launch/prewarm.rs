@@ -25,7 +25,7 @@ use crate::enforcement::Home;
 use crate::error::SandboxError;
 use crate::home::InUse;
 use crate::identity::Identity;
-use crate::late::Late;
+use crate::late_mask::Late;
 use crate::limits::Bounds;
 use crate::limits::machine::Machine;
 use crate::limits::space::Space;
