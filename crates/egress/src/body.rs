@@ -6,8 +6,8 @@ use bytes::{Buf, Bytes};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::ahead::PeekedStream;
-use crate::answer::Refusal;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 use crate::head::Framing;
 
 /// Maximum wait for the next part of a body.

@@ -15,16 +15,16 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::ahead::PeekedStream;
-use crate::answer::Refusal;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 use crate::body::Reading;
 use crate::head::{self, Framing, Head, Target};
-use crate::hello::PATIENCE;
-use crate::places::Slot;
+use crate::sni::PATIENCE;
+use crate::slots::Slot;
 use crate::respond::{self, ANSWERED, ExchangeFailure, ConnectionState};
 use crate::serve::EntryPoint;
 use crate::session::Session;
-use crate::swap::{self, HostSubstitution};
+use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
 use crate::{Gate, Way};
@@ -140,7 +140,7 @@ async fn exchange<G: Gate>(
     }
     let closes = head.version == Version::HTTP_10 || respond::says_close(&head.headers);
     let mut reading = Reading::of(head.framing);
-    let mut body = swap::Body::of(&head.headers);
+    let mut body = substitute::Body::of(&head.headers);
     let swaps = scope.opened && session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
         Framing::Length(length) if swaps && (1..=WHOLE).contains(&length) => {
@@ -148,7 +148,7 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next(reader).await? {
                 whole.extend_from_slice(&body.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut body, swap::Body::of(&head.headers)).rest());
+            whole.extend_from_slice(&std::mem::replace(&mut body, substitute::Body::of(&head.headers)).rest());
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),
@@ -206,7 +206,7 @@ fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
 async fn send_on<G: Gate>(
     reading: &mut Reading,
     reader: &mut PeekedStream<impl AsyncRead + Unpin>,
-    mut body: swap::Body,
+    mut body: substitute::Body,
     swapping: &HostSubstitution<'_, G>,
     to: &Uploader,
 ) -> Result<bool, Refusal> {

@@ -8,8 +8,8 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TR
 use hyper::{Method, Version};
 use tokio::io::AsyncRead;
 
-use crate::ahead::PeekedStream;
-use crate::answer::Refusal;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 
 /// Maximum size of a head, in bytes and in headers: several times what the largest servers accept.
 pub(crate) const LARGEST: usize = 64 * 1024;

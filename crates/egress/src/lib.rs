@@ -18,21 +18,21 @@
 //! This crate knows no policy and no tools: a [`Gate`] decides on each destination. The proxy runs
 //! on its own thread.
 
-mod ahead;
-mod answer;
+mod peek;
+mod refusal;
 mod authority;
 mod body;
 mod forward;
 mod head;
-mod hello;
+mod sni;
 mod multiplexed;
-mod names;
-mod places;
+mod dns;
+mod slots;
 mod relay;
 mod respond;
 mod serve;
 mod session;
-mod swap;
+mod substitute;
 mod upload;
 mod upstream;
 
@@ -48,7 +48,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 pub use authority::{Authority, Trust};
-pub use swap::{Position, Secret, placeholder};
+pub use substitute::{Position, Secret, placeholder};
 
 /// Returns the environment variables that point programs to the proxy, which listens on
 /// `127.0.0.1`. Connections among programs on the loopback device bypass the proxy.

@@ -28,7 +28,7 @@ use tokio::time::{sleep, timeout};
 use crate::Gate;
 use crate::forward::{KEPT, Scope};
 use crate::head::LARGEST;
-use crate::hello::PATIENCE;
+use crate::sni::PATIENCE;
 use crate::respond::ANSWERED;
 use crate::session::Session;
 use servers::Servers;

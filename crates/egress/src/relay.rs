@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
-use crate::ahead::PeekedStream;
-use crate::places::{Client, Slot};
+use crate::peek::PeekedStream;
+use crate::slots::{Client, Slot};
 
 /// Bytes per read.
 const AT_ONCE: usize = 128 * 1024;

@@ -20,7 +20,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::Cover;
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 
 /// Maximum wait for a response, and for each further part of it.
 pub(crate) const ANSWERED: Duration = Duration::from_mins(10);

@@ -10,15 +10,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::ahead::PeekedStream;
-use crate::answer::Refusal;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 use crate::authority::HTTP2;
 use crate::forward::{self, Scope};
 use crate::head::{self, Target};
-use crate::hello::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
-use crate::places::{Client, Slots};
+use crate::sni::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
+use crate::slots::{Client, Slots};
 use crate::session::{Session, TlsInspection};
-use crate::{Gate, Listeners, Way, multiplexed, names, relay};
+use crate::{Gate, Listeners, Way, multiplexed, dns, relay};
 
 /// Maximum number of connections of one network. One more ends the connection that was idle for longest.
 const MOST: usize = 512;
@@ -62,7 +62,7 @@ impl Open {
             listening.spawn(take(session.clone(), places.clone(), listener, door));
         }
         let names = self.names;
-        listening.spawn(async move { names::answer(&session, &names).await });
+        listening.spawn(async move { dns::answer(&session, &names).await });
         // A listener ends only if its socket fails; the others continue.
         while listening.join_next().await.is_some() {}
     }
@@ -188,7 +188,7 @@ async fn tls<G: Gate>(
     meant: Host,
     port: u16,
 ) -> io::Result<()> {
-    let named = match hello::read(&mut client).await {
+    let named = match sni::read(&mut client).await {
         Ok(named) => named,
         Err(reason) => return refuse_tls(session, client, &meant, port, reason).await,
     };
@@ -248,7 +248,7 @@ async fn opened<G: Gate>(
 /// Checks that the hello names the host of the connection. For a connection to an address, the name
 /// may be missing.
 async fn same_name(client: &mut PeekedStream<Client>, host: &Host) -> Result<(), String> {
-    match (hello::read(client).await?, host) {
+    match (sni::read(client).await?, host) {
         (None, Host::Address(_)) => Ok(()),
         (None, Host::Name(_)) => Err(format!("the connection is to {host} and its TLS hello names no host")),
         (Some(named), _) if Host::parse(&named).is_ok_and(|named| named == *host) => Ok(()),

@@ -9,8 +9,8 @@ use fetch::dial::{DialError, dial};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use crate::answer::Refusal;
-use crate::names::Addresses;
+use crate::refusal::Refusal;
+use crate::dns::Addresses;
 use crate::{Gate, GateEvent, Verdict, Way};
 
 /// Maximum time to establish a connection.

@@ -14,12 +14,12 @@ use tokio::time::timeout;
 
 use super::passed::RedactedBody;
 use super::{Active, Activity, Connection};
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 use crate::body::PATIENCE;
 use crate::forward::{self, WHOLE};
 use crate::head::{Framing, Head, MOST_HEADERS, Target};
 use crate::respond::{ANSWERED, ResponseRedactor, has_body, without_those_of_the_connection};
-use crate::swap::{self, HostSubstitution};
+use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream;
 use crate::{Gate, Way};
@@ -67,7 +67,7 @@ async fn exchange<G: Gate>(
     let swapping = HostSubstitution { session, host: &host, port, opened: true };
     swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
-    let mut swapped = swap::Body::of(&head.headers);
+    let mut swapped = substitute::Body::of(&head.headers);
     let mut reading = Reading { body, activity: connection.activity.clone() };
     let swaps = session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
@@ -77,7 +77,7 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next().await? {
                 whole.extend_from_slice(&swapped.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut swapped, swap::Body::of(&head.headers)).rest());
+            whole.extend_from_slice(&std::mem::replace(&mut swapped, substitute::Body::of(&head.headers)).rest());
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),
@@ -233,7 +233,7 @@ impl Reading {
 
 async fn send_on<G: Gate>(
     reading: &mut Reading,
-    mut body: swap::Body,
+    mut body: substitute::Body,
     swapping: &HostSubstitution<'_, G>,
     to: &Uploader,
 ) -> Result<(), Refusal> {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::Active;
 use super::servers::ConnectionReturn;
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 use crate::respond::{ANSWERED, ResponseRedactor};
 use crate::upstream::Upstream;
 

@@ -9,8 +9,8 @@ use fetch::address::Host;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::answer::Refusal;
-use crate::hello::PATIENCE;
+use crate::refusal::Refusal;
+use crate::sni::PATIENCE;
 use crate::session::Session;
 use crate::upstream::{Sender, Upstream};
 use crate::{Gate, Way};

@@ -9,7 +9,7 @@ use rustls::server::Acceptor;
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::ahead::PeekedStream;
+use crate::peek::PeekedStream;
 
 /// The first byte of a connection that begins with a handshake of TLS (RFC 8446, section 5.1).
 pub(crate) const HANDSHAKE: u8 = 22;

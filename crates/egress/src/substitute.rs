@@ -12,7 +12,7 @@ use fetch::address::Host;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::{Gate, Way};
 
