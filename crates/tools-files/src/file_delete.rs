@@ -9,7 +9,7 @@ use tool::{
     ToolError,
 };
 
-use crate::showing;
+use crate::diff_preview;
 
 /// The `file_delete` tool.
 pub(crate) struct FileDelete;
@@ -72,7 +72,7 @@ impl Tool for FileDelete {
         let stop = || context.stop.requested().is_some();
         let roots = context.service::<Roots>()?;
         roots.remove(&path, removal, &stop).map_err(failure(context))?;
-        let diff = args.dry_run.then(|| showing::removed(context, &roots, &path)).transpose()?;
+        let diff = args.dry_run.then(|| diff_preview::removed(context, &roots, &path)).transpose()?;
         Ok(Output { deleted: !args.dry_run, path: context.place.show(&path), diff })
     }
 }

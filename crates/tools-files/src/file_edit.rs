@@ -13,7 +13,7 @@ use tool::{
     Tool, ToolError,
 };
 
-use crate::refused::{changed_since, refusal, unreadable};
+use crate::edit_error::{changed_since, refusal, unreadable};
 use crate::text::Decoding;
 use crate::version;
 

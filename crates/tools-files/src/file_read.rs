@@ -12,7 +12,7 @@ use tool::{
     ToolError,
 };
 
-use crate::parts::{Reader, FileFacts};
+use crate::range_read::{Reader, FileFacts};
 use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;

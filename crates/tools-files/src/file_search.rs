@@ -14,7 +14,7 @@ use tool::{
     ToolError,
 };
 
-use crate::hits::{Hits, Match, Pattern, StoppableFile};
+use crate::matches::{Hits, Match, Pattern, StoppableFile};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 
 /// The `file_search` tool.

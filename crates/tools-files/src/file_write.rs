@@ -15,7 +15,7 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::showing;
+use crate::diff_preview;
 
 /// The `file_write` tool.
 pub(crate) struct FileWrite;
@@ -113,13 +113,13 @@ impl Tool for FileWrite {
         let path = context.place.resolve("path", &args.path).ok()?;
         let content = content(args).ok()?;
         let roots = context.service::<Roots>().ok()?;
-        let shown = showing::written(context, &roots, &path, &content);
+        let shown = diff_preview::written(context, &roots, &path, &content);
         // An unreadable file is shown as a new one. The effects state that it is overwritten.
         let as_new = |_| {
-            showing::difference(
+            diff_preview::difference(
                 &context.place.show(&path),
-                &showing::Side::Absent,
-                &showing::Side::of(&content),
+                &diff_preview::Side::Absent,
+                &diff_preview::Side::of(&content),
             )
         };
         Some(shown.unwrap_or_else(as_new))
@@ -142,7 +142,7 @@ impl Tool for FileWrite {
         };
         match written {
             Ok((backed_up, created)) => {
-                let shown = || showing::written(context, &roots, &path, &content);
+                let shown = || diff_preview::written(context, &roots, &path, &content);
                 Ok(Output {
                     path: context.place.show(&path),
                     size_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),

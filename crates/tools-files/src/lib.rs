@@ -12,14 +12,14 @@ mod file_patch;
 mod file_read;
 mod file_search;
 mod file_write;
-mod hits;
-mod parts;
+mod matches;
+mod range_read;
 mod patching;
 mod picture;
-mod refused;
+mod edit_error;
 mod rows;
 mod selection;
-mod showing;
+mod diff_preview;
 mod text;
 mod version;
 

@@ -18,7 +18,7 @@ use tool::{Code, Context, ToolError};
 
 use crate::file_edit::whole;
 use crate::file_patch::{ChangedFile, PlannedPart};
-use crate::refused::{absent, place, unreadable};
+use crate::edit_error::{absent, place, unreadable};
 
 /// Maximum number of bytes of all files of a patch, which are in memory.
 const MOST_BYTES: usize = 512 << 20;
