@@ -15,8 +15,8 @@ use tool::{
 };
 
 use crate::answer::{self, Kind};
-use crate::exchange::Exchange;
-use crate::filling::FilledParts;
+use crate::request::Exchange;
+use crate::secret_template::FilledParts;
 use crate::page;
 use crate::placeholders::CallerHeaders;
 use crate::saving::{self, Goal, SaveOutcome};

@@ -1,12 +1,12 @@
 //! Tools that connect to other servers. Each tool is one file; this file is only the list.
 
 mod answer;
-mod exchange;
+mod request;
 mod fetch_url;
-mod filling;
+mod secret_template;
 mod page;
 mod placeholders;
-mod resuming;
+mod range_resume;
 mod saving;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
 
 use crate::answer::Head;
 use crate::fetch_url::{Args, Method, body_and_type};
-use crate::filling::FilledParts;
+use crate::secret_template::FilledParts;
 use crate::placeholders::CallerHeaders;
 
 /// Maximum number of redirections; browsers follow twenty.

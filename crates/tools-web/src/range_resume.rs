@@ -6,7 +6,7 @@ use fetch::{HeaderMap, HeaderValue};
 use jiff::fmt::rfc2822::DateTimeParser;
 use tool::ToolError;
 
-use crate::exchange::Exchange;
+use crate::request::Exchange;
 use crate::fetch_url::Method;
 
 /// The identity of a body on its server.
