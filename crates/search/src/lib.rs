@@ -5,12 +5,12 @@
 
 mod codes;
 mod fusion;
-mod kept;
+mod encoding;
 mod query;
 mod weights;
 mod words;
 
 pub use fusion::{Candidate, RankedTexts, ScoredText, background, fuse};
-pub use kept::{bytes, cosine_of, numbers};
+pub use encoding::{bytes, cosine_of, numbers};
 pub use query::{Term, terms};
 pub use weights::{Evidence, Weights};
