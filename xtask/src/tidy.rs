@@ -6,6 +6,7 @@
 mod documents;
 mod edges;
 mod names;
+mod prose;
 mod recursion;
 mod sizes;
 mod source;
@@ -39,13 +40,15 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 16] = [
     rule("edges", "a crate names only the crates below it", edges::inside),
     rule("owners", "some outside crates belong to one crate alone", edges::outside),
     rule("unused", "a version stated for the workspace is used in it", edges::unused),
     rule("sizes", "a file stays under 800 lines, above 500 with a reason", sizes::check),
     rule("tools", "a tool is one file, with an example and a denial test", tools::check),
     rule("names", "no Manager, Helper, Util, Common, _v2", names::check),
+    rule("comments", "a comment begins with a verb or a noun", prose::openings),
+    rule("nouns", "a type is named by a noun", prose::types),
     rule("machine-paths", "no path of the machine it was written on", names::machine_paths),
     rule("waivers", "an allow or expect of a lint says why", waivers::check),
     rule("recursion", "a function that calls itself names what bounds its depth", recursion::check),
