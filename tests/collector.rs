@@ -1,4 +1,4 @@
-//! A collector of traces, which takes them as OTLP over HTTP and reads them by the published types.
+//! A trace collector that receives OTLP over HTTP and decodes it with the published types.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -13,28 +13,28 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 pub(crate) use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-/// No trace of a test takes longer to arrive.
+/// Longest time to wait for a trace. No test's trace takes longer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What a collector does with each request.
+/// The collector's response to each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Takes it.
+    /// Accepts the request with status 200.
     Takes,
-    /// Answers this status, and a second time the same.
+    /// Answers every request with this status.
     Answers(u16),
-    /// Reads it and says nothing.
+    /// Reads the request and sends no response.
     Hangs,
 }
 
-/// One request as it came.
+/// One request that the collector received.
 pub(crate) struct Sent {
-    /// The lines of the head.
+    /// Lines of the request head.
     pub(crate) head: String,
     pub(crate) message: ExportTraceServiceRequest,
 }
 
-/// A collector on a port of its own.
+/// A collector that listens on a free port.
 pub(crate) struct Collector {
     pub(crate) address: SocketAddr,
     sent: Receiver<Sent>,
@@ -54,19 +54,19 @@ impl Collector {
         Self { address, sent }
     }
 
-    /// What a program is told to send traces here.
+    /// Returns the environment variables that make a program send its traces to this collector.
     pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
         let endpoint = format!("http://{}", self.address);
         [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "50".to_owned())]
     }
 
-    /// The next request.
+    /// Returns the next request. Panics after [`PATIENCE`].
     #[track_caller]
     pub(crate) fn next(&self) -> Sent {
         self.sent.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no traces arrived"))
     }
 
-    /// The spans that arrive until one has this name.
+    /// Collects the spans that arrive until one has this name.
     #[track_caller]
     pub(crate) fn until(&self, name: &str) -> Vec<Span> {
         let end = Instant::now() + PATIENCE;
@@ -79,7 +79,7 @@ impl Collector {
         all
     }
 
-    /// How many requests have arrived that nobody has looked at.
+    /// Returns the number of requests that arrived since the last look, and discards them.
     pub(crate) fn arrived(&self) -> usize {
         self.sent.try_iter().count()
     }
@@ -97,7 +97,7 @@ impl Spans for ExportTraceServiceRequest {
     }
 }
 
-/// The text of an attribute.
+/// Returns the text of an attribute.
 pub(crate) fn text<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a str> {
     let found = attributes.iter().find(|attribute| attribute.key == name)?;
     match found.value.as_ref()?.value.as_ref()? {
@@ -106,7 +106,7 @@ pub(crate) fn text<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a str
     }
 }
 
-/// A connection, which a client may use for several requests.
+/// Serves one connection, which a client may use for several requests.
 fn serve(stream: TcpStream, manner: Manner, sent: &Sender<Sent>) {
     let mut reader = BufReader::new(stream);
     loop {

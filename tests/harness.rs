@@ -1,4 +1,5 @@
-//! What the whole-binary tests share: a workspace and a state folder of their own, and ways to run the program in them.
+//! Shared parts of the whole-binary tests: a workspace and a state folder, and ways to run the
+//! program in them.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -9,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use handfast::{Builder, Runtime};
 use serde_json::Value;
 
-/// A workspace, a state folder and a home of their own. Gone with the value.
+/// A workspace, a state folder and a home, removed when the value is dropped.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
 }
@@ -27,14 +28,14 @@ impl Library {
         Self { runtime, tokio }
     }
 
-    /// The result of a call.
+    /// Returns the result of a call.
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
         let result = self.tokio.block_on(async { self.runtime.call(tool, arguments).await });
         serde_json::to_value(&result).unwrap()
     }
 }
 
-/// What one run of the program came to.
+/// The exit code and the output of one run of the program.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -42,7 +43,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Standard output as JSON.
+    /// Parses standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
@@ -52,7 +53,8 @@ impl Run {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
-        // Below /var/tmp where it is there: unlike /tmp it is no place that a cell replaces by its own, which is the usual case.
+        // Prefer /var/tmp: a cell replaces /tmp with its own folder, and workspaces usually lie
+        // elsewhere.
         let base = if Path::new("/var/tmp").is_dir() { Path::new("/var/tmp") } else { Path::new("/tmp") };
         let folder = tempfile::Builder::new().prefix("handfast-test-").tempdir_in(base).unwrap();
         for name in ["workspace", "state", "home"] {
@@ -61,7 +63,7 @@ impl Fixture {
         Self { folder }
     }
 
-    /// A fixture whose workspace holds these files.
+    /// Builds a fixture whose workspace contains these files.
     pub(crate) fn with_files(files: &[(&str, &str)]) -> Self {
         let fixture = Self::new();
         for (path, content) in files {
@@ -70,26 +72,26 @@ impl Fixture {
         fixture
     }
 
-    /// Every row of the audit but those of who reads it, the oldest first.
+    /// Returns every audit row, the oldest first, except the rows of audit reads.
     pub(crate) fn recorded(&self) -> Vec<Value> {
         let exported = self.run(&["audit", "export"]).stdout;
         let rows = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         rows.filter(|row| row["tool"] != "audit_read").collect()
     }
 
-    /// The same runtime without the program.
+    /// Builds the fixture's runtime within this process, without the program.
     pub(crate) fn library(&self) -> Library {
         Library::of(self.builder())
     }
 
-    /// What it is made of.
+    /// Returns the builder of the fixture's runtime.
     pub(crate) fn builder(&self) -> Builder {
         let builder = Runtime::builder().workspace(self.workspace()).state(self.state());
         let builder = builder.configuration(self.home().join(".config/handfast"));
         if self.key_file().exists() { builder.vault_key_file(self.key_file()) } else { builder }
     }
 
-    /// The same with a user who wants to be asked also about what can be undone.
+    /// Configures the fixture's user to be asked even about changes that can be undone.
     pub(crate) fn asking(self) -> Self {
         let folder = self.home().join(".config/handfast");
         std::fs::create_dir_all(&folder).unwrap();
@@ -110,7 +112,7 @@ impl Fixture {
         self.folder.path().join("home")
     }
 
-    /// A place beside the workspace, out of every tool's reach.
+    /// Returns the folder around the workspace, out of every tool's reach.
     pub(crate) fn outside(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
     }
@@ -125,14 +127,15 @@ impl Fixture {
         std::fs::read_to_string(self.workspace().join(path)).unwrap()
     }
 
-    /// The program with this fixture's folders, an environment of its own, and nobody to ask.
+    /// Returns the program with this fixture's folders, a clean environment, and nobody to ask.
     pub(crate) fn command(&self) -> Command {
         let mut command = self.asking_command();
         command.arg("--no-input");
         command
     }
 
-    /// The same with whoever is there to be asked.
+    /// Returns the program with this fixture's folders and a clean environment. The program asks a
+    /// user who is present.
     pub(crate) fn asking_command(&self) -> Command {
         let mut command = Command::new(program());
         command
@@ -148,12 +151,12 @@ impl Fixture {
         command
     }
 
-    /// What opens the vault, where there is one.
+    /// Returns the path of the vault's key file, which need not exist.
     pub(crate) fn key_file(&self) -> PathBuf {
         self.outside().join("key")
     }
 
-    /// The same with a vault, which every run of the program can open.
+    /// Adds a vault to the fixture, which every run of the program can open.
     pub(crate) fn with_vault(self) -> Self {
         let made = self.run(&["vault", "make-key", self.key_file().to_str().unwrap()]);
         assert_eq!(made.code, 0, "{}", made.stderr);
@@ -172,7 +175,7 @@ impl Fixture {
         finished(self.command().args(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
-    /// The same with these variables.
+    /// Runs the program with these environment variables.
     pub(crate) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
         let mut command = self.command();
         command.envs(variables.iter().copied()).args(arguments);
@@ -190,20 +193,20 @@ impl Fixture {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
-        // The program may answer before it has read all, so the input has a thread of its own.
+        // The program may answer before it has read all input, so another thread writes it.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         finished(output)
     }
 
-    /// One call, with every question answered yes.
+    /// Makes one call, with every question answered yes.
     #[track_caller]
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
         self.run(&["call", "--yes", tool, &arguments.to_string()]).json()
     }
 
-    /// One call that must work; its data.
+    /// Makes one call that must work, and returns its data.
     #[track_caller]
     pub(crate) fn data(&self, tool: &str, arguments: Value) -> Value {
         let mut result = self.call(tool, arguments);
@@ -211,7 +214,7 @@ impl Fixture {
         result["data"].take()
     }
 
-    /// One call that must fail; its error.
+    /// Makes one call that must fail, and returns its error.
     #[track_caller]
     pub(crate) fn error(&self, tool: &str, arguments: Value) -> Value {
         let mut result = self.call(tool, arguments);
@@ -224,26 +227,27 @@ pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_handfast"))
 }
 
-/// Copies the program. Another process does it: a descriptor that is open for writing in this one could be inherited by a
-/// process that another test starts in this moment, and the copy could not be run while that holds it (ETXTBSY).
+/// Copies the program, in another process. If this process opened the copy for writing, a process
+/// that another test starts at that moment could inherit the descriptor. The copy could not run
+/// while that descriptor is open (ETXTBSY).
 #[allow(dead_code, reason = "not every folder of tests needs it")]
 pub(crate) fn copy_program(to: &Path) {
     assert!(Command::new("cp").arg(program()).arg(to).status().unwrap().success());
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The Python with the official MCP client, which `cargo xtask test` installs.
+/// Returns the Python interpreter with the official MCP client, which `cargo xtask test` installs.
 pub(crate) fn python_with_mcp() -> PathBuf {
     let python = repository().join("target/test-tools/venv/bin/python");
     assert!(python.exists(), "{} is missing: `cargo xtask test` installs it", python.display());
     python
 }
 
-/// Where the programs and libraries from npm are.
+/// Returns the folder of the programs and libraries from npm.
 pub(crate) fn node_tools() -> PathBuf {
     let modules = repository().join("target/test-tools/node/node_modules");
     assert!(modules.exists(), "{} is missing: `cargo xtask test` installs it", modules.display());
@@ -258,7 +262,7 @@ fn finished(output: Output) -> Run {
     }
 }
 
-/// The same line with arithmetic before it, so that the policy does not read it: what holds it then is the cell.
+/// Puts arithmetic before the line, so that the policy does not read it and only the cell restricts it.
 #[allow(dead_code, reason = "not every folder of tests needs it")]
 pub(crate) fn unread(line: &str) -> String {
     format!(": $((0)); {line}")

@@ -1,4 +1,4 @@
-//! `handfast up` of the real program, and a client of it that writes its requests byte by byte.
+//! `handfast up` of the real program, and a client that writes its requests byte by byte.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::harness::Fixture;
 
-/// No answer of a test takes longer; a hung server fails the test instead of hanging it.
+/// Longest wait for a response. A server that hangs fails the test instead of blocking it.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A running server; killed with the value.
+/// A running server, killed when the value is dropped.
 pub(crate) struct Up {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -23,11 +23,11 @@ pub(crate) struct Up {
     pub(crate) observer: String,
 }
 
-/// What came back.
+/// A response of the server.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The lines of the head, in small letters up to the colon.
+    /// Header lines, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
@@ -42,7 +42,7 @@ impl Response {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The events of a stream: name and data of each.
+    /// Returns the events of a stream: name and data of each.
     pub(crate) fn events(&self) -> Vec<(String, Value)> {
         let blocks = self.body.split("\n\n").filter(|block| block.contains("data: "));
         blocks
@@ -56,12 +56,13 @@ impl Response {
 }
 
 impl Up {
-    /// The server of a fixture on a free port; the arguments stand before `up`.
+    /// Starts the server of a fixture on a free port. The arguments stand before `up`.
     pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
         Self::with(fixture, arguments, &[])
     }
 
-    /// The same, with arguments behind `up`.
+    /// Starts the server of a fixture on a free port. `arguments` stand before `up`, and `of_up`
+    /// after it.
     pub(crate) fn with(fixture: &Fixture, arguments: &[&str], of_up: &[&str]) -> Self {
         let mut command = fixture.asking_command();
         command.args(arguments).args(["up", "--listen", "127.0.0.1:0", "--json"]).args(of_up);
@@ -95,7 +96,7 @@ impl Up {
         stream
     }
 
-    /// Sends a request with these lines in its head, beside the ones that every request needs.
+    /// Sends a request with these header lines, in addition to the required ones.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Response {
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
@@ -109,7 +110,7 @@ impl Up {
         self.raw(&[head.as_bytes(), body].concat())
     }
 
-    /// Sends bytes as they are, and reads until the server closes.
+    /// Sends these exact bytes, and reads until the server closes.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Response {
         let mut stream = self.connect();
         // The server may refuse a request before it has read all of it.
@@ -126,7 +127,7 @@ impl Up {
         self.request("POST", path, &[&bearer(token), kind], body.to_string().as_bytes())
     }
 
-    /// The result of a call as the agent.
+    /// Makes a call as the agent, and returns its result.
     #[track_caller]
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
         let body = serde_json::json!({"tool": tool, "arguments": arguments});
@@ -135,7 +136,7 @@ impl Up {
         response.json()
     }
 
-    /// The same, on a thread of its own.
+    /// Makes a call as the agent, on another thread.
     pub(crate) fn call_later<'scope, 'up: 'scope>(
         &'up self,
         scope: &'scope std::thread::Scope<'scope, '_>,
@@ -145,7 +146,7 @@ impl Up {
         scope.spawn(move || self.call(tool, arguments))
     }
 
-    /// Bytes of memory that the server's process holds.
+    /// Returns the resident memory of the server's process in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -156,7 +157,7 @@ impl Up {
         self.child.id()
     }
 
-    /// Asks it to end, and waits. Gives its exit code.
+    /// Asks the server to end, waits, and returns its exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
         self.signal("TERM");
         self.child.wait().unwrap().code()
@@ -170,7 +171,7 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Where it has ended by itself there is nothing to kill.
+        // A server that has already ended needs no kill.
         let _ended = self.child.kill();
         self.child.wait().unwrap();
     }
@@ -180,17 +181,17 @@ pub(crate) fn bearer(token: &str) -> String {
     format!("authorization: Bearer {token}")
 }
 
-/// The same, where the other side says anything before it closes.
+/// Reads a response, or `None` if the other side closes without sending any byte.
 pub(crate) fn read_if_any(stream: TcpStream) -> Option<Response> {
     let response = read(stream);
     let nothing = response.status == 0 && response.headers.is_empty() && response.body.is_empty();
     (!nothing).then_some(response)
 }
 
-/// Everything until the other side closes, as a response.
+/// Reads until the other side closes, and parses the bytes as a response.
 pub(crate) fn read(mut stream: TcpStream) -> Response {
     let mut all = Vec::new();
-    // A connection that is reset has said what it said.
+    // A reset connection may have delivered a response before.
     let _ = stream.read_to_end(&mut all);
     let text = String::from_utf8_lossy(&all);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -201,14 +202,14 @@ pub(crate) fn read(mut stream: TcpStream) -> Response {
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
     let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
-    // What follows is the answer to what the server took for a further request.
+    // Bytes beyond the length are the response to a part that the server took for a further request.
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let length = length.and_then(|(_, length)| length.parse().ok()).unwrap_or(usize::MAX);
     let body = if chunked { unchunked(body) } else { body.get(..length).unwrap_or(body).to_owned() };
     Response { status: status.unwrap_or(0), headers, body }
 }
 
-/// A chunked body without its chunks; what was cut off ends where it ends.
+/// Decodes a chunked body. A truncated body is decoded up to its last whole chunk.
 fn unchunked(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {

@@ -1,4 +1,4 @@
-//! An HTTPS server of files under an authority of its own, with git's own program behind `/git/`.
+//! An HTTPS file server with its own certificate authority, and with git's HTTP backend at `/git/`.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -12,14 +12,14 @@ use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, D
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// The server. Its threads end with the test.
+/// A running server, whose threads end with the test.
 pub(crate) struct Https {
     pub(crate) port: u16,
-    /// The authority's certificate.
+    /// Certificate of the authority, in PEM.
     pub(crate) authority: String,
     /// The first line of each request.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
-    /// All that was received.
+    /// All bytes that the server received.
     pub(crate) received: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -47,7 +47,8 @@ impl Https {
                 let kept = (asking.clone(), receiving.clone());
                 std::thread::spawn(move || {
                     let connection = ServerConnection::new(config).unwrap();
-                    // A client that does not trust it, or has gone, is no fault of the server's.
+                    // A client may refuse the certificate or disconnect, which is not the server's
+                    // fault.
                     let _broken = serve(&mut StreamOwned::new(connection, stream), &folder, &kept);
                 });
             }
@@ -56,7 +57,7 @@ impl Https {
     }
 }
 
-/// An authority of its own, in PEM, and a certificate for these names and addresses with its key.
+/// Makes a certificate authority, in PEM, and a certificate for these names and addresses with its key.
 pub(crate) fn certified(names: &[&str]) -> (String, Certificate, KeyPair) {
     let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
     parameters.distinguished_name.push(DnType::CommonName, "the authority of a test");
@@ -68,7 +69,7 @@ pub(crate) fn certified(names: &[&str]) -> (String, Certificate, KeyPair) {
     (issuer.pem(), certificate, key)
 }
 
-/// What a server was asked, and all that it received.
+/// First lines of the requests, and all received bytes.
 type Kept = (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<u8>>>);
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;

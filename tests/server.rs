@@ -1,4 +1,4 @@
-//! An MCP server of the real program, and one client of it that asks one thing after the other.
+//! An MCP server of the real program, and one client that sends one request after the other.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -16,7 +16,7 @@ pub(crate) struct Server {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     last: u32,
-    /// What it said beside its answers.
+    /// Messages of the server besides its responses.
     pub(crate) told: Vec<Value>,
 }
 
@@ -27,24 +27,25 @@ impl Server {
         Self::of(command)
     }
 
-    /// The one that this command starts, which lacks its last word.
+    /// Starts a server with this command, to which `mcp` is appended.
     pub(crate) fn of(command: Command) -> Self {
         Self::for_client(command, json!({}))
     }
 
-    /// The one of a client that shows forms.
+    /// Starts a server whose client shows forms.
     pub(crate) fn with_forms(fixture: &Fixture, arguments: &[&str]) -> Self {
         let mut command = fixture.asking_command();
         command.args(arguments);
         Self::that_shows_forms(command)
     }
 
-    /// The one that this command starts, which lacks its last word, of a client that shows forms.
+    /// Starts a server with this command, to which `mcp` is appended, for a client that shows forms.
     pub(crate) fn that_shows_forms(command: Command) -> Self {
         Self::for_client(command, json!({"elicitation": {}}))
     }
 
-    /// The one that this command starts, which lacks its last word, of a client with these capabilities.
+    /// Starts a server with this command, to which `mcp` is appended, for a client with these
+    /// capabilities.
     pub(crate) fn for_client(mut command: Command, capabilities: Value) -> Self {
         let mut process = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
@@ -62,24 +63,24 @@ impl Server {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// The result of one request.
+    /// Returns the result of one request.
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.answer(method, params)["result"].take()
     }
 
-    /// The code of one request that must fail.
+    /// Returns the error code of one request that must fail.
     #[track_caller]
     pub(crate) fn code(&mut self, method: &str, params: Value) -> i64 {
         let answer = self.answer(method, params);
         answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("it worked: {answer:#}"))
     }
 
-    /// Begins a call; its answer is that of [`Server::received`].
+    /// Begins a call. [`Server::received`] returns the response.
     pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> u32 {
         self.send("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// The whole answer to one request.
+    /// Returns the whole response to one request.
     pub(crate) fn answer(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.received(id)
@@ -91,7 +92,7 @@ impl Server {
         self.last
     }
 
-    /// The answer to the request of this id. What else is said meanwhile is kept in `told`.
+    /// Returns the response to the request of this id. Appends other messages to the field `told`.
     pub(crate) fn received(&mut self, id: u32) -> Value {
         loop {
             let mut line = String::new();
@@ -104,7 +105,8 @@ impl Server {
         }
     }
 
-    /// Sends a line as it is, and gives what the server says until it answers a ping behind it.
+    /// Sends these exact bytes, and returns all output of the server until it answers the ping that
+    /// follows.
     pub(crate) fn answers_to(&mut self, line: &[u8]) -> String {
         self.input.as_mut().unwrap().write_all(line).unwrap();
         let mut answers = String::new();
@@ -122,22 +124,24 @@ impl Server {
         }
     }
 
-    /// The tools that it lists.
+    /// Returns the tools that the server lists.
     pub(crate) fn tools(&mut self) -> Value {
         self.ask("tools/list", json!({}))["tools"].take()
     }
 
-    /// The whole result of one call.
+    /// Returns the whole result of one call.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// One call that is asked about in a form, which gets this choice: the question, and the call's whole result.
+    /// Makes one call, and answers its form with this choice. Returns the question and the call's
+    /// whole result.
     pub(crate) fn asked(&mut self, tool: &str, arguments: Value, choice: &str) -> (String, Value) {
         self.asked_and_told(tool, arguments, &json!({"action": "accept", "content": {"decision": choice}}))
     }
 
-    /// The same with any answer of the client, of which the call's whole result is given.
+    /// Makes one call, and answers its form with any response of a client. Returns the call's whole
+    /// result.
     pub(crate) fn answered(&mut self, tool: &str, arguments: Value, answer: &Value) -> Value {
         self.asked_and_told(tool, arguments, answer).1
     }
@@ -162,7 +166,7 @@ impl Server {
         }
     }
 
-    /// The data of one call that must work.
+    /// Makes one call that must work, and returns its data.
     #[track_caller]
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments);
@@ -170,14 +174,14 @@ impl Server {
         data_of(tool, &result)
     }
 
-    /// Starts a command in the background.
+    /// Starts a command in the background, and returns its session id.
     #[track_caller]
     pub(crate) fn background(&mut self, command: &str, pty: bool) -> String {
         let started = self.data("shell_execute", json!({"command": command, "background": true, "pty": pty}));
         started["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for a line that matches, and gives where to read on.
+    /// Waits for a line that matches, and returns the offset after the output read.
     #[track_caller]
     pub(crate) fn expect(&mut self, session: &str, offset: u64, regex: &str) -> u64 {
         let arguments =
@@ -196,7 +200,7 @@ impl Server {
         self.data("shell_session", arguments);
     }
 
-    /// The server's process.
+    /// Returns the server's process.
     pub(crate) fn process(&mut self) -> &mut Child {
         &mut self.process
     }

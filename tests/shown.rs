@@ -1,4 +1,4 @@
-//! Reads what an answer of MCP shows a model, as the data and the error that the other doors give.
+//! Converts the MCP response that a model sees to the data and the error of the other doors.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -19,8 +19,8 @@ const OWN_LINES: [&str; 11] = [
     "[discarded",
 ];
 
-/// Gives the data of a tool's answer, whether it was shown as structure, as a record, as a text or as a command's output. A text
-/// becomes the field `content`, whatever the tool calls it.
+/// Returns the data of a tool's response, which MCP shows as structure, record, text or command
+/// output. A text becomes the field `content`, under any tool.
 #[track_caller]
 pub(crate) fn data_of(tool: &str, result: &Value) -> Value {
     if result["structuredContent"].is_object() {
@@ -41,7 +41,8 @@ pub(crate) fn data_of(tool: &str, result: &Value) -> Value {
     data
 }
 
-/// Gives the output of a command that ended, as the other doors have it. What had no new line at its end has one.
+/// Returns the output of a command that ended, in the form of the other doors. Output without a
+/// final newline gains one.
 pub(crate) fn of_command(text: &str) -> Value {
     let mut data = Map::new();
     let mut rest = text;
@@ -81,7 +82,8 @@ pub(crate) fn of_command(text: &str) -> Value {
     Value::Object(data)
 }
 
-/// Gives the error of an answer: its code from where programs find it, its message and its hint from the text.
+/// Returns the error of a response: the code from its field for programs, and message and hint from
+/// the text.
 #[track_caller]
 pub(crate) fn error_of(result: &Value) -> Value {
     let mut error = result["_meta"]["handfast/error"].clone();

@@ -18,7 +18,7 @@ pub(crate) struct Specialist {
     output: BufReader<ChildStdout>,
 }
 
-/// An answer: the value of each key. Of a key that stands there several times the last.
+/// An answer: the value of each key. A repeated key has its last value.
 pub(crate) type Answer = BTreeMap<String, String>;
 
 impl Specialist {
@@ -42,12 +42,12 @@ impl Specialist {
         input.flush().unwrap();
     }
 
-    /// A request to run a command, with further lines.
+    /// Sends a request to run a command, with further lines.
     pub(crate) fn exec(&mut self, command: &str, lines: &str) {
         self.send(request(command, lines).as_bytes());
     }
 
-    /// The next answer; none at the end.
+    /// Reads the next answer, or returns `None` at the end.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         let mut text = String::new();
         loop {
@@ -68,12 +68,12 @@ impl Specialist {
         self.answer().unwrap()
     }
 
-    /// No further request comes.
+    /// Closes the input: no further request follows.
     pub(crate) fn close(&mut self) {
         self.input = None;
     }
 
-    /// Ends the input and waits; the exit code.
+    /// Closes the input and waits. Returns the exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
         self.close();
         while self.answer().is_some() {}
@@ -83,18 +83,18 @@ impl Specialist {
 
 impl Drop for Specialist {
     fn drop(&mut self) {
-        // Where it has ended by itself there is nothing to kill.
+        // A specialist that has already ended needs no kill.
         let _ended = self.process.kill();
         self.process.wait().unwrap();
     }
 }
 
-/// A request to run a command, with further lines.
+/// Builds a request to run a command, with further lines.
 pub(crate) fn request(command: &str, lines: &str) -> String {
     format!("{EXEC}{lines}COMMAND {}\n\n", serde_json::to_string(command).unwrap())
 }
 
-/// Answers, each checked to have the form of one.
+/// Parses answers, and checks the form of each.
 pub(crate) fn answers(text: &str) -> Vec<Answer> {
     let mut all = Vec::new();
     for block in text.split_terminator("\n\n") {
@@ -110,7 +110,7 @@ pub(crate) fn answers(text: &str) -> Vec<Answer> {
     all
 }
 
-/// A value that is a JSON string.
+/// Parses a value that is a JSON string.
 pub(crate) fn text(value: &str) -> String {
     serde_json::from_str(value).unwrap_or_else(|error| panic!("{value}: {error}"))
 }

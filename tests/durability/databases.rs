@@ -1,4 +1,5 @@
-//! A change of a database that is killed at any point has happened with its checkpoint, or has not happened and has none.
+//! A database change that is killed at any point has either happened, with its checkpoint, or not
+//! happened, without one.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ fn values(fixture: &Fixture) -> Value {
     fixture.data("db_query", json!({"sql": "SELECT v FROM n"}))["rows"].take()
 }
 
-/// The calls of `db_write` that can be undone.
+/// Counts the calls of `db_write` that can be undone.
 fn checkpoints(fixture: &Fixture) -> usize {
     let listed = fixture.data("checkpoint_list", json!({"limit": 1000}));
     listed["checkpoints"].as_array().unwrap().iter().filter(|found| found["tool"] == "db_write").count()
@@ -46,7 +47,7 @@ fn a_write_killed_at_any_point_leaves_a_sound_database_and_an_honest_checkpoint(
             let Ended::Killed(_) = ended else { break };
             point += 13;
         }
-        // The controls: both kinds of end were met.
+        // The controls: kills before and after the change both occurred.
         assert!(happened > 0 && did_not > 0, "{sql}: {happened} {did_not} of {point}");
     }
 }

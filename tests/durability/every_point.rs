@@ -1,5 +1,5 @@
-//! Whatever a call was about to do when it was killed: every file is old or new, and the next start finishes it or takes it
-//! back, its checkpoint with it.
+//! Calls that are killed at any point. Every file is then old or new, and the next start finishes
+//! the call or takes it back, its checkpoint included.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::Fixture;
 use crate::killed::{Ended, kill_at};
 
-/// Every path below a folder, with kind, mode and content.
+/// Maps every path below a folder to its mode (which includes its kind) and its content.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -32,11 +32,11 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, String> {
     all
 }
 
-/// What is to be done, and in what.
+/// A command to kill, and the calls that prepare its workspace.
 struct Case {
     /// Calls that come before, in the same workspace.
     before: Vec<(&'static str, Value)>,
-    /// The command line of what is killed.
+    /// Arguments of the command that is killed.
     line: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ const FILES: [(&str, &str); 5] =
 
 fn prepared(case: &Case) -> Fixture {
     let fixture = Fixture::with_files(&FILES);
-    // The database and the folders of the state are made by another call.
+    // Another call makes the database and the folders of the state.
     fixture.data("file_list", json!({"path": "."}));
     for (tool, arguments) in &case.before {
         fixture.data(tool, arguments.clone());
@@ -53,7 +53,7 @@ fn prepared(case: &Case) -> Fixture {
     fixture
 }
 
-/// The ids of what can be undone.
+/// Returns the ids of the checkpoints that can be undone.
 fn checkpoints(fixture: &Fixture) -> Vec<String> {
     let listed = fixture.run(&["checkpoints", "list", "--json"]).json();
     listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
@@ -65,7 +65,7 @@ fn run(fixture: &Fixture, case: &Case, point: usize) -> Ended {
     kill_at(&command, point)
 }
 
-/// How many of the points are tried: every one where `HANDFAST_EVERY_POINT` is set, else every so manieth.
+/// Returns the distance between two points that are tried: 1 if `HANDFAST_EVERY_POINT` is set, else 7.
 pub(crate) fn stride() -> usize {
     if std::env::var_os("HANDFAST_EVERY_POINT").is_some() { 1 } else { 7 }
 }
@@ -77,7 +77,8 @@ fn at_every_point(case: &Case) {
     let after = tree(&fixture.workspace());
     assert_ne!(after, before);
     let (mut taken_back, mut finished, mut all) = (0, 0, false);
-    // The number of points is not always the same: threads take turns, and what an earlier run left is removed.
+    // The number of points varies between runs: threads interleave, and each run removes the
+    // leftovers of earlier ones.
     for point in (1..2 * points).step_by(stride()) {
         let fixture = prepared(case);
         let at = match run(&fixture, case, point) {
@@ -112,11 +113,11 @@ fn at_every_point(case: &Case) {
         assert_eq!(fixture.run(&["audit", "verify"]).code, 0, "{at}");
         let left = std::fs::read_dir(fixture.state().join("changes")).unwrap().flatten();
         let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
-        // What was taken back of a commit lies aside.
+        // Taking a commit back may leave one folder, in which its changes lie aside.
         assert!(left.len() <= 1, "{at}: {left:?}");
     }
     assert!(all, "of about {points} points, some were not come to");
-    // The control: the kills fell on both sides of the moment at which it has happened.
+    // The control: the kills fell on both sides of the moment at which the change happens.
     assert!(taken_back > 0 && finished > 0, "of {points} points, {taken_back} and {finished}");
 }
 

@@ -1,4 +1,5 @@
-//! No space left while something is saved or put in place: it is said, and nothing is half done.
+//! A full disk while something is saved or put in place: the error reports it, and nothing is half
+//! done.
 
 use std::process::{Command, Stdio};
 
@@ -6,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, program};
 
-/// Runs a script with a small disk mounted at the workspace or the state. In it `call TOOL ARGUMENTS` and `handfast ...` run the
-/// program, `full` leaves some 100 kB of the disk free, and `look` prints one digest of the workspace.
+/// Runs a script with a small disk mounted at the workspace or the state. In the script, `call TOOL
+/// ARGUMENTS` and `handfast ...` run the program. `full` leaves about 100 kB of the disk free, and
+/// `look` prints one digest of the workspace.
 ///
-/// Gives what it printed: JSON values and lines of text.
+/// Returns the output of the script: JSON values and lines of text.
 fn on_a_small_disk(fixture: &Fixture, place: &str, megabytes: u32, script: &str) -> Vec<Value> {
     let functions = r#"
         mount -t tmpfs -o "size=$size" handfast "$place"
@@ -20,7 +22,7 @@ fn on_a_small_disk(fixture: &Fixture, place: &str, megabytes: u32, script: &str)
         cd "$workspace"
     "#;
     let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
-    // A small disk of its own needs root, or a user namespace.
+    // Mounting a small disk needs root, or a user namespace.
     let namespaces: &[&str] = if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
     let output = Command::new("unshare")
         .args(namespaces)
@@ -73,7 +75,8 @@ fn what_cannot_be_saved_is_not_changed() {
         assert_no_space(&pair[0]);
         assert_eq!(&pair[1], before, "{:#}", pair[0]);
     }
-    // The control: what fits is saved, so nothing of the others is left in the way.
+    // The control: a change that fits is saved, so the refused changes left nothing behind that
+    // takes space.
     assert_eq!((&small["ok"], text.as_str()), (&json!(true), Some("t")), "{small:#}");
     assert!(undone["checkpoint"].is_string() && after == before, "{undone:#}");
 }
@@ -116,12 +119,12 @@ fn what_cannot_be_put_in_place_leaves_everything_as_it_was() {
         assert_eq!(&pair[1], without, "{:#}", pair[0]);
     }
     assert_eq!((left_d, left_f), (&json!("filler"), &json!("small")));
-    // The control: with space it comes back.
+    // The control: with space, the deleted folder comes back.
     assert_eq!(undone["ok"], true, "{undone:#}");
     assert_eq!(after, before);
 }
 
-/// Ways to take some 40 MB of a disk, each of which then waits to be stopped.
+/// Ways to take about 40 MB of a disk, each of which then waits to be stopped.
 const WAYS: [&str; 5] = [
     "head -c 40000000 /dev/zero > big; sleep 60",
     "for i in 1 2 3 4 5 6 7 8; do head -c 5000000 /dev/zero > part$i; done; sleep 60",
@@ -130,7 +133,7 @@ const WAYS: [&str; 5] = [
     "python3 -c 'import mmap; f = open(\"m\", \"w+b\"); f.truncate(40000000); m = mmap.mmap(f.fileno(), 40000000); [m.write_byte(1) or m.seek(4095, 1) for _ in range(9700)]'; sleep 60",
 ];
 
-/// A profile that asks nobody, and whose commands may write to this folder at once.
+/// Writes a profile that asks nobody. If a folder is given, commands may write to it directly.
 fn writing_to(fixture: &Fixture, folder: Option<&std::path::Path>) {
     let config = fixture.home().join(".config/handfast");
     std::fs::create_dir_all(&config).unwrap();
@@ -139,7 +142,7 @@ fn writing_to(fixture: &Fixture, folder: Option<&std::path::Path>) {
         normal["allowed_write_paths"] = json!([".", folder]);
         normal["allowed_read_paths"] = json!([".", folder]);
     }
-    // JSON is YAML.
+    // JSON is a subset of YAML.
     let profile = json!({ "sandbox_config": { "normal": normal } }).to_string();
     std::fs::write(config.join("config.yaml"), profile).unwrap();
 }
@@ -159,7 +162,7 @@ fn assert_bounded(results: &[Value]) {
     assert!(words.contains(&json!("limit:disk_space=watchdog")), "{words:?}");
 }
 
-/// The calls of all ways in this folder, and of one that takes less.
+/// Builds the calls of all ways in this folder, and of one that takes less.
 fn calls(folder: &str) -> String {
     let call = |line: &str| {
         let script = format!("cd {folder}; {line}; rm -f big part* gone m modest");
@@ -208,7 +211,8 @@ fn a_change_whose_end_could_not_be_recorded_is_not_made() {
     let mut script = "call file_write '{\"path\": \"other\", \"content\": \"x\"}'\n".to_owned();
     for (turn, free) in LEFT_FREE.iter().enumerate() {
         let lines = format!("turn {turn}\\\\n").repeat(500);
-        // Text that is worth little room, and names that are worth more in rows than in contents.
+        // The text takes little space. The file names take more space as database rows than as file
+        // contents.
         let many: String = (0..200).map(|file| format!("f{turn}-{file} ")).collect();
         script += &format!(
             "rm -f \"$place/filler\"; full_to() {{ free=$(df --output=avail -B1 \"$place\" | tail -1); \
@@ -233,7 +237,7 @@ fn a_change_whose_end_could_not_be_recorded_is_not_made() {
                 assert!(was_made && result["meta"]["checkpoint"].is_string(), "{result:#}");
             } else {
                 refused += 1;
-                // With hardly any room the program does not start.
+                // Without enough space, the program does not start.
                 if result != &json!(0) {
                     assert_no_space(result);
                 }

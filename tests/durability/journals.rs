@@ -1,4 +1,4 @@
-//! The journal of a commit that was cut off by another version, or that is damaged.
+//! Journals of interrupted commits that another version wrote, or that are damaged.
 
 use std::path::PathBuf;
 
@@ -7,17 +7,19 @@ use serde_json::json;
 use crate::harness::Fixture;
 use crate::killed::{Ended, kill_at};
 
-/// How every journal ends.
+/// Length of the hash at the end of every journal.
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
-/// A workspace in which a patch has changed one of two files when it was killed, and its journal.
+/// Returns a workspace in which a patch was killed after it changed one of two files, and the
+/// patch's journal.
 fn half_done() -> (Fixture, PathBuf) {
     cut_off("journal", 1)
 }
 
-/// A workspace in which a patch was killed when so many of two files were changed and its journal had this name, and that journal.
+/// Kills a patch of two files when `files` of them are changed and its journal has this name.
+/// Returns the workspace and the path of the journal.
 fn cut_off(name: &str, files: usize) -> (Fixture, PathBuf) {
-    // In this order they are put in their places.
+    // The commit puts the files in place in this order.
     let patch = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-b\n+B\n";
     let patch = json!({ "patch": patch }).to_string();
     for point in 1.. {
@@ -63,7 +65,7 @@ fn a_half_made_change_with_a_damaged_journal_is_told_of_and_can_be_undone() {
     let undone = fixture.run(&["undo", id]);
     assert_eq!(undone.code, 0, "{}", undone.stderr);
     assert_eq!((fixture.read("a"), fixture.read("b")), ("a\n".to_owned(), "b\n".to_owned()));
-    // As long as the folder is there it is said again, and not when it is moved away.
+    // The warning is repeated as long as the folder exists, and stops when the folder is moved away.
     assert!(fixture.run(&["audit", "verify"]).code == 0);
     assert!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).stderr.contains("damaged"));
     std::fs::rename(folder, fixture.outside().join("moved")).unwrap();
@@ -81,7 +83,7 @@ fn a_half_made_change_of_a_later_version_is_left_to_that_version() {
     let next = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
     assert!(next.code == 0 && next.stderr.contains("version"), "{}", next.stderr);
     assert_eq!((fixture.read("a"), fixture.read("b")), before);
-    // Back in the version that wrote it.
+    // Back in the version that wrote the journal.
     std::fs::write(&journal, ours).unwrap();
     assert_eq!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).code, 0);
     assert_eq!((fixture.read("a"), fixture.read("b")), ("a\n".to_owned(), "b\n".to_owned()));
@@ -105,7 +107,7 @@ fn a_damaged_journal_of_a_change_that_was_done_is_named_and_the_change_stays_and
         assert!(next.stderr.contains(told.as_str()), "{told} in {}", next.stderr);
     }
     assert_eq!((fixture.read("a"), fixture.read("b")), ("A\n".to_owned(), "B\n".to_owned()));
-    // It is said until the folder is gone; the checkpoint needs nothing of it.
+    // The warning is repeated until the folder is gone. The checkpoint does not need the folder.
     assert!(list().stderr.contains(&file));
     std::fs::remove_dir_all(folder).unwrap();
     assert_eq!(list().stderr, "");

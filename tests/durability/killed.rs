@@ -1,7 +1,8 @@
-//! A program that is killed right before a system call that changes something, whichever one it is.
+//! Kills a program right before any chosen system call that changes something.
 //!
-//! Nothing in the program knows of it: it is traced, and every call that changes the file system is a point at which it can
-//! be killed. So the points are all that there are, those of the database among them.
+//! The program does not know about the tests: they trace it, and every system call that changes the
+//! file system is a point at which they can kill it. The points are therefore complete, and include
+//! the calls of the database.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -12,20 +13,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It was killed before this.
+    /// Killed before this change.
     Killed(String),
-    /// It came through: so many points, and its exit code.
+    /// Ran to its end, with this many points and this exit code.
     ByItself { points: usize, code: i32 },
 }
 
-/// Runs the program of `command`, whose environment is exactly what it names, and kills it with all its threads right before
-/// the change of this number, counted from 1. What it has started beside threads is its own to end.
+/// Runs the program of `command`, whose environment is exactly the one that it names. Kills the
+/// program with all its threads right before the change of this number, counted from 1. Processes
+/// that the program started must end on their own.
 #[expect(clippy::zombie_processes, reason = "it is waited for as what is traced")]
 pub(crate) fn kill_at(command: &Command, point: usize) -> Ended {
-    // It waits until it is traced.
+    // The shell stops itself until it is traced.
     let mut waiting = Command::new("sh");
     waiting
         .args(["-c", "kill -STOP $$; exec \"$@\"", "sh"])
@@ -43,7 +45,7 @@ pub(crate) fn kill_at(command: &Command, point: usize) -> Ended {
     let mut points = 0;
     let mut killed = None;
     loop {
-        // Only what this thread traces: other tests have children, too.
+        // Wait only for threads that this thread traces, because other tests have children, too.
         let status =
             waitpid(Pid::from_raw(-1), Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)).unwrap();
         let (stopped, signal) = match status {
@@ -58,8 +60,9 @@ pub(crate) fn kill_at(command: &Command, point: usize) -> Ended {
                 }
                 (thread, None)
             }
-            // INVARIANT: only threads are traced. A cell that was stopped in the moment of the kill would stay so, and be
-            // there for all that come later: each of them would try to remove its control group, which is a point more.
+            // INVARIANT: only threads are traced. A cell that was stopped at the moment of the kill
+            // would stay stopped. Each later run would then try to remove its control group, which
+            // adds a point.
             WaitStatus::PtraceEvent(thread, ..) if !is_thread_of(thread, leader) => {
                 let _ = ptrace::detach(thread, None);
                 continue;
@@ -77,12 +80,14 @@ pub(crate) fn kill_at(command: &Command, point: usize) -> Ended {
     }
 }
 
-/// Whether it is a thread of this process, and no process that was started. One that is gone is none.
+/// Returns true if `thread` is a thread of the process `leader`, and not another process. A thread
+/// that has ended is not one.
 fn is_thread_of(thread: Pid, leader: Pid) -> bool {
     std::fs::exists(format!("/proc/{leader}/task/{thread}")).unwrap()
 }
 
-/// The change that a thread is about to make, in words; none where it stands at the end of a call, or changes nothing.
+/// Returns the name of the change that a thread is about to make. Returns `None` at the end of a
+/// system call, or if the call changes nothing.
 fn change(thread: Pid) -> Option<String> {
     const ENTRY: u8 = 1;
     if ptrace::syscall_info(thread).ok()?.op != ENTRY {

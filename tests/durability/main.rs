@@ -1,4 +1,4 @@
-//! What survives when a process is killed, interrupted or one of several.
+//! Calls that are killed or interrupted, and processes that share one state.
 
 #![allow(
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ use harness::Fixture;
 use serde_json::{Value, json};
 use server::Server;
 
-/// Waits for something that another process does, at most half a minute; the time itself is never judged.
+/// Waits up to 30 seconds for something that another process does. Tests never judge the time itself.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -41,13 +41,14 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process of this machine has this text in its command line.
+/// Returns true if the command line of a process on this machine contains this text.
 fn runs(marker: &str) -> bool {
-    // The program itself carries the marker in its arguments too; the sleeper does not carry the tool's name.
+    // The program carries the marker in its arguments, too. The sleeper does not carry the tool's name.
     runs_as(|shown| shown.contains(marker) && !shown.contains("shell_execute"))
 }
 
-/// Whether a process of this machine has such a command line, its words parted by spaces.
+/// Returns true if the command line of a process on this machine satisfies `is_meant`. Spaces
+/// separate its words.
 fn runs_as(is_meant: impl Fn(&str) -> bool) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -55,7 +56,7 @@ fn runs_as(is_meant: impl Fn(&str) -> bool) -> bool {
     })
 }
 
-/// A command that sleeps under a name of its own, in the background of this test.
+/// Starts a command in the background of this test that sleeps under its own process name.
 fn sleeper(fixture: &Fixture, marker: &str) -> Child {
     let command = format!("echo begun > begun; exec -a {marker} sleep 1000");
     let child = fixture
@@ -66,7 +67,7 @@ fn sleeper(fixture: &Fixture, marker: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The shell before it carries the marker too, but not as its name.
+    // The shell that runs before the sleep carries the marker too, but not as its name.
     eventually("the sleep", || runs_as(|shown| shown.starts_with(marker)));
     child
 }
@@ -125,7 +126,7 @@ fn kill_9_in_the_middle_of_a_command_leaves_the_workspace_as_it_was() {
     assert!(!fixture.workspace().join("new").exists());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(fixture.state().to_str().unwrap()), "{mounts}");
-    // The next start removes what it left.
+    // The next start removes the leftovers of the killed call.
     let next = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
     assert_eq!((next.code, next.stderr.as_str()), (0, ""));
     assert!(folders().is_empty());
@@ -133,8 +134,8 @@ fn kill_9_in_the_middle_of_a_command_leaves_the_workspace_as_it_was() {
 
 #[test]
 fn kill_9_leaves_a_change_with_its_checkpoint_or_neither() {
-    // What is there when the program is killed: the list of what it is about to do, the first new file, the last one, and
-    // the end of the commit.
+    // Signs for the moment to kill: the journal of the commit, the first new file, the last changed
+    // file, and the end of the commit.
     let signs: [fn(&Fixture) -> bool; 4] = [
         |fixture| in_calls(fixture, "journal"),
         |fixture| fixture.workspace().join("new/0").exists(),
@@ -159,7 +160,7 @@ fn kill_9_leaves_a_change_with_its_checkpoint_or_neither() {
             ended = child.try_wait().unwrap().is_some();
             ended || sign(&fixture)
         });
-        // A little later in each round.
+        // Wait a little longer in each round.
         (0..turn * 50).for_each(|_| std::thread::yield_now());
         if !ended {
             signal(&child, "-KILL");
@@ -190,7 +191,7 @@ fn kill_9_leaves_a_change_with_its_checkpoint_or_neither() {
     println!("{kept} changes were there with their checkpoints, {taken_back} were not there");
 }
 
-/// Whether any call's folder has a file of this name.
+/// Returns true if the folder of any call contains a file of this name.
 fn in_calls(fixture: &Fixture, name: &str) -> bool {
     let calls = std::fs::read_dir(fixture.state().join("changes")).into_iter().flatten().flatten();
     calls.map(|call| call.path().join(name)).any(|path| path.exists())
@@ -204,7 +205,7 @@ fn ctrl_c_ends_the_command_and_records_it() {
     let output = child.wait_with_output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["error"]["code"], "ECANCELLED", "{result:#}");
-    // What it had changed by then is there, and the answer knows that.
+    // The changes made so far are in the workspace, and the result reports them.
     assert_eq!(result["error"]["effect"], "done");
     assert_eq!(result["meta"]["changes"]["state"], "committed");
     assert_eq!(fixture.read("begun"), "begun\n");
@@ -323,7 +324,7 @@ fn kill_9_leaves_the_output_of_a_running_session_up_to_there_and_says_that_it_wa
     let large = server.background(line, false);
     server.expect(&large, 0, "^last$");
     server.expect(&small, 0, "^small");
-    // While it runs, no other process takes it for left behind.
+    // While the server runs, no other process takes its commands for abandoned ones.
     fixture.data("file_list", json!({"path": "."}));
     let running = fixture.call("shell_session", json!({"action": "read", "session_id": large}));
     assert_eq!(running["error"]["code"], "ENOTFOUND", "{running:#}");
@@ -340,7 +341,7 @@ fn kill_9_leaves_the_output_of_a_running_session_up_to_there_and_says_that_it_wa
     next.expect(&large, 0, "was killed while this command ran");
     let whole = next.data("output_read", json!({"output_ref": format!("{small}.output")}));
     assert!(whole["content"].as_str().unwrap().starts_with("small\r\n"), "{whole:#}");
-    // What ended in order left nothing to take over.
+    // A command that ended normally leaves nothing to recover.
     let ended = next.background("echo ended", false);
     eventually("the end of the session", || {
         let listed = next.data("shell_session", json!({"action": "list"}));
@@ -364,7 +365,7 @@ fn a_cancelled_request_ends_its_command_and_nothing_else() {
     writeln!(server.input, "{}", json!({"jsonrpc": "2.0", "id": 3, "method": "ping"})).unwrap();
     let mut answer = String::new();
     server.output.read_line(&mut answer).unwrap();
-    // No answer to the cancelled request comes before it.
+    // No response to the cancelled request comes before this one.
     assert!(answer.contains("\"id\":3"), "{answer}");
     drop(server.input);
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
@@ -387,10 +388,10 @@ fn a_write_that_is_killed_leaves_the_old_file_or_the_new_one() {
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        // A reader that was killed meanwhile is what this test is about.
+        // The reader may have been killed meanwhile, which is the subject of this test.
         let _ = input.write_all(arguments.as_bytes());
         drop(input);
-        // Killed a little later each round; what the test asserts does not depend on where that hits.
+        // Kill a little later in each round. The assertions do not depend on the moment of the kill.
         for _ in 0..delay * 20 {
             std::hint::black_box(std::fs::metadata(fixture.workspace()).unwrap());
         }

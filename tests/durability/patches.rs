@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::eventually;
 use crate::harness::Fixture;
 
-/// Enough that a kill falls into the middle of it.
+/// Number of files: enough that a kill falls into the middle of the patch.
 const FILES: usize = 600;
 
-/// When to kill: its name, and whether it has come.
+/// A moment to kill: its name, and a check whether it has come.
 type Moment<'a> = (&'a str, &'a dyn Fn(&Fixture) -> bool);
 
-/// A tree, and the patch that changes, moves, removes and makes files all over it.
+/// Writes a tree, and returns the patch that changes, moves, removes and makes files all over it.
 fn tree_and_patch(fixture: &Fixture) -> String {
     let mut patch = String::new();
     for number in 0..FILES {
@@ -35,7 +35,7 @@ fn tree_and_patch(fixture: &Fixture) -> String {
     patch
 }
 
-/// Every file with its content.
+/// Returns every file with its content, sorted.
 fn tree(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -54,7 +54,7 @@ fn tree(folder: &Path) -> Vec<(PathBuf, String)> {
     all
 }
 
-/// Whether a file of this name lies in the folder of any call.
+/// Returns true if the folder of any call contains a file of this name.
 fn any_call_has(fixture: &Fixture, name: &str) -> bool {
     let calls = std::fs::read_dir(fixture.state().join("changes")).into_iter().flatten().flatten();
     calls.map(|call| call.path().join(name)).any(|path| path.symlink_metadata().is_ok())
@@ -62,7 +62,8 @@ fn any_call_has(fixture: &Fixture, name: &str) -> bool {
 
 #[test]
 fn kill_9_in_the_middle_of_a_patch_leaves_all_of_it_or_nothing() {
-    // Killed while it is laid out, when the commit has begun, and when the workspace is half changed.
+    // Kill while the patch is laid out, when the commit has begun, and when the workspace is half
+    // changed.
     let moments: [Moment<'_>; 3] = [
         ("laid out", &|fixture| any_call_has(fixture, "upper/d0")),
         ("begun", &|fixture| any_call_has(fixture, "journal")),
@@ -83,10 +84,10 @@ fn kill_9_in_the_middle_of_a_patch_leaves_all_of_it_or_nothing() {
         };
         let mut child = start();
         eventually(moment, || has_come(&fixture) || child.try_wait().unwrap().is_some());
-        // It may have ended by itself, having been quick.
+        // A quick call may have ended before the kill.
         let _ = child.kill();
         child.wait().unwrap();
-        // The next start finishes it or takes it back.
+        // The next start finishes the patch or takes it back.
         assert_eq!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).code, 0);
         let after = tree(&fixture.workspace());
         if after == before {

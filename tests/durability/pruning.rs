@@ -1,4 +1,5 @@
-//! Removing what was kept for too long, killed at every point: what is kept stays whole, and the next one finishes it.
+//! Pruning of old checkpoints, killed at every point: the remaining ones stay whole, and the next
+//! run finishes the pruning.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,7 +13,7 @@ use crate::every_point::stride;
 use crate::harness::Fixture;
 use crate::killed::{Ended, kill_at};
 
-/// Of the old checkpoints, the newest hundred of their workspace stay.
+/// Number of old checkpoints. Pruning leaves the newest hundred of a workspace.
 const OLD: usize = 104;
 const KEPT: usize = 100;
 
@@ -20,17 +21,18 @@ fn id(number: usize) -> String {
     format!("old{number:03}")
 }
 
-/// Small files lie in one pack; those of the checkpoints that go are too large for it.
+/// Returns the content of a file. Small files share one pack; the files of the checkpoints that
+/// pruning removes are too large for a pack.
 fn content(number: usize) -> Vec<u8> {
     let mut content = format!("content {number}").into_bytes();
     if number < OLD - KEPT {
-        // Nothing of it can be left out as the same.
+        // No part of this content repeats, so deduplication cannot leave any of it out.
         content.extend((0..80_000_u32).flat_map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()));
     }
     content
 }
 
-/// Every file below the saved ones.
+/// Lists every file below the folder of saved contents.
 fn saved_files(fixture: &Fixture) -> Vec<PathBuf> {
     let below = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let folders = below(&fixture.state().join("blobs"));
@@ -45,7 +47,7 @@ fn is_due_again(fixture: &Fixture) {
     make_old(&fixture.state().join("pruned"));
 }
 
-/// A state with old checkpoints, a new change, and time for pruning.
+/// Builds a state with old checkpoints, a new change, and pruning due.
 fn prepared() -> Fixture {
     let fixture = Fixture::with_files(&[("a", "old\n")]);
     fixture.data("file_list", json!({"path": "."}));
@@ -82,7 +84,8 @@ fn prepared() -> Fixture {
     fixture
 }
 
-/// Lets pruning come to every file: a call looks at saved files for a short time, and each time begins elsewhere.
+/// Calls until pruning has reached every file. One call looks at saved files for a short time, and
+/// each begins elsewhere.
 fn finish(fixture: &Fixture, expected: usize) {
     for _ in 0..1_000 {
         if saved_files(fixture).len() <= expected {
@@ -93,7 +96,7 @@ fn finish(fixture: &Fixture, expected: usize) {
     }
 }
 
-/// What is there is whole. Gives how many of the old checkpoints there are.
+/// Checks that the remaining checkpoints are whole. Returns the number of old checkpoints.
 fn check(fixture: &Fixture, at: &str) -> usize {
     let store = Store::open(&fixture.state()).unwrap();
     let mut there = 0;
@@ -121,7 +124,7 @@ fn pruning_behind_a_call_killed_at_any_point_keeps_what_is_kept_and_the_next_fin
         kill_at(&command, point)
     };
     let fixture = prepared();
-    // The control: they are there, and their files too.
+    // The control: the checkpoints exist, and their files too.
     assert_eq!(check(&fixture, "before"), OLD);
     let files = saved_files(&fixture).len();
     let Ended::ByItself { points, code: 0 } = run(&fixture, usize::MAX) else { panic!("it fails") };
@@ -152,6 +155,6 @@ fn pruning_behind_a_call_killed_at_any_point_keeps_what_is_kept_and_the_next_fin
         assert_eq!(fs::read_to_string(fixture.workspace().join("a")).unwrap(), "old\n", "{at}");
         assert_eq!(fixture.run(&["audit", "verify"]).code, 0, "{at}");
     }
-    // The control: the kills fell before and behind the moment at which the checkpoints are gone.
+    // The control: the kills fell before and after the moment at which the checkpoints are gone.
     assert!(before > 0 && within > 0, "of {points} points, {before} and {within}");
 }

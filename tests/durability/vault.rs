@@ -1,4 +1,4 @@
-//! The vault while its key is changed or a secret is stored: killed at whichever point, what was in it is still there and opens.
+//! The vault while its key is rotated, killed at any point: its secrets stay, and it can be opened.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn prepared() -> Fixture {
     fixture
 }
 
-/// Whether the value can be had: what is known is covered.
+/// Returns true if the vault opens: a value that the vault knows is then redacted.
 fn opens(fixture: &Fixture) -> bool {
     let read = fixture.call("file_read", json!({"path": "told"}));
     read["data"]["content"].as_str().unwrap().contains("[SECRET:api_key]")
@@ -43,7 +43,7 @@ fn a_rotation_that_is_killed_leaves_every_secret_and_a_key_that_opens_it() {
         assert!(opens(&fixture), "{at}");
         let listed = fixture.run(&["vault", "list", "--json"]);
         assert!(listed.code == 0 && listed.stdout.contains("api_key"), "{at}: {}", listed.stderr);
-        // Nothing that was left stands in the way of what comes next.
+        // No leftover stands in the way of the next rotation.
         let again = fixture.run(&line);
         assert_eq!(again.code, 0, "{at}: {}", again.stderr);
         fixture.store("another", "another-value-0123456789");

@@ -1,4 +1,5 @@
-//! An agent works through Handfast's own repository: once with the official MCP client, once through `handfast call`.
+//! An agent works through Handfast's own repository: with the official MCP client, and through
+//! `handfast call`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +8,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, program, python_with_mcp, repository};
 
-/// A fixture whose workspace is a checkout of this repository as it stands, and whose home has the toolchain of this machine.
+/// Builds a fixture whose workspace is a checkout of this repository's current files, and whose
+/// home has the toolchain of this machine.
 fn checkout() -> Fixture {
     let fixture = Fixture::new();
-    // What is tested is the tree as it is on disk, committed or not, without what the build made.
+    // The test uses the tree on disk, committed or not, without build output.
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(repository())
@@ -37,13 +39,14 @@ fn home() -> String {
 
 #[test]
 fn an_official_mcp_client_works_through_a_real_repository() {
-    // A question is a request of the server's own here, so each call is one call.
+    // In this revision a question is a request of the server, so each call is one call in the audit.
     work_through("legacy", checkout().asking(), &["check ok"]);
 }
 
 #[test]
 fn so_it_does_in_the_era_without_a_handshake() {
-    // Here the question is the answer to a first call, and the approved call is a second one.
+    // In this revision the question is the response to a first call, and the approved call is a
+    // second one.
     work_through("auto", checkout().asking(), &["check EAPPROVAL", "check ok"]);
 }
 
@@ -52,7 +55,8 @@ fn nobody_is_asked_about_what_can_be_undone() {
     work_through("legacy", checkout(), &["pass ok"]);
 }
 
-/// Works through it with the official client. `edited` is how each edit and each command stands in the audit.
+/// Works through the repository with the official client. `edited` lists the audit steps of each
+/// edit and each command.
 fn work_through(era: &str, fixture: Fixture, edited: &[&str]) {
     let output = Command::new(python_with_mcp())
         .arg(repository().join("tests/functional/agent.py"))
@@ -81,7 +85,7 @@ fn work_through(era: &str, fixture: Fixture, edited: &[&str]) {
     assert!(passing.contains("1 passed") && !passing.contains("[exit code"), "{passing}");
     assert_eq!(seen["denied"]["is_error"], true);
     assert!(seen["denied"]["text"].as_str().unwrap().starts_with("EPERMISSION"), "{seen:#}");
-    // At most two edits and two commands were asked about, the reads were not, nor was an edit that only checks.
+    // Two edits and two commands at most were asked about. Reads and an edit that only checks were not.
     let asks = edited != ["pass ok"];
     assert_eq!(seen["asked"].as_array().unwrap().len(), if asks { 4 } else { 0 }, "{seen:#}");
     assert_eq!(
@@ -132,7 +136,7 @@ fn the_same_calls_work_from_the_command_line() {
     assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }
 
-/// The calls in the audit, the oldest first.
+/// Returns the calls in the audit, the oldest first.
 fn steps(fixture: &Fixture) -> Vec<String> {
     let listed = fixture.run(&["audit", "list", "--json"]).stdout;
     let mut steps: Vec<String> = listed

@@ -1,11 +1,11 @@
-//! What `handfast approvals` says and asks on a terminal, word by word.
+//! The exact words that `handfast approvals` prints and asks on a terminal.
 
 use serde_json::json;
 
 use crate::harness::Fixture;
 use crate::screen::Terminal;
 
-/// A question that waits for an answer.
+/// Makes a question that waits for an answer, and returns its id.
 fn waiting(fixture: &Fixture) -> String {
     let arguments = json!({"path": "docs/a.txt", "content": "one\n"}).to_string();
     let result = fixture.run(&["call", "file_write", &arguments]).json();
@@ -16,7 +16,7 @@ fn state(fixture: &Fixture, id: &str) -> String {
     fixture.run(&["approvals", "show", id, "--json"]).json()["state"].as_str().unwrap().to_owned()
 }
 
-/// The words of a transcript, without what is another each time.
+/// Returns the words of a transcript, without the parts that vary between runs.
 fn words(fixture: &Fixture, shown: &str) -> String {
     let shown = shown.replace(fixture.workspace().to_str().unwrap(), "WORKSPACE");
     let line = |line: &str| match (line.find(", asked "), line.find(" by session ")) {

@@ -10,7 +10,7 @@ fn call(fixture: &Fixture, tool: &str, arguments: &Value) -> Value {
     fixture.run(&["call", tool, &arguments.to_string()]).json()
 }
 
-/// A call that waits for an approval; its id.
+/// Makes a call that waits for an approval, and returns the id of the approval.
 #[track_caller]
 fn asked(fixture: &Fixture, tool: &str, arguments: &Value) -> String {
     let result = call(fixture, tool, arguments);
@@ -146,7 +146,7 @@ fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_els
     assert_eq!(result["data"]["stdout"], "", "{result:#}");
     assert!(!outside.join("new").exists());
     asked(&fixture, "file_write", &json!({"path": path("new"), "content": ""}));
-    // Another workspace has no part in it.
+    // The approval does not hold for another workspace.
     let other = Fixture::new().asking();
     let run = std::process::Command::new(crate::harness::program())
         .args(["--workspace".as_ref(), other.workspace().as_os_str()])
@@ -162,7 +162,7 @@ fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_els
 #[test]
 fn a_script_that_nobody_understands_is_allowed_once_and_in_no_other_way() {
     let fixture = Fixture::new().asking();
-    // A loop of this kind is not read, so what it runs cannot be named.
+    // The policy does not read loops of this kind, so it cannot name the commands in them.
     let run = json!({"command": "for ((i = 0; i < 2; i++)); do echo $i; done"});
     let id = asked(&fixture, "shell_execute", &run);
     for more in
@@ -222,12 +222,12 @@ fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
     assert_eq!(state(&fixture, &id), "used");
     assert_eq!(fixture.run(&["changes", "list", "--json"]).json(), json!([]));
 
-    // The other way round it is the same question.
+    // In the reverse order, applying the changes answers the question.
     let result = run("echo z > .envrc");
     let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
     works(&fixture.run(&["changes", "apply", result["meta"]["changes"]["id"].as_str().unwrap()]));
     assert_eq!(state(&fixture, &id), "used");
-    // A no leaves them aside.
+    // A denial leaves the changes aside.
     let result = run("echo no > .envrc");
     let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
     let denied = fixture.run(&["approvals", "deny", &id]);
@@ -235,7 +235,7 @@ fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
     assert_eq!(fixture.read(".envrc"), "z\n");
 }
 
-/// What a call of the command comes to in this mode.
+/// Returns the result of calling the command in this mode.
 fn run(fixture: &Fixture, mode: &str, command: &str) -> Value {
     let arguments = json!({ "command": command }).to_string();
     fixture.run(&["--mode", mode, "call", "shell_execute", &arguments]).json()
@@ -283,7 +283,7 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
         let result = run(&fixture, "ask_always", command);
         (fixture, result)
     };
-    // A second file that the line does not name, and a tree whose content nothing binds.
+    // A second file that the line does not name, and a tree whose content no approval binds.
     for (command, path) in
         [("echo x > .envrc; sh gen.sh", ".mcp.json"), ("cp -r tree .vscode", ".vscode/tasks.json")]
     {
@@ -292,7 +292,7 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
         assert!(result["error"]["message"].as_str().unwrap().contains("has run"), "{command}: {result:#}");
         assert!(!fixture.workspace().join(path).exists(), "{command}");
     }
-    // What would be copied there is another file by then.
+    // The file to copy changed after the approval.
     let (fixture, result) = approved("cp plain .envrc", &|fixture| fixture.write("plain", "evil\n"));
     assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
     assert!(result["error"]["message"].as_str().unwrap().contains("plain is not as it was"), "{result:#}");
@@ -316,7 +316,7 @@ fn an_open_question_says_when_to_come_again_and_a_held_change_that_there_is_no_n
     let held = fixture.run(&["--mode", "full_auto", "call", "shell_execute", &arguments]).json();
     assert_eq!(held["error"]["retry"], "never", "{held:#}");
     assert!(held["error"]["hint"].as_str().unwrap().contains("no need to make the call again"), "{held:#}");
-    // A no is one, and the next call is another question.
+    // The next call reports the denial, and must not be retried.
     works(&fixture.run(&["approvals", "deny", open["error"]["approval_id"].as_str().unwrap()]));
     let denied = call(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
     assert_eq!(
@@ -380,7 +380,7 @@ fn a_wider_answer_is_suggested_after_three_of_a_kind() {
         works(&fixture.run(&["approvals", "approve", &id]));
         assert_eq!(call(&fixture, "file_write", &write)["ok"], true);
     }
-    // What is suggested is true, for an edit as for a write, and covers no other folder.
+    // The suggested pattern covers edits as well as writes, and no other folder.
     let id = asked(&fixture, "file_write", &json!({"path": "docs/a.md", "content": ""}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     assert!(

@@ -1,4 +1,5 @@
-//! How arguments are read: what counts as left out, what text stands for, and that every bound stands in a schema.
+//! Arguments, tested on every tool: values that count as omitted, texts that stand for other
+//! values, and bounds, each of which the schema states.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use crate::server::Server;
 
 const DIALECTS: [&str; 6] = ["handfast", "msc", "elophanto", "sluagh", "sage", "csp1"];
 
-/// Fields in which an empty text means something.
+/// Fields in which an empty text is a value.
 const EMPTY_MEANS_SOMETHING: [(&str, &str); 2] =
     [("linear_action", "description"), ("gmail_send", "subject")];
 
@@ -27,7 +28,7 @@ impl Tools {
         Self { dialect, up, listed }
     }
 
-    /// What the policy says to a call, or the error; without what is another in each answer.
+    /// Returns the policy's decision for a call, or the error.
     fn checked(&self, tool: &str, arguments: &Value) -> Value {
         self.up.post(&self.up.agent, "/v1/check", &json!({"tool": tool, "arguments": arguments})).json()
     }
@@ -41,7 +42,7 @@ fn schema_of(tool: &Value) -> &Value {
         .unwrap()
 }
 
-/// A value that the schema takes.
+/// Returns a value that the schema accepts.
 fn some(schema: &Value) -> Value {
     if let Some(choice) = schema["enum"].as_array().and_then(|choices| choices.first()) {
         return choice.clone();
@@ -55,20 +56,21 @@ fn some(schema: &Value) -> Value {
     }
 }
 
-/// The smallest object that the schema takes.
+/// Returns the smallest object that the schema accepts.
 fn required(schema: &Value) -> Value {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let fields = names.map(|name| (name.to_owned(), some(&schema["properties"][name])));
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-/// Arguments that the tool takes.
+/// Returns arguments that the tool accepts.
 fn base(tool: &Value) -> Value {
     let example = &tool["example"]["arguments"];
     if example.is_object() { example.clone() } else { required(schema_of(tool)) }
 }
 
-/// A field somewhere below an object: its path (a list stands for its first item), its schema, and whether it may be left out.
+/// A field at any depth of an object: its path (a list stands for its first item), its schema, and
+/// true if it may be omitted.
 struct Field {
     path: Vec<String>,
     schema: Value,
@@ -88,7 +90,7 @@ fn fields(schema: &Value, above: &[String]) -> Vec<Field> {
     found
 }
 
-/// The arguments with this value in the field.
+/// Returns the arguments with this value in the field.
 fn with(arguments: &Value, schema: &Value, path: &[String], value: &Value) -> Value {
     let Some((name, below)) = path.split_first() else { return value.clone() };
     let own = &schema["properties"][name];
@@ -104,7 +106,7 @@ fn with(arguments: &Value, schema: &Value, path: &[String], value: &Value) -> Va
     changed
 }
 
-/// Each tool of each dialect with each of its fields, at whatever depth.
+/// Calls `test` for each field, at any depth, of each tool of each dialect.
 fn each_field(mut test: impl FnMut(&Tools, &Value, &Field)) {
     for dialect in DIALECTS {
         let fixture = Fixture::new();
@@ -126,7 +128,7 @@ fn null_and_empty_texts_in_optional_fields_are_as_if_left_out_in_every_tool_of_e
         if !field.is_optional {
             return;
         }
-        // The object that holds the field is there in both calls.
+        // Both calls contain the object that holds the field.
         let mut holder = with(&base(tool), schema, &field.path, &Value::Null);
         let mut place = &mut holder;
         for part in above {
@@ -164,7 +166,7 @@ fn numbers_booleans_lists_and_objects_as_text_are_taken_in_every_tool_of_every_d
         let spelled = json!(value.to_string());
         let [plain, spelled] = [value, spelled].map(|value| with(&base(tool), schema, &field.path, &value));
         assert_eq!(tools.checked(name, &spelled), tools.checked(name, &plain), "{name} {spelled}");
-        // What stands for nothing is refused by its field's name.
+        // A text that stands for no value is refused, and the error contains the name of the field.
         let nonsense = with(&base(tool), schema, &field.path, &json!("nonsense"));
         let refused = tools.checked(name, &nonsense);
         assert_eq!(refused["error"]["code"], "EVALIDATION", "{name} {nonsense}: {refused:#}");
@@ -256,7 +258,7 @@ fn the_audit_and_the_approval_have_the_arguments_as_they_were_read() {
     noted["dry_run"] = json!(false);
     assert_eq!(rows.as_array().unwrap().last().unwrap()["plan"]["arguments"], noted, "{rows:#}");
     assert_eq!(fixture.run(&["approvals", "approve", id]).code, 0);
-    // The same call in another spelling is the same call.
+    // A call in another spelling is the same call.
     let done = fixture.run(&["call", "file_edit", &told_again.to_string()]).json();
     assert_eq!(done["ok"], true, "{done:#}");
     assert_eq!(fixture.read("a.txt"), "\n", "an empty replacement is one");
@@ -266,7 +268,7 @@ fn the_audit_and_the_approval_have_the_arguments_as_they_were_read() {
 fn what_clients_send_works_over_mcp_and_through_tool_call() {
     let fixture = Fixture::with_files(&[("a.txt", "one two\n"), ("b.txt", "b\n")]);
     let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
-    // CrewAI sends null for every field that it leaves out, at every depth.
+    // CrewAI sends null for every omitted field, at every depth.
     let edit = json!({"path": "a.txt", "version": null, "dry_run": null, "edits": [
         {"old_text": "one", "new_text": "1", "replace_all": null, "expected_count": null},
     ]});
@@ -285,7 +287,7 @@ fn what_clients_send_works_over_mcp_and_through_tool_call() {
         "command": "printf %s ok", "apply": "", "working_directory": "", "timeout": "5", "background": "False",
     }));
     assert_eq!(ran["stdout"], "ok", "{ran:#}");
-    // A fault names the tool that has the arguments, and no command of a shell.
+    // The error names the tool that describes the arguments, and no shell command.
     let wrong = server.call("file_edit", json!({"path": "a.txt", "edits": "no list"}));
     let text = wrong["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("tool_describe") && !text.contains("handfast "), "{text}");

@@ -1,4 +1,4 @@
-//! `handfast audit`: every call is in it, and the chain proves it.
+//! `handfast audit`: it contains every call, and the hash chain proves this.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Wrong and hostile input through the command line: the right code, a message that names what is at fault, nothing done.
+//! Wrong and hostile input through the command line: the right code, a message that names the
+//! fault, and no effect.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Fixture;
 
-/// The code and message of a call that must fail without effect.
+/// Makes a call that must fail without effect, and returns its error code and message.
 #[track_caller]
 fn refused(fixture: &Fixture, tool: &str, arguments: Value) -> (String, String) {
     let error = fixture.error(tool, arguments);
@@ -60,7 +61,7 @@ fn malformed_messages_are_refused_whole() {
         assert_eq!(run.code, 2, "{}", run.stdout);
         assert_eq!(run.json()["error"]["code"], "EVALIDATION");
     }
-    // They are in the audit like every call.
+    // The audit contains refused calls like all others.
     let listed = fixture.run(&["audit", "list", "--json"]).stdout;
     assert_eq!(listed.lines().count(), 4, "{listed}");
 }
@@ -95,7 +96,7 @@ fn paths_out_of_the_workspace_are_never_reached_without_an_approval() {
         assert_eq!(run.code, 4, "{path}: {}", run.stdout);
         assert!(!run.stdout.contains("outside\""), "{}", run.stdout);
     }
-    // With an approval that one path is reached, for that one call.
+    // An approval opens that one path for that one call.
     assert_eq!(fixture.data("file_read", json!({"path": "../secret.txt"}))["content"], "outside");
 }
 
@@ -119,7 +120,7 @@ fn links_out_of_the_workspace_are_judged_by_where_they_lead() {
         assert_eq!(write.code, 4, "{path}: {}", write.stdout);
     }
     assert_eq!(std::fs::read_to_string(fixture.outside().join("other/secret.txt")).unwrap(), "outside");
-    // A link to a denied file is denied, a link within the workspace works.
+    // A link to a denied file is denied. A link within the workspace works.
     assert_refused(&fixture, "file_read", json!({"path": "harmless.txt"}), "EPERMISSION", "denied");
     assert_eq!(fixture.data("file_read", json!({"path": "good-link"}))["content"], "real");
     let (code, _) = refused(&fixture, "file_read", json!({"path": "loop"}));
@@ -138,7 +139,7 @@ fn what_is_no_regular_file_is_named_and_never_waited_for() {
     }
     assert_refused(&fixture, "file_list", json!({"path": "file.txt"}), "EVALIDATION", "file.txt");
     assert_refused(&fixture, "file_read", json!({"path": "file.txt/below"}), "EVALIDATION", "file.txt");
-    // A device, through an approved path outside.
+    // A device, through an approved path outside the workspace.
     assert_refused(&fixture, "file_read", json!({"path": "/dev/zero"}), "EVALIDATION", "device");
 }
 
@@ -157,7 +158,8 @@ fn enormous_files_cost_bounded_memory_and_time() {
         ("file_read", json!({"path": "line", "lines": {"start": 1, "end": 1}})),
         ("file_search", json!({"pattern": "xx$", "path": "."})),
     ] {
-        // 400 MB of address space is no figure to be proud of, but a program that reads 10 GB whole cannot live in it.
+        // An address space of 400 MB is no ambitious limit, but a program that reads 10 GB into
+        // memory exceeds it.
         let command = fixture.command();
         let output = Command::new("sh")
             .args(["-c", read])
@@ -199,7 +201,7 @@ fn a_move_or_a_write_never_destroys_what_it_was_not_asked_to() {
 
 #[test]
 fn a_full_disk_is_said_and_the_old_file_stays_whole() {
-    // A small file system of its own needs root, or a user namespace in which the test is.
+    // Mounting a small file system needs root, or a user namespace around the test.
     let fixture = Fixture::new();
     let script = r#"
         set -e
@@ -278,7 +280,7 @@ fn a_tree_deeper_than_any_stack_is_an_error_of_the_call_that_meets_it() {
         ("file_search", json!({"pattern": "a"})),
         ("shell_execute", json!({"command": "chmod 700 top; true"})),
     ] {
-        // With a result or an error: the program is there to answer.
+        // The result may be a success or an error: the program must answer.
         let result = fixture.call(tool, arguments);
         assert!(result["ok"].is_boolean(), "{result:#}");
     }

@@ -1,4 +1,5 @@
-//! Patches and edits that do not fit: the right code, the place and the line, and nothing half done.
+//! Patches and edits that do not fit: the right error code, the place and the line, and nothing
+//! half done.
 
 use std::os::unix::fs::symlink;
 
@@ -83,7 +84,8 @@ fn a_patch_that_does_not_fit_names_its_line_and_changes_nothing() {
         error["code"] == "EPERMISSION" && error["message"].as_str().unwrap().contains("line 1"),
         "{error:#}"
     );
-    // The control: what fits goes in, also where line ends are mixed and no newline ends the file.
+    // The control: a fitting patch is applied, even if line ends are mixed and no newline ends the
+    // file.
     let no_newline = "\\ No newline at end of file\n";
     let patch = format!(
         "{FITS}{}{}",
@@ -95,7 +97,7 @@ fn a_patch_that_does_not_fit_names_its_line_and_changes_nothing() {
     assert_eq!((fixture.read("open"), fixture.read("fits")), ("still none".to_owned(), "new\n".to_owned()));
 }
 
-/// A patch that makes a file of so many megabytes, beside a part that fits.
+/// Returns a patch that makes a file of this many megabytes, and a part that fits.
 fn large(megabytes: usize) -> String {
     let lines = format!("+{}\n", "x".repeat(999)).repeat(megabytes * 1_000);
     format!("{FITS}--- /dev/null\n+++ b/new\n@@ -0,0 +1,{} @@\n{lines}", megabytes * 1_000)
@@ -155,7 +157,7 @@ fn of_ten_thousand_hunks_all_go_in_or_none_and_the_one_that_does_not_fit_is_name
         let arguments = json!({ "patch": update("f", hunks) }).to_string();
         fixture.run_with_input(&["call", "--yes", "file_patch", "-"], arguments.as_bytes()).json()
     };
-    // The hunk of number 9,001 begins behind two lines of header and 9,000 hunks of five lines.
+    // Hunk number 9,001 begins after two header lines and 9,000 hunks of five lines.
     let refused = call(&hunks(2 + 9_000 * 5));
     assert_eq!(
         (&refused["error"]["code"], &refused["error"]["effect"]),
@@ -190,7 +192,8 @@ fn a_file_that_grew_is_not_edited_and_one_that_is_no_text_is_named() {
     }
 }
 
-/// Reading two gigabytes of nothing for each comparison would take long.
+/// Returns the tree without this file, because reading two gigabytes of zeros for each comparison
+/// takes long.
 fn tree_without(fixture: &Fixture, name: &str) -> Value {
     let large = fixture.workspace().join(name);
     let aside = fixture.outside().join("aside");

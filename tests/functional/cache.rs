@@ -1,4 +1,4 @@
-//! Answers from the cache: given again only as long as a new call would give the same.
+//! The response cache: a cached response is returned only as long as a new call would return the same.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ fn cached(up: &Up, tool: &str, arguments: &Value) -> Value {
     result
 }
 
-/// Asks until the answer comes from the cache: it is kept only when a later change would certainly show.
+/// Repeats the call until the response comes from the cache. A response is cached only if a later
+/// change would certainly show.
 fn until_cached(up: &Up, tool: &str, arguments: &Value) -> Value {
     loop {
         let result = cached(up, tool, arguments);
@@ -42,10 +43,10 @@ fn what_only_reads_is_given_again_and_nothing_else() {
     assert_eq!(until_cached(&up, "shell_execute", &cat)["data"]["stdout"], "one\ntwo\n");
     until_cached(&up, "file_read", &json!({"path": "a.txt"}));
     assert_eq!(up.call("shell_execute", cat.clone())["meta"]["cached"], Value::Null, "nobody opted in");
-    // The same words elsewhere are another command, and so are others.
+    // In another directory, the same words are another command.
     let here = json!({"command": "cat a.txt", "working_directory": "dir"});
     assert_ne!(cached(&up, "shell_execute", &here)["data"]["exit_code"], 0);
-    // What writes, is listed, or is not known to only read runs each time.
+    // Commands that write, or are not known to only read, run each time.
     for command in [
         "echo x >> out",
         "mkdir -p made",
@@ -59,7 +60,7 @@ fn what_only_reads_is_given_again_and_nothing_else() {
         }
     }
     assert_eq!(fixture.read("out").lines().count(), 6);
-    // A background command may change what a read sees at any time.
+    // A background command may change the files of a read at any time.
     let begun = up.call("shell_execute", json!({"command": "sleep 100", "background": true}));
     assert_eq!(begun["ok"], true, "{begun:#}");
     for _ in 0..6 {
@@ -85,7 +86,7 @@ fn a_specialist_opts_in_by_a_line_and_its_log_does_not_spoil_the_cache() {
     assert_eq!(specialist.end(), Some(0));
 }
 
-/// One step: somebody changes something, or it is read.
+/// One step: a change, or a read.
 #[derive(Debug, Clone)]
 enum Step {
     HostWrites(usize, u8),
@@ -112,7 +113,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Whoever writes, and however soon it is read again: no answer is one of before.
+/// Checks that no cached response is outdated, regardless of the writer and of the time between
+/// write and read.
 #[test]
 fn no_answer_is_stale_whoever_writes() {
     let hits = std::cell::Cell::new(0);
@@ -124,7 +126,7 @@ fn no_answer_is_stale_whoever_writes() {
             let mut there: BTreeMap<usize, String> = BTreeMap::new();
             for step in steps {
                 let path = |file: usize| fixture.workspace().join(FILES[file]);
-                // All of one size, so that only times and identities differ.
+                // All contents have the same size, so only times and identities differ.
                 let content = |byte: u8| format!("{byte:03}\n");
                 match step {
                     Step::HostWrites(file, byte) => {

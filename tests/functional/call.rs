@@ -1,4 +1,4 @@
-//! `handfast call` and `handfast check`: results, exit codes, what stands on which stream.
+//! `handfast call` and `handfast check`: results, exit codes, and the output on each stream.
 
 use serde_json::json;
 
@@ -259,7 +259,7 @@ fn a_command_that_fails_for_want_of_a_network_is_told_that_there_is_none() {
         let told = warnings(command);
         assert!(told.contains("no network"), "{command}: {told}");
     }
-    // The controls: another failure, and a server of the session that is not there.
+    // The controls: another failure, and a server of the session that is not running.
     for command in ["ls missing", "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 1))'"]
     {
         assert!(!warnings(command).contains("no network"), "{command}");

@@ -1,4 +1,4 @@
-//! Which tools a client is shown, and that it reaches all others too.
+//! Tool catalogues: the tools that a client is shown, and the way to all others.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
 }
 
-/// Characters divided by four, as the benchmark counts tokens.
+/// Counts tokens as the benchmark does: characters divided by four.
 fn tokens(tools: &Value) -> usize {
     tools.to_string().chars().count() / 4
 }
@@ -31,7 +31,7 @@ fn every_tool_can_be_reached_in_each_catalogue() {
         assert_eq!(finds, catalogue != "full");
         for tool in all.as_array().unwrap() {
             let name = tool["name"].as_str().unwrap();
-            // That the tool itself looked at its arguments shows in the answer, and nothing is done.
+            // The response shows that the tool itself read its arguments. The call has no effect.
             let refused = |result: &Value| {
                 assert!(
                     text(result).starts_with(&format!("EVALIDATION: the arguments of {name} are wrong")),

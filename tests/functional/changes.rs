@@ -1,4 +1,4 @@
-//! What a command changes is in the workspace when it has ended, all of it or nothing.
+//! Changes of a command: they reach the workspace when the command has ended, all of them or none.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, Run, unread};
 
-/// A command that no rule asks about, and with nobody to approve what it turns out to have changed.
+/// Runs a command that no rule asks about, with nobody to approve its changes.
 fn execute(fixture: &Fixture, arguments: Value) -> Value {
     run(fixture, &arguments).json()
 }
@@ -66,7 +66,7 @@ fn everything_that_a_command_changes_arrives_as_it_left_it() {
             .iter()
             .all(|name| { fs::symlink_metadata(workspace.join(name)).unwrap().uid() == owner })
     );
-    // Nothing of the call is left beside the workspace.
+    // The call left nothing outside the workspace.
     let left = fs::read_dir(fixture.state().join("changes")).unwrap();
     assert_eq!(left.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count(), 0);
     let untouched = committed(&fixture, "cat a");
@@ -98,8 +98,8 @@ fn what_others_change_meanwhile_keeps_all_of_a_commands_changes_out_until_somebo
     let fixture = Fixture::with_files(&[("a", "a\n"), ("signs/begun", "")]);
     let (workspace, changes) = (fixture.workspace(), fixture.state().join("changes"));
     let other = std::thread::spawn(move || {
-        // The command says by its first change that it has begun, and waits until the other has been at work: a folder that
-        // neither it nor anybody else changes is seen as it is.
+        // The command signals by its first change that it has begun, and then waits for `signs/go`.
+        // A cell shows the current content of a folder that the command does not change.
         let begun = || {
             let calls = fs::read_dir(&changes).into_iter().flatten().flatten();
             calls.map(|call| call.path()).any(|call| call.join("upper/seen").exists())
@@ -194,7 +194,7 @@ fn what_a_later_program_would_run_waits_for_an_approval_of_its_own_and_git_works
         assert!(fixture.workspace().join(".git/HEAD").exists(), "{command}");
     }
     assert!(!fixture.read(".git/config").contains("fsmonitor"));
-    // The human says yes: to the call as it is made, or to what was kept.
+    // A human approves the call in advance, or the changes that were set aside.
     let yes = fixture.call("shell_execute", json!({"command": "echo x > .envrc"}));
     assert_eq!(yes["ok"], true, "{yes:#}");
     assert_eq!(fixture.read(".envrc"), "x\n");
@@ -225,7 +225,7 @@ fn what_no_rule_lets_a_command_change_stays_out_and_so_does_all_else_that_it_cha
         assert_eq!(result["error"]["effect"], "none");
         assert!(!fixture.workspace().join(absent).exists());
         assert_eq!(fixture.read("a"), "a");
-        // Nobody can approve it afterwards either.
+        // No later approval can apply denied changes either.
         let id = &kept_ids(&fixture)[0];
         let applied = fixture.run(&["changes", "apply", id]);
         assert_eq!(applied.code, 1, "{}", applied.stderr);
@@ -240,13 +240,13 @@ fn a_file_that_is_written_again_with_equal_content_is_not_held() {
     let git = "git init -q . && git add -A && git -c user.name=a -c user.email=a@b.example commit -qm first";
     committed(&fixture, git);
     fixture.write("LICENSE", "lost\n");
-    // Its entry in the index is no longer up to date, so git writes it again.
+    // The entry of `.mcp.json` in the index is out of date, so git writes the file again.
     let mcp = fixture.workspace().join(".mcp.json");
     fs::File::open(&mcp).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     committed(&fixture, "git reset -q --hard");
     assert_eq!(fixture.read("LICENSE"), "text\n");
     committed(&fixture, &unread("cp .mcp.json t; rm .mcp.json; mv t .mcp.json"));
-    // The control: other content, and a right to run it, are held.
+    // The control: changed content, and a new execute permission, wait for approval.
     for change in ["echo '{\"a\": 1}' > .mcp.json", "chmod +x .mcp.json"] {
         let result = execute(&fixture, json!({"command": unread(change)}));
         assert_eq!(result["error"]["code"], "EAPPROVAL", "{change}: {result:#}");

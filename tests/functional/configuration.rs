@@ -1,4 +1,4 @@
-//! Configuration files: precedence, trust, and what is wrong with a broken one.
+//! Configuration files: precedence, trust, and the errors of a broken one.
 
 use std::path::Path;
 
@@ -106,7 +106,7 @@ fn narrower_lists_of_a_workspace_hold_before_it_is_trusted_as_afterwards() {
         assert_eq!(answer["error"]["code"], "EAPPROVAL", "{answer:#}");
         assert!(!fixture.workspace().join("docs/b.txt").exists());
     }
-    // What the file lets pass counts from then on.
+    // The file's allow list counts from now on.
     let write = json!({"path": "src/b.txt", "content": ""});
     assert_eq!(decision(&fixture, "file_write", write.clone()), "pass");
     let untrusted = Fixture::with_files(&[("handfast.yaml", &content)]).asking();
@@ -154,7 +154,8 @@ fn init_writes_a_valid_configuration_and_never_over_one() {
     assert_eq!(fixture.run(&["init"]).code, 2);
 }
 
-/// A command in this workspace with this state folder: its exit code, standard output and standard error.
+/// Runs a command in this workspace with this state folder. Returns its exit code, standard output
+/// and standard error.
 fn command_in(fixture: &Fixture, workspace: &Path, state: &Path) -> (Option<i32>, String, String) {
     let output = std::process::Command::new(program())
         .arg("--workspace")
@@ -197,7 +198,7 @@ fn a_workspace_in_the_state_folder_is_refused_and_the_reverse_works() {
 #[test]
 fn init_names_the_file_that_it_cannot_write() {
     let fixture = Fixture::new();
-    // Nobody makes files there, root included.
+    // Not even root can make files in `/proc`.
     let output = std::process::Command::new(program())
         .args(["--workspace", "/proc", "init"])
         .env("HOME", fixture.home())
@@ -235,7 +236,7 @@ fn a_workspace_that_is_reached_through_a_link_is_known_by_both_names() {
         let answer = read(workspace, &link.join("sub/a.txt"));
         assert_eq!(answer["data"]["content"], "held\n", "{answer}");
     }
-    // Any other link to the same place is a path outside.
+    // Any other link to the workspace counts as a path outside.
     let other = fixture.outside().join("other");
     std::os::unix::fs::symlink(fixture.workspace(), &other).unwrap();
     let answer = read(&link, &other.join("sub/a.txt"));

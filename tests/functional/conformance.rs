@@ -1,4 +1,5 @@
-//! The official test suite of MCP, against what `handfast up --conformance` offers through the ordinary handler and transport.
+//! The official MCP test suite, run against `handfast up --conformance` with the ordinary handler
+//! and transport.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -6,11 +7,12 @@ use std::process::Command;
 use crate::harness::{Fixture, node_tools};
 use crate::http::Up;
 
-/// What the suite runs beside what a revision requires, and does not score: it needs a tool whose arguments stand in headers, and
-/// Handfast has none.
+/// Scenarios that a revision does not require, and that the suite runs without scoring them. The
+/// one below needs a tool with arguments in headers, which Handfast lacks.
 const NOT_YET: [&str; 1] = ["http-custom-header-server-validation"];
 
-/// Runs the suite for one revision: every scenario passes but these, and at least so many do.
+/// Runs the suite for one revision. Every scenario must pass except `not_yet`, and at least `least`
+/// scenarios must pass.
 fn conforms(revision: &str, not_yet: &[&str], least: usize) {
     let fixture = Fixture::new();
     let up = Up::with(&fixture, &[], &["--conformance"]);
@@ -26,13 +28,13 @@ fn conforms(revision: &str, not_yet: &[&str], least: usize) {
     let (mut passed, mut failed) = (0, BTreeSet::new());
     let summary = said.split_once("=== SUMMARY ===").map(|(_, summary)| summary).unwrap_or_default();
     for line in summary.lines() {
-        // Those that are not scored stand there once more, without figures.
+        // The summary repeats unscored scenarios without figures.
         let Some((scenario, figures)) = line.split_once(": ").filter(|(_, rest)| rest.ends_with(" failed"))
         else {
             continue;
         };
         match scenario.split_once(' ') {
-            // A scenario that checked nothing says nothing.
+            // A scenario without checks proves nothing.
             Some(("✓", _)) if figures.starts_with("0 passed") => {}
             Some(("✓", _)) => passed += 1,
             Some(("✗", name)) => drop(failed.insert(name)),

@@ -120,7 +120,7 @@ fn the_whole_output_is_in_the_exec_log_and_the_answer_sums_it_up() {
         kept.len()
     );
     assert!(kept.ends_with("--- stderr 5 bytes\nlast\n\n"), "{}", &kept[kept.len() - 40..]);
-    // Neither this one nor the next reads it, however it is asked for.
+    // Neither this command nor the next one can read the log, by any way of listing files.
     let look = specialist.run("find . -name '*.log'; ls -R memory; for f in mem*; do echo $f/*/*; done", "");
     assert!(!format!("{look:?}").contains(".log\""), "{look:?}");
     assert_eq!(specialist.end(), Some(0));
@@ -176,7 +176,7 @@ fn nothing_is_remembered_from_one_request_to_the_next() {
 fn five_run_ten_wait_and_the_next_is_refused_and_a_quick_one_overtakes() {
     let fixture = Fixture::new();
     let mut specialist = Specialist::start(&fixture, &FREE);
-    // Each tells by a file that it runs; they end when the last file is there.
+    // Sixteen commands at once: five run, ten wait, and one is refused.
     let mut all = String::new();
     for number in 0..16 {
         all.push_str(&request("sleep 3", &format!("ID {number}\n")));
@@ -221,7 +221,7 @@ fn ctrl_c_stops_what_runs_and_answers_it() {
     let fixture = Fixture::new();
     let mut specialist = Specialist::start(&fixture, &FREE);
     specialist.exec("echo begun; sleep 300", "ID a\n");
-    // The row is written before the command begins.
+    // The audit row is written before the command begins.
     while !rows(&fixture).iter().any(|row| row["kind"] == "intent") {}
     let process = specialist.process.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &process]).status().unwrap().success());
@@ -342,7 +342,7 @@ fn the_lanes_are_those_of_the_configuration_and_timeouts_give_their_places_back(
         refused[0]
     };
     assert_eq!(refused_of(17), 2);
-    // Nobody trusts this file, so it lowers and does not raise.
+    // The file is not trusted, so it can lower limits but not raise them.
     fixture.write("handfast.yaml", &limits(1, 2));
     assert_eq!(refused_of(5), 2);
     fixture.write("handfast.yaml", &limits(50, 100));
@@ -354,7 +354,8 @@ fn the_lanes_are_those_of_the_configuration_and_timeouts_give_their_places_back(
 #[test]
 fn answers_that_may_exist_at_once_are_those_of_the_configuration() {
     let fixture = Fixture::new();
-    // When each of four commands began and ended. They begin at once, and answers of one byte are the least there is.
+    // Returns the times at which each of four commands began and ended. The commands begin at the
+    // same time, and a limit of one byte is the smallest.
     let ran = || {
         let mut specialist = Specialist::start(&fixture, &FREE);
         specialist.send(request("date +%s%N; sleep 0.7; date +%s%N", "").repeat(4).as_bytes());
@@ -373,7 +374,7 @@ fn answers_that_may_exist_at_once_are_those_of_the_configuration() {
     let limits =
         |bytes: u64| format!("sandbox_config:\n  normal:\n    limits: {{answer_bytes_in_all: {bytes}}}\n");
     assert_ne!(overlap(ran()), 0, "the control: they run beside each other");
-    // Nobody trusts the workspace's file, so it lowers what the user's has, and does not raise it.
+    // The workspace's file is not trusted, so it can lower the user's limit but not raise it.
     fixture.write("handfast.yaml", &limits(1));
     assert_eq!(overlap(ran()), 0);
     let folder = fixture.home().join(".config/handfast");
@@ -394,7 +395,7 @@ fn the_first_example_of_the_source_runs_as_installed() {
     assert!(text(&answer["STDOUT_SUMMARY"]).ends_with("19 tests passed"), "{answer:?}");
     specialist.send(b"TASK REQ:exec npm run absent IN:SHELL OUT:EXEC_RESULT\n\n");
     assert_eq!(specialist.answer().unwrap()["ERROR"], "command_failed:npm run absent");
-    // What cannot be undone is asked about all the same.
+    // A command that cannot be undone is asked about all the same.
     assert!(specialist.run("rm -rf /etc/x", "")["ERROR"].starts_with("permission_denied:"));
     assert_eq!(specialist.end(), Some(0));
 }

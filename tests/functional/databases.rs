@@ -1,4 +1,4 @@
-//! The agent's own database: what a statement is decided by, what comes back, and that every change of it can be undone.
+//! The agent's own database: the decision on each statement, the results, and undoing every change.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn what_a_call_changed_in_a_database_is_listed_shown_undone_and_done_again() {
     );
     let tried = fixture.data("checkpoint_restore", json!({"id": id, "dry_run": true}));
     assert_eq!((&tried["paths"], &rows(&fixture, ALL)), (&json!(1), &after), "{tried:#}");
-    // By the agent, and by the user.
+    // Undone by the agent, and then by the user.
     let undone = fixture.call("checkpoint_restore", json!({ "id": id }));
     assert_eq!(undone["ok"], true, "{undone:#}");
     assert_eq!(rows(&fixture, ALL), before);
@@ -69,7 +69,7 @@ fn files_and_data_since_a_call_are_undone_together() {
     assert_eq!(undone["ok"], true, "{undone:#}");
     assert_eq!((rows(&fixture, ALL), fixture.read("f")), (before, "old".to_owned()));
     assert!(!fixture.workspace().join("g").exists());
-    // And all of it comes back.
+    // Undoing the undo brings all of it back.
     let run = fixture.run(&["undo", "--json", undone["meta"]["checkpoint"].as_str().unwrap()]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!((rows(&fixture, ALL).as_array().unwrap().len(), fixture.read("f")), (1, "new".to_owned()));
@@ -193,7 +193,7 @@ fn a_damaged_file_is_told_apart_from_a_wrong_statement() {
     assert_eq!(error["code"], "EVALIDATION", "{error:#}");
 }
 
-/// Bytes of what is saved.
+/// Returns the size of the saved contents in bytes.
 fn saved(fixture: &Fixture) -> u64 {
     let folders = std::fs::read_dir(fixture.state().join("blobs")).unwrap();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
@@ -204,7 +204,7 @@ fn saved(fixture: &Fixture) -> u64 {
 fn a_change_of_the_schema_of_a_large_database_is_saved_in_pieces_and_undone_exactly() {
     let fixture = Fixture::new();
     write(&fixture, "CREATE TABLE large (id INTEGER PRIMARY KEY, b BLOB)");
-    // What nothing compresses.
+    // Random bytes cannot be compressed.
     for _ in 0..4 {
         write(&fixture, "INSERT INTO large(b) SELECT randomblob(3000000)");
     }
@@ -234,7 +234,7 @@ fn a_change_of_the_schema_of_a_large_database_is_saved_in_pieces_and_undone_exac
     assert_eq!(columns, 2);
     let aside = store::spool(&fixture.state());
     assert_eq!(std::fs::read_dir(aside).unwrap().count(), 0, "no copy is left");
-    // Pieces that are damaged on the disk: that is told, and nothing changes.
+    // Damaged pieces on the disk are reported, and nothing changes.
     let folders = std::fs::read_dir(fixture.state().join("blobs")).unwrap();
     for file in folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap()) {
         let path = file.unwrap().path();

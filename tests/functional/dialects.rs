@@ -1,4 +1,5 @@
-//! The dialects: each schema and each answer beside the contract that stands with the dialect, and what all of them have in common.
+//! The dialects: each schema and each response compared with the contract of the dialect, and the
+//! properties that all dialects share.
 
 mod csp1;
 mod elophanto;
@@ -19,7 +20,7 @@ use crate::harness::{Fixture, Run};
 use crate::linear::with_key;
 use crate::server::Server;
 
-/// A contract: for each tool its level and its rows, in order.
+/// A contract of one tool: its level and its rows, in order.
 struct Contract {
     tool: &'static str,
     level: &'static str,
@@ -40,13 +41,14 @@ fn contracts(text: &'static str) -> Vec<Contract> {
     contracts
 }
 
-/// The rows of a schema in the signs of a contract. `number` in the contract takes an integer, as JSON does.
+/// Collects the rows of a schema in the notation of a contract. `number` in the contract accepts an
+/// integer, as JSON does.
 fn rows(sign: &str, schema: &Value, prefix: &str, found: &mut Vec<String>) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap()).collect();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let mark = if required.contains(&name.as_str()) { "" } else { "?" };
-        // What says nothing of its type is any value.
+        // A schema without a type accepts any value.
         let kind = property["type"].as_str().unwrap_or("any");
         let kind = match (
             kind,
@@ -75,7 +77,8 @@ fn fits(row: &str, contract: &str) -> bool {
     row == contract || contract.ends_with(" number") && row == contract.replace(" number", " integer")
 }
 
-/// Compares what the program lists in a dialect, and what every tool answers to its worked example, with the contract.
+/// Compares with the contract the tools that the program lists in a dialect, and the response of
+/// every tool to its worked example.
 fn hold_to_the_contract(dialect: &str, text: &'static str) {
     let contracts = contracts(text);
     let tools = Fixture::new().run(&["tools", "--dialect", dialect, "--json"]).json();
@@ -101,7 +104,7 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         for (path, content) in tool["example"]["files"].as_object().unwrap() {
             fixture.write(path, content.as_str().unwrap());
         }
-        // What an example asks of the web is there, and nowhere else.
+        // A local server has the web resources that an example requests.
         let web = testkit::web::Server::http(|request| match request.path.as_str() {
             "/issues/1" => Reply::json(r#"{"id": 1}"#),
             _ => Reply::status(404),
@@ -115,9 +118,9 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
     }
 }
 
-/// That a value has exactly the fields of its schema, each of its type.
+/// Asserts that a value has exactly the fields of its schema, each with the right type.
 fn is_of(value: &Value, schema: &Value, at: &str) {
-    // What says nothing of its type is any value.
+    // A schema without a type accepts any value.
     let Some(kind) = schema["type"].as_str() else { return };
     let right = match kind {
         "string" => value.is_string(),
@@ -130,7 +133,7 @@ fn is_of(value: &Value, schema: &Value, at: &str) {
     assert!(right, "{at}: {value} is not of {schema}");
     let properties = schema["properties"].as_object();
     for (name, value) in value.as_object().into_iter().flatten() {
-        // Of rows of a database nobody knows the columns beforehand.
+        // The columns of database rows are not known in advance.
         let any = schema.get("additionalProperties").filter(|of| of.is_object());
         let known = properties.and_then(|properties| properties.get(name)).or(any);
         if known.is_none() && properties.is_none() {
@@ -150,7 +153,7 @@ fn is_of(value: &Value, schema: &Value, at: &str) {
     }
 }
 
-/// That `whole` has what `part` names.
+/// Asserts that `whole` contains `part`.
 fn has(whole: &Value, part: &Value) {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -167,7 +170,8 @@ fn call(fixture: &Fixture, dialect: &str, tool: &str, arguments: &Value) -> Run 
     fixture.run(&["--dialect", dialect, "call", "--yes", tool, &arguments.to_string()])
 }
 
-/// Calls that must be refused before anything happens: tool, arguments, and what the message names.
+/// Makes calls that must be refused before anything happens. Each case has a tool, arguments, and a
+/// word of the message.
 fn refuses(dialect: &str, cases: &[(&str, Value, &str)]) {
     let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
     for (tool, arguments, named) in cases {
@@ -187,7 +191,7 @@ fn decision(fixture: &Fixture, options: &[&str], tool: &str, arguments: Value) -
     checked["decision"].as_str().unwrap_or_else(|| panic!("{checked:#}")).to_owned()
 }
 
-/// A call of each dialect that writes, and one that runs a command.
+/// Calls of each dialect: one that writes, and one that runs a command.
 const CALLS: [(&str, &str, &str); 8] = [
     ("elophanto", "file_write", r#"{"path": "a.txt", "content": "x"}"#),
     ("elophanto", "shell_execute", r#"{"command": "touch a.txt"}"#),
@@ -240,7 +244,7 @@ fn rules_for_canonical_tools_hold_in_every_dialect_and_the_audit_names_both() {
         assert_eq!(run.json()["error"]["code"], "EPERMISSION");
         assert!(!fixture.workspace().join("a.txt").exists(), "{dialect} {tool}");
     }
-    // The call whose arguments its schema refuses is one of the canonical tool too.
+    // A call that the schema refuses is also recorded under the canonical tool.
     assert_eq!(fixture.run(&["--dialect", "sage", "call", "Bash", "{}"]).code, 2);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for row in fixture.recorded() {
@@ -308,7 +312,7 @@ fn a_client_is_shown_exactly_the_tools_of_a_dialect_with_their_whole_schemas() {
         }
         assert_eq!(listed.as_array().unwrap().len(), described.as_array().unwrap().len());
         server.end();
-        // In a small context its tools are found and called by the dialect's own names.
+        // In the compact catalogue, the tools are described under the dialect's own names.
         let mut server = Server::start(&fixture, &["--dialect", dialect, "--catalogue", "compact"]);
         let first = described[0]["name"].as_str().unwrap();
         let found = server.call("tool_describe", json!({"names": [first]}));

@@ -1,4 +1,5 @@
-//! `handfast doctor` says what holds on this machine, in the words of the pages that promise it.
+//! `handfast doctor`: it reports the guarantees that hold on this machine, in the words of the
+//! pages that promise them.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, repository};
 
-/// The promises of `docs/GUARANTEES.md` about commands that no single attempt can try: they are about time passing, other
-/// users, or whole toolchains, and tests hold them.
+/// Guarantees of `docs/GUARANTEES.md` about commands that no single attempt can try, because the
+/// guarantees concern elapsed time, other users, or whole toolchains. Other tests check them.
 const NOT_TRIED: [&str; 22] = [
     "auto-run-git",
     "auto-run-held",
@@ -33,7 +34,7 @@ const NOT_TRIED: [&str; 22] = [
     "programs-work",
 ];
 
-/// The names of the promises, of all sections or of one.
+/// Returns the names of the guarantees, of all sections or of one.
 fn promises(section: Option<&str>) -> Vec<String> {
     let text = std::fs::read_to_string(repository().join("docs/GUARANTEES.md")).unwrap();
     let mut heading = "";
@@ -112,7 +113,7 @@ fn doctor_names_the_change_whose_saved_files_are_damaged() {
 #[test]
 fn doctor_fails_where_no_cell_can_be_had_and_leaves_nothing_behind() {
     let fixture = Fixture::new();
-    // A user namespace in which no further one may be made, as on a host that forbids them.
+    // A user namespace in which no further one can be made simulates a host that forbids them.
     let script = r#"echo 0 > /proc/sys/user/max_user_namespaces && exec "$@""#;
     let folder = fixture.outside().join("temporary");
     std::fs::create_dir(&folder).unwrap();
@@ -135,7 +136,7 @@ fn doctor_fails_where_no_cell_can_be_had_and_leaves_nothing_behind() {
     let cell = findings.as_array().unwrap().iter().find(|finding| finding["name"] == "cell").unwrap();
     assert_eq!(cell["verdict"], "fails");
     assert!(cell["hint"].as_str().unwrap().contains("user.max_user_namespaces"), "{cell:#}");
-    // The control: the same where namespaces can be had.
+    // The control: the same check where namespaces are available.
     assert_eq!(doctor(&["env"]).status.code(), Some(0));
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 }
@@ -146,7 +147,7 @@ fn doctor_shows_a_table_that_says_what_enforces_what() {
     let line = |name: &str| run.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     assert!(line("TRIED").contains("ENFORCED BY"), "{}", run.stdout);
     assert!(line("host-loopback ").contains("yes") && line("host-loopback ").contains("network namespace"));
-    // What is not promised does not hold, is said, and is no failure.
+    // A missing property that is not promised is reported, and is no failure.
     assert!(line("denied-file-other-name ").contains("not promised"), "{}", run.stdout);
     assert_eq!(run.code, 0);
 }

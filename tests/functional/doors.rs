@@ -1,4 +1,4 @@
-//! The same calls through every door: results and codes are the same.
+//! Calls through every door: results and codes are the same.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::server::Server;
 use crate::shown::{data_of, error_of, of_command};
 use crate::specialist::{Answer, Specialist, answers, request, text};
 
-/// What a door must not change: whether it worked, the data, and the error but for the hint, which says what to do there.
+/// The parts of a result that are the same through every door: success, data, and the error. The
+/// hint is left out, because it names the next step at its door.
 #[derive(Debug, PartialEq)]
 struct Plain {
     ok: bool,
@@ -21,13 +22,13 @@ impl Plain {
         Self { ok, data, error: ["code", "message", "effect", "retry"].map(|field| error[field].clone()) }
     }
 
-    /// From a result as plain HTTP and the command line give it.
+    /// Converts a result of plain HTTP or of the command line.
     fn of_result(mut result: Value) -> Self {
         let data = result["data"].take();
         Self::of(result["ok"] == true, data, &result["error"])
     }
 
-    /// From a result of MCP, whose text has what the other doors have as data.
+    /// Converts a result of MCP, whose text contains the data of the other doors.
     fn of_mcp(tool: &str, result: &Value) -> Self {
         if result["isError"] != true {
             return Self::of(true, data_of(tool, result), &Value::Null);
@@ -38,7 +39,8 @@ impl Plain {
         Self::of(false, data.unwrap_or_default(), &error_of(result))
     }
 
-    /// Leaves out what MCP does not show: a field that is off or not there, and the code of a command that did not end.
+    /// Leaves out the values that MCP does not show: false and null fields, and the exit code of a
+    /// command that did not end.
     fn shown_over_mcp(mut self, tool: &str) -> Self {
         if let Some(fields) = self.data.as_object_mut() {
             fields.retain(|_, value| !value.is_null() && *value != false);
@@ -62,7 +64,7 @@ fn post(up: &Up, headers: &[&str], message: &Value) -> (Option<String>, Value) {
     (response.header("mcp-session-id").map(str::to_owned), message)
 }
 
-/// What begins a session.
+/// Returns the message that begins a session.
 fn hello() -> Value {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
@@ -121,10 +123,11 @@ fn every_door_gives_the_same_results_and_codes() {
     stdio.end();
 }
 
-/// Tool, arguments, and the code that comes of it.
+/// A tool, its arguments, and the expected code.
 type Called = (&'static str, Value, &'static str);
 
-/// Calls of each dialect, and what comes of them: one that works, where there is one a command that fails, and one that is refused.
+/// Returns calls of each dialect with their expected codes: a call that works, a command that fails
+/// (if the dialect has one), and a refused call.
 fn calls_of_dialects() -> [(&'static str, Vec<Called>); 5] {
     let failing = "echo hello; echo no >&2; exit 3";
     [
@@ -171,7 +174,8 @@ fn calls_of_dialects() -> [(&'static str, Vec<Called>); 5] {
     ]
 }
 
-/// Removes the time that the call took and the reference to its log from the data: no two calls share those.
+/// Removes the duration and the reference to the log from the data: no two calls share these. Not
+/// every dialect has a duration; a duration is a number.
 fn without_time(mut plain: Plain) -> Plain {
     if let Some(log) = plain.data.as_object_mut().and_then(|data| data.remove("log_ref")) {
         assert!(log.as_str().is_some_and(|log| log.starts_with("memory/exec-logs/")), "{log}");
@@ -202,7 +206,7 @@ fn every_dialect_gives_the_same_over_http_as_on_the_command_line() {
             let params = json!({"name": tool, "arguments": arguments});
             let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
             let answer = post(&up, &[&session], &message).1["result"].take();
-            // SAGE's answers stand there as they are everywhere else.
+            // SAGE's responses have the same form over MCP as everywhere else.
             let mcp = match dialect {
                 "sage" => Plain::of_result(answer["content"][0]["text"].as_str().unwrap().parse().unwrap()),
                 _ => Plain::of_mcp(tool, &answer),
@@ -212,7 +216,7 @@ fn every_dialect_gives_the_same_over_http_as_on_the_command_line() {
     }
 }
 
-/// What an answer of CSP/1 says of a command, in the words of a result.
+/// Translates a CSP/1 answer about a command into the fields of a result.
 fn of_csp(answer: &Answer) -> [Value; 4] {
     let code = match answer.get("ERROR").map_or("", |error| error.split(':').next().unwrap()) {
         "timeout_exceeded" => "ETIMEOUT",

@@ -1,4 +1,4 @@
-//! A dry run says what the call would say, shows what it would change, and changes nothing.
+//! Dry runs: each returns the result of the call, shows its difference, and changes nothing.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn filled() -> Fixture {
     ])
 }
 
-/// One call that nobody can be asked about.
+/// Makes one call with nobody to ask.
 fn call(fixture: &Fixture, tool: &str, arguments: &Value) -> Value {
     fixture.run(&["call", tool, &arguments.to_string()]).json()
 }
@@ -73,7 +73,7 @@ fn every_tool_shows_what_it_would_change_without_a_question_and_changes_nothing(
         assert!(meta["warnings"][0].as_str().unwrap().contains("a human must agree"), "{tool}: {meta:#}");
         let checked = fixture.run(&["check", tool, &dry(&arguments).to_string()]).json();
         assert_eq!((&checked["decision"], &checked["level"]), (&json!("pass"), &json!("safe")), "{tool}");
-        // The control: the call itself is asked about, and then does it.
+        // The control: the call itself is asked about, and takes effect after approval.
         assert_eq!(call(&fixture, tool, &arguments)["error"]["code"], "EAPPROVAL", "{tool}");
         let done = fixture.call(tool, arguments);
         assert!(done["ok"] == true && tree(&fixture) != before, "{tool}: {done:#}");
@@ -156,7 +156,8 @@ fn a_dry_run_shows_nothing_that_may_not_be_read_and_tells_what_would_be_asked() 
         assert_eq!((tried.code, &tried.json()["error"]["code"]), (3, &json!("EPERMISSION")), "{tool}");
         assert!(!tried.stdout.contains("secret"), "{tool}: {}", tried.stdout);
     }
-    // What a later program would run is not only undone: it is asked about, and a dry run says so.
+    // A file that a later program would run needs approval, although it can be undone. A dry run
+    // reports this.
     let planted = json!({"path": ".git/hooks/pre-commit", "content": "x\n"});
     let tried = call(&fixture, "file_write", &dry(&planted));
     assert_eq!(tried["ok"], true, "{tried:#}");
@@ -197,7 +198,7 @@ fn a_dry_run_of_data_and_memory_shows_the_change_asks_nobody_and_changes_nothing
         assert_eq!(state(), before, "{tool} {arguments}");
         assert_eq!(call(&fixture, tool, &arguments)["error"]["code"], "EAPPROVAL", "{tool}");
     }
-    // What the call would be refused for.
+    // Calls that are refused, with and without a dry run.
     for (tool, arguments, code) in [
         ("db_write", json!({"sql": "INSERT INTO t VALUES (1, 'twice')"}), "ECONFLICT"),
         ("db_write", json!({"sql": "TRUNCATE t"}), "EPERMISSION"),
@@ -208,7 +209,7 @@ fn a_dry_run_of_data_and_memory_shows_the_change_asks_nobody_and_changes_nothing
         let tried = call(&fixture, tool, &dry(&arguments));
         assert_eq!(tried["error"]["code"], code, "{tool} {arguments}: {tried:#}");
     }
-    // Reading is what it always is.
+    // Reading works as usual.
     let read = fixture.run(&["--dry-run", "call", "memory", r#"{"action": "read", "key": "k"}"#]).json();
     assert_eq!(read["data"]["entries"][0]["content"], "first", "{read:#}");
 }

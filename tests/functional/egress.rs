@@ -1,4 +1,5 @@
-//! The way out of a cell: programs reach the hosts that the profile lists, by whichever way they know, and no others.
+//! Network access of a cell: programs reach the hosts that the profile lists, with a proxy or
+//! without, and no others.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -12,10 +13,10 @@ use crate::server::Server;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
-/// The name that a test's server has: it means the machine on which Handfast runs.
+/// Host name of a test's server, which resolves to the machine on which Handfast runs.
 const NAME: &str = "files.localhost";
 
-/// Has the user's profile list these.
+/// Lists these hosts in the user's profile.
 fn allow(fixture: &Fixture, hosts: &[String], rest: &str) {
     let folder = fixture.home().join(".config/handfast");
     std::fs::create_dir_all(&folder).unwrap();
@@ -24,7 +25,7 @@ fn allow(fixture: &Fixture, hosts: &[String], rest: &str) {
     std::fs::write(folder.join("config.yaml"), profile).unwrap();
 }
 
-/// A server at this address that says "hello" in plain HTTP.
+/// Starts a server at this address that answers "hello" in plain HTTP. Returns its port.
 fn plain(address: &str) -> u16 {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -43,7 +44,7 @@ fn shell(fixture: &Fixture, line: &str) -> Value {
     fixture.call("shell_execute", json!({"command": line, "timeout": 300}))
 }
 
-/// The lines of the audit about connections: the decision, and where to.
+/// Returns the audit rows about connections: the decision, and the target.
 fn connections(fixture: &Fixture) -> Vec<(String, String)> {
     let Run { stdout, .. } = fixture.run(&["audit", "export"]);
     let rows = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -69,7 +70,7 @@ fn a_listed_host_is_reached_and_another_is_refused_explained_and_recorded() {
     assert_eq!(result["data"]["stdout"], "hello\n", "{result:#}");
     assert!(result["meta"]["sandbox"].to_string().contains("network:allowed_hosts"), "{result:#}");
     assert!(!result["meta"]["warnings"].to_string().contains("refused"), "{result:#}");
-    // Who knows of no proxy gets there too.
+    // A program that does not use the proxy gets there too.
     let direct = shell(&fixture, &format!("curl -sS --noproxy '*' http://127.0.0.2:{port}/"));
     assert_eq!(direct["data"]["stdout"], "hello\n", "{direct:#}");
     let other = plain("127.0.0.3");
@@ -125,7 +126,7 @@ fn a_name_that_is_not_listed_does_not_exist_and_the_agent_is_told() {
 fn a_private_address_behind_a_listed_name_is_not_reached() {
     let fixture = Fixture::new();
     let port = plain("127.0.0.2");
-    // The wildcard names every host, and no address that is not of the public internet.
+    // The wildcard allows every host name, but no address outside the public internet.
     allow(&fixture, &["*".to_owned()], "");
     let result = shell(
         &fixture,
@@ -157,10 +158,10 @@ fn a_session_has_a_way_out_of_its_own_and_its_own_servers_beside_it() {
     second.end();
 }
 
-/// What each of the ways out looks like to a program: with the proxy it is told of, and with none.
+/// The two ways to the network, as a program finds them: with the proxy variables, and without.
 const WAYS: [&str; 2] = ["unset NO_PROXY no_proxy", "unset HTTP_PROXY http_proxy HTTPS_PROXY https_proxy"];
 
-/// A folder with what the real programs fetch, and a server of it.
+/// Makes a folder with the files that the real programs fetch, and starts a server of that folder.
 fn world() -> (Fixture, Https) {
     let fixture = Fixture::new();
     let made = shell(
@@ -190,7 +191,7 @@ fn world() -> (Fixture, Https) {
     (fixture, https)
 }
 
-/// Runs a line by each way out; it prints `expected` last.
+/// Runs a line by each way to the network. The last line of its output must be `expected`.
 #[track_caller]
 fn by_every_way(fixture: &Fixture, https: &Https, line: &str, expected: &str) {
     for way in WAYS {
@@ -215,7 +216,7 @@ fn curl_and_git_work_through_it() {
                 date +%N > two && git add two && git commit -q -m two && git push -q origin main && cat one";
     by_every_way(&fixture, &https, line, "one");
     assert!(https.asked.lock().unwrap().iter().any(|line| line.contains("git-receive-pack")));
-    // The control: without the authority nobody talks to this server.
+    // The control: without the authority, no client trusts this server.
     let untrusted = shell(&fixture, ". ./trust.sh; unset CURL_CA_BUNDLE SSL_CERT_FILE; curl -sS $URL/file");
     assert_eq!(untrusted["data"]["exit_code"], 60, "{untrusted:#}");
 }
@@ -244,7 +245,8 @@ fn python_and_pip_work_through_it() {
 #[test]
 fn node_and_npm_work_through_it() {
     let (fixture, https) = world();
-    // Node's own client knows of no proxy unless it is told, so this is the way of programs that do not.
+    // Node's own client does not use a proxy by default, so this line tests programs without proxy
+    // support.
     let line =
         "node -e 'fetch(process.env.URL + \"/file\").then(a => a.text()).then(t => process.stdout.write(t))'";
     by_every_way(&fixture, &https, line, "content");

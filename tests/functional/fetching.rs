@@ -1,4 +1,5 @@
-//! `fetch_url` through the whole program: what the policy says to hosts, redirections and addresses, and where secrets go.
+//! `fetch_url` through the whole program: decisions about hosts, redirects and addresses, and the
+//! destinations of secrets.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::http::Up;
 
 const SECRET: &str = "sk-live-0123456789abcdef";
 
-/// A fixture whose user has this configuration of the profile `normal`.
+/// Builds a fixture whose user has this configuration of the profile `normal`.
 fn with_profile(profile: &str) -> Fixture {
     let fixture = Fixture::new();
     let folder = fixture.home().join(".config/handfast");
@@ -21,7 +22,7 @@ fn with_profile(profile: &str) -> Fixture {
     fixture
 }
 
-/// A call that nobody is asked about.
+/// Makes a call with nobody to ask.
 fn fetch(fixture: &Fixture, arguments: &Value) -> Value {
     fixture.run(&["call", "fetch_url", &arguments.to_string()]).json()
 }
@@ -54,7 +55,7 @@ fn reading_from_a_listed_host_passes_and_everything_else_is_asked_about_or_denie
     }
     let methods: Vec<String> = server.seen().into_iter().map(|request| request.method).collect();
     assert_eq!(methods, ["GET", "HEAD"]);
-    // Who is asked about an address has seen it, so a yes reaches it.
+    // The question shows the address, so an approval reaches it.
     let asked = json!({"url": format!("http://127.0.0.1:{}/yes", server.address.port()), "method": "POST"});
     assert_eq!(fixture.data("fetch_url", asked)["data"], json!({"method": "POST", "path": "/yes"}));
 }
@@ -97,7 +98,7 @@ fn each_redirection_is_decided_on_and_leads_nowhere_that_the_call_may_not_go() {
     assert!(far.seen().is_empty());
     let listed = fetch(&fixture, &json!({"url": near.url("/listed")}));
     assert_eq!(listed["data"]["url"], format!("http://localhost:{port}/there"), "{listed:#}");
-    // A yes to one request is none to another one that changes something elsewhere.
+    // An approval of one request does not cover a redirect to another host that changes something.
     let posted = fixture.error("fetch_url", json!({"url": near.url("/posted"), "method": "POST"}));
     assert_eq!((posted["code"].as_str(), posted["effect"].as_str()), (Some("EPERMISSION"), Some("maybe")));
     assert_eq!(far.seen().len(), 1);
@@ -142,7 +143,7 @@ fn a_secret_reaches_its_host_and_nothing_that_handfast_shows_or_keeps() {
     let stored =
         fixture.run_with_input(&["vault", "set", "API_KEY", "--host", "localhost"], SECRET.as_bytes());
     assert_eq!(stored.code, 0, "{}", stored.stderr);
-    // An agent that got to know it elsewhere and puts it into the URL is covered as well.
+    // A secret that the agent puts into the URL is redacted as well.
     let url = server.url(&format!("/?key={SECRET}"));
     let arguments = json!({"url": url, "headers": {"Authorization": "Bearer $API_KEY"}});
     let answer = fixture.run(&["call", "fetch_url", &arguments.to_string()]);

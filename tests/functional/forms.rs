@@ -1,4 +1,4 @@
-//! What a form of an MCP client may grant, and when none is sent.
+//! Forms of an MCP client: the approvals that one may grant, and the calls for which none is sent.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn in_no_mode_can_a_form_grant_what_needs_a_terminal() {
             assert!(!fixture.workspace().join(path).exists(), "{mode} {path}");
         }
         if mode == "ask_always" {
-            // The control: a form grants what any other file may get.
+            // The control: a form grants the write of an ordinary file.
             let write = json!({"path": "envrc", "content": "x"});
             let (question, result) = server.asked("file_write", write, "allow for this session");
             assert!(question.contains("write envrc"), "{question}");
@@ -136,7 +136,7 @@ fn with_no_input_no_form_is_sent() {
     assert!(error_of(&result)["approval_id"].is_string(), "{result:#}");
     assert_eq!(forms_sent(&server), 0);
     server.end();
-    // The control: without it the same client is asked.
+    // The control: without the option, the same client is asked.
     let mut server = Server::with_forms(&fixture, &[]);
     server.asked("file_write", json!({"path": "a", "content": "x"}), "allow once");
     server.end();
@@ -163,7 +163,7 @@ fn a_yes_to_code_that_cannot_be_named_is_for_this_once_and_the_question_says_so(
         assert_eq!(question.contains("\"allow for this session\" covers"), !unnamed, "{line}: {question}");
         assert_ne!(result["isError"], true, "{line}: {result:#}");
         if unnamed {
-            // A choice that was not offered is no yes.
+            // A choice that the form did not offer does not approve the call.
             let (_, result) = server.asked("shell_execute", command, "allow for this session");
             assert_eq!(error_of(&result)["code"], "EAPPROVAL", "{line}: {result:#}");
         }

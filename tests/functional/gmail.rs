@@ -1,4 +1,5 @@
-//! Gmail through the whole program: a login in a browser, what the policy says to mail, and where tokens go.
+//! Gmail through the whole program: login in a browser, decisions about mail, and the destinations
+//! of tokens.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,14 +14,15 @@ use testkit::gmail::{ACCOUNT, CLIENT_ID, CLIENT_SECRET, Gmail};
 
 use crate::harness::{Fixture, Run};
 
-/// A profile under which the server may be asked, with this beside.
+/// Returns a profile that allows requests to the server, with further lines.
 pub(crate) fn listed(beside: &str) -> String {
     format!(
         "sandbox_config:\n  normal:\n    allowed_hosts: [localhost]\n    allowed_secrets: [\"* at localhost\"]\n    {beside}\n"
     )
 }
 
-/// A fixture with a vault, its user's configuration naming this server as Gmail and Google, with this beside.
+/// Builds a fixture with a vault. The user's configuration names this server as Gmail and Google,
+/// and contains further lines.
 fn configured(gmail: &Gmail, beside: &str) -> Fixture {
     let fixture = Fixture::new().with_vault();
     let folder = fixture.home().join(".config/handfast");
@@ -39,7 +41,7 @@ fn configured(gmail: &Gmail, beside: &str) -> Fixture {
     fixture
 }
 
-/// The same, logged in.
+/// Builds the fixture of [`configured`] and logs in.
 pub(crate) fn logged_in(gmail: &Gmail, beside: &str) -> Fixture {
     let fixture = configured(gmail, beside);
     let run = log_in(&fixture, gmail, true);
@@ -51,7 +53,7 @@ pub(crate) fn logged_in(gmail: &Gmail, beside: &str) -> Fixture {
 struct Waiting {
     child: Child,
     stdout: BufReader<ChildStdout>,
-    /// What a person opens.
+    /// Address that the user opens.
     address: String,
 }
 
@@ -76,7 +78,7 @@ impl Waiting {
     }
 }
 
-/// What a browser does with a URL: the status of the answer.
+/// Requests a URL as a browser does, and returns the status of the response.
 fn visit(url: &str) -> u16 {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
@@ -102,7 +104,7 @@ fn log_in(fixture: &Fixture, gmail: &Gmail, says_yes: bool) -> Run {
     waiting.end()
 }
 
-/// Whether any file below a folder holds this text.
+/// Returns true if any file below a folder contains this text.
 fn lies_in(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().map(Result::unwrap).any(|entry| {
         let path = entry.path();
@@ -140,7 +142,7 @@ fn an_agent_reads_and_answers_mail_with_a_login_that_nobody_sees() {
     assert_eq!(first["subject"], "The compiler", "{}", found.stdout);
     let authorization = gmail.server.seen().last().unwrap().header("authorization").to_owned();
     let token = authorization.strip_prefix("Bearer ").unwrap();
-    // Somebody sends the token back, and the answer holds it no more than any other.
+    // A mail contains the token, and the result redacts it like any other secret.
     gmail.deliver(format!(
         "From: e@example.com\r\nTo: ada@example.com\r\nSubject: {token}\r\n\r\n{token} {CLIENT_SECRET}\r\n"
     ));
@@ -184,7 +186,7 @@ fn a_login_takes_one_answer_and_lets_everybody_else_wait() {
     ] {
         assert_eq!(visit(&url), 404, "{url}");
     }
-    // A page that leads here by another name, and a form.
+    // A page that reaches this server by another host name, and a form.
     assert_eq!(request(&host, &format!("GET /?{query} HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 404);
     assert_eq!(request(&host, &format!("POST /?{query} HTTP/1.1\r\nHost: {host}\r\n\r\n")), 404);
     drop(TcpStream::connect(&host).unwrap());
@@ -242,7 +244,7 @@ fn a_logout_takes_the_login_back_and_the_next_one_knows_the_client() {
     let waiting = Waiting::begin(&fixture, &[]);
     visit(&gmail.consent(&waiting.address, true).unwrap());
     assert_eq!(waiting.end().code, 0);
-    // What Google does not take back is forgotten here all the same.
+    // A token that Google does not revoke is deleted here all the same.
     gmail.revoke();
     let out = fixture.run(&["logout", "gmail", "--forget-client"]);
     assert_eq!((out.code, names(&fixture).as_str()), (0, ""), "{}", out.stderr);

@@ -1,4 +1,4 @@
-//! Gmail through the doors that agents come by: MCP over stdio and over HTTP, and calls over HTTP.
+//! Gmail through the doors that agents use: MCP over stdio and over HTTP, and calls over HTTP.
 
 use serde_json::{Value, json};
 use testkit::gmail::Gmail;
@@ -14,7 +14,7 @@ fn send() -> Value {
            "body": "Seen by who is asked.", "attachments": ["a.txt"]})
 }
 
-/// What a question about it has to show.
+/// Texts that a question about the mail must show.
 const SHOWN: [&str; 5] = [
     "To: Grace Hopper <grace@example.com>",
     "Bcc: eve@example.com",
@@ -30,7 +30,7 @@ fn world() -> (Gmail, Fixture) {
     (gmail, fixture)
 }
 
-/// The token that Gmail was asked with last.
+/// Returns the token of the latest request to Gmail.
 fn token(gmail: &Gmail) -> String {
     let seen = gmail.server.seen();
     let asked = seen.iter().rev().find(|asked| asked.header("authorization").starts_with("Bearer "));
@@ -43,16 +43,16 @@ fn a_client_of_mcp_reads_mail_and_its_user_sees_what_is_to_be_sent() {
     let mut server = Server::with_forms(&fixture, &[]);
     let found = server.data("gmail_search", json!({"query": "compiler"}));
     assert_eq!(found["results"][0]["subject"], "The compiler", "{found:#}");
-    // The access token runs out: the call after that renews it, and the client notices nothing.
+    // The access token expires. The next call renews it, unnoticed by the client.
     gmail.forget_access();
     let renewed = gmail.renewals();
     let id = found["results"][0]["id"].as_str().unwrap();
-    // Reading changes that it was read, so the user is asked.
+    // Reading a mail marks it as read, so the user is asked.
     let (question, read) = server.asked("gmail_read", json!({"id": id}), "allow once");
     assert!(question.contains("gmail_read") && question.contains("gmail_access_token"), "{question}");
     assert!(read["isError"] != true && read.to_string().contains("The compiler"), "{read:#}");
     assert_eq!(gmail.renewals(), renewed + 1);
-    // Somebody sends the token back: what the client gets has none of it.
+    // A mail contains the token, and the client's result does not.
     let token = token(&gmail);
     gmail.deliver(format!(
         "From: e@example.com\r\nTo: ada@example.com\r\nSubject: {token}\r\n\r\nx {token} y\r\n"
@@ -60,7 +60,7 @@ fn a_client_of_mcp_reads_mail_and_its_user_sees_what_is_to_be_sent() {
     let echoed = server.call("gmail_search", json!({"query": "from:e"})).to_string();
     assert!(echoed.contains("[SECRET:gmail_access_token]") && !echoed.contains(&token), "{echoed}");
     for (choice, sent) in [("deny", 0), ("allow once", 1)] {
-        // A no is told to the next call that is the same.
+        // The next identical call reports a denial, so each round sends another subject.
         let mut mail = send();
         mail["subject"] = json!(format!("Notes to {choice}"));
         let (question, result) = server.asked("gmail_send", mail, choice);
@@ -88,13 +88,13 @@ fn over_http_mail_is_read_at_once_and_sent_when_the_user_has_answered() {
     for part in SHOWN {
         assert!(shown.contains(part), "{part} in {shown}");
     }
-    // The agent's own token answers nothing.
+    // The agent's own token cannot approve.
     let (yes, once) = (format!("{path}/approve"), json!({"scope": "once"}));
     assert_eq!(up.post(&up.agent, &yes, &once).status, 403);
     assert_eq!(up.call("gmail_send", send())["error"]["code"], "EAPPROVAL");
     let answered = up.post(&up.user, &yes, &once);
     assert_eq!(answered.status, 200, "{answered:?}");
-    // What was answered is that mail: another one is another question.
+    // The approval covers exactly that mail. Another mail is a new question.
     let mut other = send();
     other["bcc"] = json!(["mallory@example.com"]);
     assert_eq!(up.call("gmail_send", other)["error"]["code"], "EAPPROVAL");
@@ -103,7 +103,7 @@ fn over_http_mail_is_read_at_once_and_sent_when_the_user_has_answered() {
     assert_eq!(up.call("gmail_send", send())["error"]["code"], "EAPPROVAL", "once is once");
     let token = token(&gmail);
     gmail.deliver(format!("From: e@example.com\r\nTo: ada@example.com\r\nSubject: {token}\r\n\r\nx\r\n"));
-    // The same through both doors of this port.
+    // Both doors of this port redact the token.
     let plain = up.call("gmail_search", json!({"query": "from:e"})).to_string();
     let session = mcp_over_http::open(&up, "2025-11-25");
     let message = mcp_over_http::call(2, "gmail_search", json!({"query": "from:e"}));

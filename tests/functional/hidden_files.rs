@@ -1,5 +1,5 @@
-//! Files that a rule hides from commands do not stand in the way of what commands do with the folders around them, and git
-//! works where it tracks such files.
+//! Files that a rule hides from commands: commands can still change the folders around them, and
+//! git works even if it tracks hidden files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::undo::{checkpoint, tree, undo};
 
 const SECRET: &str = "s3cr3t-text";
 
-/// Runs git in a workspace from outside, as its user does.
+/// Runs git in a workspace, outside any cell, as the workspace's user does.
 fn git(fixture: &Fixture, words: &str) -> String {
     let mut command = Command::new("git");
     command.current_dir(fixture.workspace()).env("HOME", fixture.home()).env("GIT_CONFIG_NOSYSTEM", "1");
@@ -23,8 +23,8 @@ fn git(fixture: &Fixture, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A repository that tracks files which the built-in rules hide, with an untracked one beside them. The branch `other` has
-/// none of the small ones.
+/// Builds a repository that tracks files which the built-in rules hide, with an untracked one next
+/// to them. The branch `other` lacks the small ones.
 fn repository() -> Fixture {
     let fixture = Fixture::with_files(&[
         ("tests/server.pem", &format!("{SECRET}\nof a server\n")),
@@ -52,7 +52,7 @@ fn repository() -> Fixture {
     fixture
 }
 
-/// The same without a rule that hides anything.
+/// Builds the repository without any rule that hides files.
 fn unhidden() -> Fixture {
     let fixture = repository();
     let configuration = fixture.home().join(".config/handfast");
@@ -63,11 +63,12 @@ fn unhidden() -> Fixture {
 }
 
 fn run(fixture: &Fixture, command: &str) -> Value {
-    // The policy reads the line too, and would refuse some for the names in it: what is tried here is the cell.
+    // The policy would refuse some lines for the names in them. `unread` prevents that, because
+    // this test is about the cell.
     fixture.call("shell_execute", json!({ "command": unread(command) }))
 }
 
-/// The content of every file but git's own, and whether it can be executed.
+/// Collects the content of every file except git's own.
 fn files(folder: &Path, top: &Path, all: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -82,12 +83,12 @@ fn files(folder: &Path, top: &Path, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// What a user sees of the workspace: its files, the index, what git says about both, and the history.
+/// Returns a user's view of the workspace: its files, the index, git's status, and the history.
 fn seen(fixture: &Fixture) -> (BTreeMap<String, String>, [String; 4]) {
     let mut all = BTreeMap::new();
     files(&fixture.workspace(), &fixture.workspace(), &mut all);
     let asked = ["ls-files -s", "status --porcelain", "log --all --format=%s%T", "config --list --local"];
-    // Which of two commits of the same second comes first says nothing.
+    // The order of two commits of the same second means nothing.
     let sorted = |words| {
         let said = git(fixture, words);
         let mut lines: Vec<&str> = said.lines().collect();
@@ -129,7 +130,7 @@ fn whatever_git_does_with_hidden_files_in_the_tree_comes_to_the_same_as_without_
         let (files, told) = seen(&hidden);
         let (expected, expected_told) = seen(&plain);
         assert_eq!(files, expected, "{line}");
-        // The trees, because commits have times.
+        // The output contains the hashes of trees, because those of commits depend on times.
         assert_eq!(told, expected_told, "{line}");
     }
 }

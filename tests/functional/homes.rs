@@ -1,4 +1,4 @@
-//! What the commands of a workspace find again in their home.
+//! The home of a workspace's commands: the files that later commands find in it.
 
 use std::process::{Command, Stdio};
 
@@ -27,7 +27,7 @@ fn caches_are_kept_from_call_to_call_through_every_door_and_in_the_background() 
         false,
     );
     server.expect(&session, 0, "^written$");
-    // Another process, while that one runs.
+    // Another process reads the files while the background command runs.
     assert_eq!(output(&fixture, "cat ~/.npm/one ~/.npm/two ~/.npm/three"), "call\nmcp\nbackground\n");
     server.end();
 }
@@ -73,14 +73,14 @@ fn npm_installs_the_second_time_without_a_network() {
     let first = server.data("shell_execute", json!({"command": first, "timeout": 300}));
     assert_eq!(first["exit_code"], 0, "{first:#}");
     server.end();
-    // The registry is gone with its server.
+    // The registry has ended with its server.
     let again = format!(
         "rm -r node_modules package-lock.json registry; {install} --offline && node -e 'require(\"p\")'"
     );
     let again = fixture.data("shell_execute", json!({"command": again, "timeout": 300}));
     assert_eq!(again["exit_code"], 0, "{again:#}");
     assert!(again["stdout"].as_str().unwrap().ends_with("from p\n"), "{again:#}");
-    // The control: what is not in the cache cannot be had.
+    // The control: a package that is not in the cache cannot be installed.
     let other = install.replace(" p", " q") + " --offline";
     assert_ne!(fixture.data("shell_execute", json!({"command": other, "timeout": 300}))["exit_code"], 0);
 }
@@ -130,7 +130,7 @@ fn a_root_in_the_place_of_a_cache_is_shown_there() {
         "sandbox_config:\n  normal:\n    allowed_read_paths: [., /home/agent/.npm, /home/agent/.m2]\n",
     );
     fixture.run(&["trust"]);
-    // A host on which there is a user of the same name as that of the cells.
+    // A host with a user of the same name as the cells' user.
     let script = r#"mount -t tmpfs none /home && mkdir -p /home/agent/.npm /home/agent/.m2/repository &&
         echo host > /home/agent/.npm/file && echo host > /home/agent/.m2/repository/file && exec "$@""#;
     let own = fixture.command();

@@ -1,5 +1,5 @@
-//! Commands that are too large, cannot start, write without end, or do not want to end: the right answer, bounded memory,
-//! what came out so far, and nothing left behind.
+//! Hostile commands: too large, unable to start, endless output, or deaf to signals. Each gets the
+//! right response with the output so far, in bounded memory, and leaves nothing behind.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -51,7 +51,7 @@ impl Server {
             "name": "shell_execute", "arguments": {"command": command, "timeout": timeout}}}));
     }
 
-    /// The most memory that it has had, in KiB.
+    /// Returns the peak memory of the server in KiB.
     fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-/// How many processes of this machine have this text as their name.
+/// Counts the processes of this machine whose name is this text.
 fn named(marker: &str) -> usize {
     let is = |entry: &std::fs::DirEntry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -95,7 +95,7 @@ fn what_cannot_start_is_said() {
     for (command, code, said) in [
         ("./missing", 127, "No such file or directory"),
         ("./plain", 126, "Permission denied"),
-        // The number is what bash gives; its versions differ in what they say about it.
+        // The exit code is bash's. The message differs between its versions.
         ("chmod +x script && ./script", 127, "./script"),
         ("no-such-program", 127, "command not found"),
     ] {
@@ -109,7 +109,7 @@ fn what_cannot_start_is_said() {
         assert_eq!(error["code"], "EVALIDATION", "{error:#}");
         assert!(error["message"].as_str().unwrap().contains(directory), "{error:#}");
     }
-    // Approved, as everything here is, but a cell shows the roots alone.
+    // The call is approved, but a cell shows only the roots.
     let outside = fixture.home();
     let error =
         fixture.error("shell_execute", json!({"command": "touch made", "working_directory": outside}));
@@ -126,7 +126,7 @@ fn output_without_end_costs_bounded_memory_and_is_counted_exactly() {
         server.ask(1, command, 300);
         data_of("shell_execute", &server.answer()["result"])
     };
-    // What is needed for any long output is there after a first one.
+    // The first long output allocates the memory that every long output needs.
     run(&mut server, "head -c 1000000 /dev/zero; yes | head -c 1000000");
     let before = server.peak();
     let lines = run(&mut server, "yes 1234567 | head -c 400000000");
@@ -135,7 +135,7 @@ fn output_without_end_costs_bounded_memory_and_is_counted_exactly() {
         noted.contains("most of 400000000 bytes in 50000000 lines left out; output_read {\"output_ref\":\""),
         "{noted:.300}"
     );
-    // One line of binary, on the other stream.
+    // One line of binary data, on standard error.
     let binary = run(&mut server, "echo begun; head -c 400000000 /dev/zero >&2; printf '\\377end' >&2");
     assert_eq!(binary["stdout"], "begun\n");
     let noted = binary["stderr"].as_str().unwrap();
@@ -158,7 +158,7 @@ fn a_command_that_does_not_want_to_end_ends_at_its_timeout() {
         (format!("trap '' TERM; echo begun; ({sleep}) & while :; do wait; done"), "ETIMEOUT"),
         (format!("echo begun; ({sleep}) & kill -STOP $$"), "ETIMEOUT"),
         (format!("echo begun; (setsid setsid bash -c '{sleep}' > /dev/null 2>&1 &); sleep 500"), "ETIMEOUT"),
-        // It has ended; who holds its output open is not waited for.
+        // The command has ended. The call does not wait for a child process that holds its output open.
         (format!("echo begun; ({sleep}) &"), "ok"),
     ] {
         let result = fixture.call("shell_execute", json!({"command": command, "timeout": 1}));
@@ -174,7 +174,7 @@ fn a_command_that_does_not_want_to_end_ends_at_its_timeout() {
 #[test]
 fn on_a_full_disk_a_command_is_told_and_its_output_counted() {
     let fixture = Fixture::new();
-    // A small file system of its own for workspace and state.
+    // Mount a small file system for workspace and state.
     let script = r#"
         set -e
         mount -t tmpfs -o size=3m none "$1"
@@ -218,7 +218,8 @@ fn sixty_four_commands_at_once_all_get_an_answer_in_time() {
         let is = |answer: &&Value| answer["result"].to_string().contains(code);
         answers.iter().filter(is).count()
     };
-    // Five run and ten wait (design section 5); who waits longer than its own time allows is told that.
+    // Five commands run and ten wait (design section 5). A command that waits longer than its
+    // timeout gets ETIMEOUT.
     assert!(codes("ETIMEOUT") >= 5, "{answers:#?}");
     assert_eq!(codes("ETIMEOUT") + codes("EQUOTA"), 64, "{answers:#?}");
     assert!(codes("EQUOTA") >= 49);

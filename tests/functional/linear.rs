@@ -1,4 +1,5 @@
-//! `linear_action` through the whole program: what the policy says to it, where its key goes, and an agent that works with it.
+//! `linear_action` through the whole program: policy decisions, the destinations of its key, and an
+//! agent that works with it.
 
 use std::fs;
 
@@ -7,7 +8,7 @@ use testkit::linear::{KEY, Linear};
 
 use crate::harness::Fixture;
 
-/// The fixture, its user's configuration naming this server as Linear, with this beside.
+/// Configures the fixture's user to use this server as Linear, with further lines.
 pub(crate) fn configured(fixture: Fixture, linear: &Linear, beside: &str) -> Fixture {
     let folder = fixture.home().join(".config/handfast");
     fs::create_dir_all(&folder).unwrap();
@@ -16,7 +17,7 @@ pub(crate) fn configured(fixture: Fixture, linear: &Linear, beside: &str) -> Fix
     fixture
 }
 
-/// The same with a vault that has the key.
+/// Builds the fixture of [`configured`] with a vault that contains the key.
 pub(crate) fn with_key(linear: &Linear, beside: &str) -> Fixture {
     let fixture = configured(Fixture::new().with_vault(), linear, beside);
     let stored =
@@ -25,7 +26,7 @@ pub(crate) fn with_key(linear: &Linear, beside: &str) -> Fixture {
     fixture
 }
 
-/// A profile under which the server may be asked, with this beside.
+/// Returns a profile that allows requests to the server, with further lines.
 fn listed(beside: &str) -> String {
     format!(
         "sandbox_config:\n  normal:\n    allowed_hosts: [localhost]\n    allowed_secrets: [\"* at localhost\"]\n    {beside}\n"
@@ -85,7 +86,7 @@ fn the_key_is_not_used_before_somebody_is_asked_and_a_denied_host_gets_nothing()
     for (profile, arguments, expected) in [
         (trusting.as_str(), &list, "ok"),
         (asking.as_str(), &create, "EAPPROVAL"),
-        // Listing only asks for what is there, so at a listed host with a listed secret nobody is asked.
+        // Listing only reads, so a listed host with a listed secret needs no approval.
         (asking.as_str(), &list, "ok"),
         ("", &list, "EAPPROVAL"),
         ("sandbox_config:\n  normal:\n    deny_hosts: [localhost]\n", &list, "EPERMISSION"),

@@ -1,4 +1,4 @@
-//! What one session does beside others: what it holds, and what it gives back.
+//! Sessions side by side: the resources that each uses, and their release.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use crate::shown::data_of;
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 const REVISION: &str = "2025-06-18";
 
-/// Far longer than anything here takes.
+/// Longest wait of these tests, far longer than any step takes.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 #[track_caller]
@@ -34,7 +34,7 @@ fn end(up: &Up, session: &str) {
     assert_eq!(up.request("DELETE", "/mcp", &[&token, session], b"").status, 200);
 }
 
-/// The processes that a process has started, of any of its threads.
+/// Lists the child processes of a process, of all its threads.
 fn children(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     // A thread may have ended since.
@@ -51,7 +51,7 @@ fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Waits until it is so.
+/// Waits until `what` returns no reason to wait.
 #[track_caller]
 fn wait(what: impl Fn() -> Option<String>) {
     let until = Instant::now() + PATIENCE;
@@ -78,13 +78,13 @@ fn the_commands_of_every_session_run_in_cells_that_waited_and_none_is_a_copy_of_
         data(&up, session, "shell_execute", arguments);
         networks.push(network);
     }
-    // While they run: the server has started one process, and all cells descend from that.
+    // The commands still run. The server has one child process, from which all cells descend.
     let started: Vec<String> = children(up.process()).into_iter().map(name).collect();
     assert_eq!(started, ["handfast-nurse"]);
     networks.sort_unstable();
     networks.dedup();
     assert_eq!(networks.len(), sessions.len(), "no two sessions share a network");
-    // A server of one session is reached from it, and from no other.
+    // This server is reachable from its own session alone.
     let serve = "python3 -m http.server 8765 --bind 127.0.0.1";
     data(&up, &sessions[1], "shell_execute", json!({"command": serve, "background": true}));
     let reach = "for i in $(seq 200); do (exec 3<>/dev/tcp/127.0.0.1/8765) 2>/dev/null && echo yes && break; sleep 0.05; done";
@@ -105,8 +105,8 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.yaml"), profile).unwrap();
     let up = Up::start(&fixture, &FREE);
-    // Commands that only read have no way out, so these change something.
-    // What there is once, such as the thread for connections, comes with the first command.
+    // Commands that only read have no network, so these commands change something. Shared parts,
+    // for example the thread for connections, come with the first command.
     let first = open(&up, REVISION);
     assert!(
         stdout(&up, &first, "touch made; echo $HTTPS_PROXY").len() > 1,
@@ -117,7 +117,8 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
     let mut most = 0;
     let mut given = Vec::new();
     for session in &sessions {
-        // The placeholder of the secret, and the file of what programs are to trust.
+        // Print the placeholder of the secret, and the path of the certificate file that programs
+        // trust.
         given.push(stdout(&up, session, "touch made; echo $api_key; echo $SSL_CERT_FILE"));
         most = most.max(descriptors(up.process()));
     }
@@ -138,7 +139,7 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
         given[5].lines().next(),
         "a placeholder means the same for the whole session"
     );
-    // Where a command runs on, its session keeps its network.
+    // While a command runs, its session retains its network.
     let background = json!({"command": "touch made; sleep 1000", "background": true});
     data(&up, &sessions[3], "shell_execute", background);
     let network = stdout(&up, &sessions[3], "touch made; readlink /proc/self/ns/net");
@@ -174,14 +175,15 @@ fn clients_that_take_large_answers_slowly_keep_nobody_from_small_ones() {
             stream
         })
         .collect();
-    // The first of them has begun, and nobody takes it.
+    // The first response has begun, and no client reads it.
     let mut byte = [0];
     slow[0].peek(&mut byte).unwrap();
     let read = |path: &str, most: u32| up.call("file_read", json!({"path": path, "max_bytes": most}));
     for most in [1_000, 33_554_432] {
         assert_eq!(read("small", most)["data"]["content"], "small", "also where the call would take more");
     }
-    // It was answered while all of them were there still: each gets its answer whole.
+    // The small reads were answered while all slow clients still waited. Each of them gets its
+    // whole response.
     for mut stream in slow {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
@@ -207,7 +209,7 @@ fn a_process_that_holds_the_lock_of_the_changes_is_named_and_no_call_waits_for_l
     assert_eq!(error["code"], "ETIMEOUT", "{error}");
     assert!(error["message"].as_str().unwrap().contains(&format!("{holder} holds")), "{error}");
     assert!(refused.stderr.contains(&format!("waiting for {holder}, which holds")), "{}", refused.stderr);
-    // Longer than anybody waits for a lock.
+    // This timeout is longer than any wait for a lock.
     let error = call(60).json()["error"].clone();
     assert!(error["message"].as_str().unwrap().contains(&format!("{holder} has held the lock")), "{error}");
     held.unlock().unwrap();

@@ -1,4 +1,4 @@
-//! What the program does for the people and agents who use it, tried on the whole binary.
+//! The program as people and agents use it, tried on the whole binary.
 
 #![allow(
     clippy::unwrap_used,

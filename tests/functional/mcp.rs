@@ -18,7 +18,7 @@ fn call(id: u32, tool: &str, arguments: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}).to_string()
 }
 
-/// Everything that the server answers to these lines before it ends, by id.
+/// Returns all responses of the server to these lines before it ends, in the order of output.
 fn answers(fixture: &Fixture, lines: &[Vec<u8>]) -> Vec<Value> {
     let input = lines.join(&b'\n');
     let run = fixture.run_with_input(&["--mode", "full_auto", "mcp"], &[&input[..], b"\n"].concat());
@@ -26,7 +26,8 @@ fn answers(fixture: &Fixture, lines: &[Vec<u8>]) -> Vec<Value> {
     run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The same, where the input stays open until `count` answers are there: what is under way at its end has only a moment.
+/// Leaves the input open until `count` responses have arrived, because calls in flight at the end
+/// of the input get only a moment.
 fn answers_while_open(fixture: &Fixture, lines: &[Vec<u8>], count: usize) -> Vec<Value> {
     let mut command = fixture.command();
     command.args(["--mode", "full_auto", "mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -120,7 +121,7 @@ fn the_list_of_tools_fits_a_small_context_and_says_what_each_tool_does_to_the_wo
     }
 }
 
-/// Ids of JSON that no integer or float of 64 bits holds as they are written.
+/// JSON ids that no 64-bit integer or float preserves as written.
 pub(crate) const IDS: [&str; 6] =
     ["18446744073709551616", "-9223372036854775809", "12345678901234567890123", "1e400", "-0", "1.0"];
 
@@ -150,8 +151,8 @@ fn an_id_comes_back_as_it_was_written_also_beside_a_secret() {
     assert!(!run.stdout.contains(SECRET) && !run.stdout.contains("\n\n"), "{}", run.stdout);
 }
 
-/// Starts `handfast mcp` through `env` with these options, waits until it answers, sends a signal, and gives the status that a shell
-/// would have, or none where the server still answers.
+/// Starts `handfast mcp` through `env` with these options, waits for a response, and sends a
+/// signal. Returns the exit status as a shell reports it, or `None` if the server still answers.
 fn signalled(fixture: &Fixture, options: &[&str], signal: nix::sys::signal::Signal) -> Option<i32> {
     let plain = fixture.command();
     let mut command = std::process::Command::new("env");

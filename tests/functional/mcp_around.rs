@@ -1,4 +1,4 @@
-//! What an MCP client finds around the tools: resources, prompts, what can be completed, messages about calls.
+//! MCP features besides tools: resources, prompts, completions, and messages about calls.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn read(server: &mut Server, uri: &str) -> Value {
     result["contents"][0].take()
 }
 
-/// The tools of the audit, the newest first.
+/// Returns the audit rows of a tool, the newest first.
 fn audited(fixture: &Fixture, tool: &str) -> Vec<Value> {
     let listed = fixture.run(&["audit", "list", "--tool", tool, "--json"]).stdout;
     listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -46,7 +46,7 @@ fn resources_are_read_by_calls_of_the_tools_and_recorded_like_them() {
     assert_eq!(read(&mut server, "handfast://file/x.bin")["blob"], "AJ+Slg==");
 
     let written = server.call("file_write", json!({"path": "new.txt", "content": "new\n"}));
-    // The rows of reads come behind their answers, and before that of a change which was made after them.
+    // The audit row of a read is written after its response, but before the row of a later change.
     assert_eq!(audited(&fixture, "file_read").iter().filter(|row| row["door"] == "mcp").count(), 2);
     let checkpoint = written["_meta"]["handfast/meta"]["checkpoint"].as_str().unwrap().to_owned();
     let listed: Value =
@@ -58,7 +58,7 @@ fn resources_are_read_by_calls_of_the_tools_and_recorded_like_them() {
     assert!(call["text"].as_str().unwrap().contains("file_write"), "{call:#}");
     let calls = read(&mut server, "handfast://calls");
     assert!(calls["text"].as_str().unwrap().contains("file_write"), "{calls:#}");
-    // The audit is read by no tool, and recorded as if it were.
+    // No tool reads the audit, but a read is recorded like a tool call.
     let mut looked = audited(&fixture, "audit_read");
     looked.retain(|row| row["door"] != "cli");
     let of = |row: &Value| row["plan"]["arguments"]["call"].clone();
@@ -100,7 +100,7 @@ fn a_resource_that_may_not_be_read_or_is_not_there_is_an_error_that_says_so_and_
         assert_eq!(answer["error"]["code"], code, "{uri}: {answer:#}");
         assert!(!answer.to_string().contains("the-secret"), "{answer:#}");
     }
-    // The same session can read what it may: the refusals above are about those resources.
+    // The session can still read allowed files, so the refusals above concern those resources.
     assert_eq!(read(&mut server, "handfast://file/src/main.rs")["text"], "fn main() {}\n");
     let refused: Vec<Value> =
         audited(&fixture, "file_read").into_iter().filter(|row| row["decision"] == "deny").collect();
@@ -213,7 +213,7 @@ fn paths_checkpoints_and_calls_are_completed_and_denied_files_are_not() {
         (json!(7), "path"),
     ] {
         let answer = complete(of.clone(), name, "");
-        // What the template names and nothing can be said about is completed by nothing.
+        // An argument without known values has no completions, or is an error.
         let nothing = answer["result"]["completion"]["values"] == json!([]);
         assert!(nothing || answer["error"]["code"] == -32602, "{of} {name}: {answer:#}");
     }
@@ -240,7 +240,7 @@ fn what_is_typed_leaves_no_question_behind_where_everything_is_asked_about() {
         assert_eq!(completed["completion"]["values"], json!([]), "{name} {value}");
     }
     assert_eq!(waiting(), Some(0));
-    // The positive control: what is asked for in earnest is a question.
+    // The control: a real call becomes a question.
     let listed = server.call("file_list", json!({"path": "src"}));
     assert_eq!(listed["isError"], true, "{listed:#}");
     assert_eq!(waiting(), Some(1));
@@ -286,11 +286,11 @@ fn text_is_sent_once_and_records_with_their_structure_by_every_tool() {
         let result = server.call(name, serde_json::from_str(example).unwrap());
         let structured = result.get("structuredContent").is_some();
         if result["isError"] == true {
-            // What the example is about is not there: the error is text and `_meta`.
+            // The subject of the example does not exist, so the error is text and `_meta`.
             assert!(!structured, "{name}: {result:#}");
             continue;
         }
-        // A tool that answers with text has no output schema, so nobody expects the same once more as structure.
+        // A tool that answers with text has no output schema, so clients expect no structured copy.
         assert_eq!(structured, tool.get("outputSchema").is_some(), "{name}: {result:#}");
         if structured {
             records += 1;

@@ -22,7 +22,7 @@ fn request(id: u32, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// Opens a session; the header that names it.
+/// Opens a session, and returns the header that names it.
 pub(crate) fn open(up: &Up, revision: &str) -> String {
     let params =
         json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -48,7 +48,7 @@ fn modern(tool: &str, arguments: Value) -> Value {
     modern_of("tools/call", json!({"name": tool, "arguments": arguments}))
 }
 
-/// A request of the revision without sessions.
+/// Builds a request of the revision without sessions.
 pub(crate) fn modern_of(method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -81,7 +81,7 @@ fn every_revision_with_sessions_lists_and_calls() {
     assert_eq!(post(&up, &[], &call(1, "file_read", json!({"path": "a.txt"}))).status, 400);
 }
 
-/// Hears what belongs to no request, line by line, until the server ends it.
+/// Listens for messages that belong to no request, line by line, until the server ends the stream.
 fn hear(up: &Up, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
     let mut stream = up.connect();
     let (address, headers) = (up.address, headers.join("\r\n"));
@@ -97,7 +97,7 @@ fn hear(up: &Up, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
     lines.take_while(|line| line != "0")
 }
 
-/// The next message that is heard, and its id.
+/// Returns the id of the next message on the stream, and the message.
 fn heard(lines: &mut impl Iterator<Item = String>) -> (String, Value) {
     let id = lines.find_map(|line| line.strip_prefix("id: ").map(str::to_owned)).unwrap();
     let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).unwrap();
@@ -110,7 +110,7 @@ fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
     let up = Up::with(&fixture, &[], &["--conformance"]);
     let (session, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
     let mut streams = [&session, &session, &other].map(|session| hear(&up, &[session]));
-    // Of two streams of a session the later one hears, and the first is over.
+    // A session's later stream receives its messages, and the earlier stream has ended.
     assert!(streams[0].by_ref().all(|line| !line.contains("data:")));
     let watched = json!({"uri": "test://watched-resource"});
     assert_eq!(post(&up, &[&session], &request(2, "resources/subscribe", watched)).status, 200);
@@ -127,7 +127,7 @@ fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
         to_other["method"], "notifications/tools/list_changed",
         "who watches nothing hears of no resource"
     );
-    // Who comes back with an id hears what came behind it, and what comes from now on.
+    // A client that returns with an event id receives the events after it, and all new ones.
     let mut again = hear(&up, &[&session, &format!("last-event-id: {first}")]);
     assert!(streams[1].by_ref().all(|line| !line.contains("data:")), "one hears");
     assert_eq!(heard(&mut again), second);
@@ -142,7 +142,7 @@ fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
         b"",
     );
     assert_eq!(refused.status, 400, "of another session: {refused:?}");
-    // A server that is told to end waits for no stream.
+    // A server that is asked to end waits for no stream.
     assert_eq!(up.end(), Some(143));
 }
 
@@ -173,7 +173,7 @@ fn a_message_of_2026_07_28_needs_no_session_and_the_right_headers() {
     assert!(!fixture.workspace().join("b.txt").exists());
 }
 
-/// Whether a process of the host runs exactly this.
+/// Returns true if a process of the host has exactly this command line.
 fn runs(command: &[&str]) -> bool {
     let wanted: Vec<u8> = command.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -201,12 +201,12 @@ fn a_session_that_ends_takes_its_background_commands_along_and_those_of_no_other
     assert_eq!(again.status, 404);
 }
 
-/// A call within a session, and its result.
+/// Makes a call within a session, and returns its data.
 fn made(up: &Up, session: &str, tool: &str, arguments: Value) -> Value {
     data_of(tool, &post(up, &[session], &call(2, tool, arguments)).json()["result"])
 }
 
-/// The ids of the background commands that a listing names.
+/// Returns the ids of the background commands in a listing.
 fn ids(listed: &Value) -> Vec<&str> {
     let sessions = listed["sessions"].as_array().unwrap();
     sessions.iter().map(|session| session["session_id"].as_str().unwrap()).collect()
@@ -226,7 +226,7 @@ fn what_is_kept_outlives_its_session_belongs_to_the_token_and_ends_with_the_serv
     let again = start("exec sleep 41883", true);
     while !["41881", "41882", "41883"].iter().all(|seconds| runs(&["sleep", seconds])) {}
     assert_eq!(up.request("DELETE", "/mcp", &[&bearer(&up.agent), &first], b"").status, 200);
-    // The control: what is not kept has ended with the session.
+    // The control: the command without `keep` has ended with the session.
     assert!(!runs(&["sleep", "41882"]) && runs(&["sleep", "41881"]) && runs(&["sleep", "41883"]));
 
     let second = open(&up, "2025-11-25");
@@ -238,7 +238,7 @@ fn what_is_kept_outlives_its_session_belongs_to_the_token_and_ends_with_the_serv
     assert_eq!(data_of("shell_session", &read["result"])["content"], "begun\n", "{read:#}");
     let plain = up.call("shell_session", list.clone());
     assert_eq!(ids(&plain["data"]), [&kept, &again], "calls without a session are of the token: {plain:#}");
-    // Nobody else: the other tokens make no calls.
+    // No other token: the user's and the observer's cannot make calls.
     for token in [&up.user, &up.observer] {
         let body = json!({"tool": "shell_session", "arguments": list});
         assert_eq!(up.post(token, "/v1/call", &body).status, 403);
@@ -263,7 +263,7 @@ fn what_is_kept_and_what_calls_without_a_session_start_is_bounded_together_and_s
     let id = made(&up, &session, "shell_execute", kept)["session_id"].clone();
     let ready = json!({"action": "read", "session_id": id, "wait": 60, "regex": "^ready$"});
     assert_eq!(up.call("shell_session", ready)["data"]["content"], "ready\n");
-    // It belongs to the token, its network too.
+    // The command belongs to the token, and so does its network.
     let own = up.call("shell_execute", json!({"command": fetch}));
     assert!(own["data"]["stdout"].as_str().unwrap().contains("SERVED"), "{own:#}");
     let other = made(&up, &session, "shell_execute", json!({"command": fetch}));
@@ -277,7 +277,7 @@ fn what_is_kept_and_what_calls_without_a_session_start_is_bounded_together_and_s
     kept["keep"] = json!(true);
     let refused = post(&up, &[&session], &call(4, "shell_execute", kept)).json();
     assert!(refused["result"]["content"][0]["text"].as_str().unwrap().contains("EQUOTA"), "{refused:#}");
-    // The session's own are counted apart.
+    // The session's own commands count separately.
     assert!(made(&up, &session, "shell_execute", background)["session_id"].is_string());
 }
 

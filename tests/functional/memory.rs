@@ -1,4 +1,5 @@
-//! What an agent remembers is there in later sessions, with who, when and which call, and nothing of it is lost silently.
+//! Memory of an agent: entries remain in later sessions, with their author, time and call, and none
+//! is lost silently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +119,7 @@ fn what_is_remembered_is_found_by_its_meaning_and_by_its_words_where_the_model_c
         let entries = found["data"]["entries"].as_array().unwrap();
         entries.iter().map(|entry| entry["key"].as_str().unwrap().to_owned()).collect()
     };
-    // Remembered before there is a model.
+    // An entry from before the model exists.
     create("dinner", "Flour, water, salt.");
     create("berth", "Mooring: bow line first.");
     let found = search();
@@ -145,7 +146,7 @@ fn what_is_remembered_is_found_by_its_meaning_and_by_its_words_where_the_model_c
     let sent: String =
         server.seen().iter().map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect();
     assert!(sent.contains("berth: Mooring: bow line first."), "its name says what it is about");
-    // A text that changes is of its new meaning, and one that is gone is not near to anything.
+    // A changed text is found by its new meaning, and a deleted one no longer.
     remember(&fixture, json!({"action": "update", "key": "berth", "message": "Bread."}));
     create("yacht", "A boat of wood.");
     assert_eq!(keys(&search())[0], "yacht");

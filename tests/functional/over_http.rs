@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::harness::{Fixture, python_with_mcp, repository};
 use crate::http::Up;
 
-/// Works with the official client. `called` is how often the write that is asked about stands in the audit.
+/// Works with the official client. `called` is the number of audit rows of the write that is asked
+/// about.
 fn works(era: &str, called: usize) {
     let fixture = Fixture::with_files(&[("a.txt", "read over HTTP")]).asking();
     let up = Up::start(&fixture, &[]);
@@ -26,7 +27,7 @@ fn works(era: &str, called: usize) {
         json!(["write b.txt? Asked because in mode smart_auto, calls of level moderate are asked about"])
     );
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
-    // A call of six seconds says once that it runs, on the stream that its answer ends.
+    // A call of six seconds reports progress once, on the stream of its response.
     assert_eq!((&seen["progress"], &seen["ran"]), (&json!([5.0]), &json!("done\n")));
     let listed = fixture.run(&["audit", "list", "--tool", "file_write", "--json"]).stdout;
     let doors = listed.lines().filter(|line| line.contains("\"door\":\"mcp\"")).count();
@@ -40,6 +41,7 @@ fn the_official_client_works_over_http_with_a_session() {
 
 #[test]
 fn so_it_does_where_each_message_stands_for_itself() {
-    // Here the question is the answer to a first call, and the approved call is a second one.
+    // In this revision the question is the response to a first call, and the approved call is a
+    // second one.
     works("auto", 2);
 }

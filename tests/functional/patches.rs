@@ -1,4 +1,4 @@
-//! Edits and patches on the whole program: what is asked, what is denied, what goes in.
+//! Edits and patches on the whole program: questions, denials, and applied changes.
 
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn a_denied_path_anywhere_in_a_patch_denies_all_of_it() {
         assert_eq!((fixture.read("a"), fixture.read(".env")), ("old\n".into(), "KEY=1\n".into()));
         assert!(!fixture.workspace().join("open").exists());
     }
-    // The control: the same without the denied path.
+    // The control: the patch without the denied path.
     let fixture = files();
     let applied = call(&fixture, &["--mode", "full_auto"], "file_patch", &json!({ "patch": UPDATE }));
     assert_eq!((applied.code, fixture.read("a").as_str()), (0, "new\n"));

@@ -1,4 +1,5 @@
-//! `handfast policy` and `handfast check`: where rules come from, the examples they carry, and what would make a call pass.
+//! `handfast policy` and `handfast check`: the origin of rules, their examples, and the changes
+//! that would make a call pass.
 
 use std::path::Path;
 use std::process::Command;
@@ -159,7 +160,7 @@ fn ten_thousand_calls_are_checked_one_a_line_whatever_some_of_them_are() {
     }
     let run = fixture.run_with_input(&["check", "shell_execute", "-"], &input);
     let answers: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // The line that breaks off takes one whole line with it at most.
+    // The incomplete line may swallow at most one whole line.
     assert!((9_999..=10_000).contains(&answers.len()), "{}", answers.len());
     assert_eq!(run.code, 2);
     let passed = answers.iter().filter(|answer| answer["decision"] == "pass").count();
@@ -167,7 +168,8 @@ fn ten_thousand_calls_are_checked_one_a_line_whatever_some_of_them_are() {
     assert_eq!((passed + refused, refused), (answers.len(), 4), "{:?}", answers.get(500));
 }
 
-/// The program where `/etc/handfast/config.yaml` has this content, owner and mode, in a namespace of mounts of its own.
+/// Runs the program with this content, owner and mode of `/etc/handfast/config.yaml`, in its own
+/// mount namespace.
 fn managed(fixture: &Fixture, content: &str, mode: &str, arguments: &[&str]) -> (i32, String, String) {
     let script = r#"
         set -e
@@ -217,7 +219,7 @@ fn the_administrators_configuration_beats_all_others() {
     assert_eq!(ask("file_write", write.clone(), &["--mode", "full_auto"])["decision"], "check");
     assert_eq!(ask("file_write", write.clone(), &["--mode", "ask_always"])["mode"], "ask_always");
     assert_eq!(ask("shell_execute", json!({"command": "rm -rf /"}), &[])["decision"], "deny");
-    // The control: without that file all of this passes, or is asked about.
+    // The control: without that file, all of this passes or is asked about.
     let alone = |tool: &str, arguments: Value| fixture.run(&["check", tool, &arguments.to_string()]).json();
     assert_eq!(alone("file_read", json!({"path": "private/a"}))["decision"], "pass");
     assert_eq!(alone("file_write", write)["decision"], "pass");
@@ -243,7 +245,7 @@ fn what_the_tests_hide_from_the_policy_is_not_read_by_it() {
         let arguments = json!({"command": line}).to_string();
         fixture.run(&["check", "shell_execute", &arguments]).json()
     };
-    // The control: the same line alone passes as one that only reads.
+    // The control: the plain line passes as one that only reads.
     assert_eq!(decision("ls")["decision"], "pass");
     let hidden = decision(&unread("ls"));
     assert_eq!(hidden["decision"], "check", "tests that say `unread` prove nothing any more: {hidden:#}");
@@ -253,7 +255,7 @@ fn what_the_tests_hide_from_the_policy_is_not_read_by_it() {
 fn a_line_at_which_a_parser_gives_up_is_asked_about_without_a_word_on_standard_error() {
     let fixture = Fixture::new();
     user_configuration(&fixture, "sandbox_config:\n  normal:\n    undoable: table\n");
-    // The number is no descriptor that the parser has a type for.
+    // The parser has no type for a descriptor of this number.
     let arguments = json!({"command": "ls 2147483648>x"}).to_string();
     let run = fixture.run(&["check", "shell_execute", &arguments]);
     assert_eq!(run.json()["decision"], "check", "{}", run.stdout);

@@ -1,4 +1,5 @@
-//! What a question shows of a call before the answer: the difference that it makes, in every place where a human may answer.
+//! Previews in questions: the difference that a call makes, shown in every place where a human may
+//! answer.
 
 use serde_json::{Value, json};
 
@@ -12,9 +13,9 @@ struct Case {
     name: &'static str,
     tool: &'static str,
     arguments: Value,
-    /// What the program is told beside it.
+    /// Further options of the program.
     options: &'static [&'static str],
-    /// Whether it is asked about before it runs.
+    /// True if the question comes before the call runs.
     beforehand: bool,
 }
 
@@ -44,7 +45,7 @@ fn cases(fixture: &Fixture) -> Vec<Case> {
     ]
 }
 
-/// A fixture whose file was `2` before its last change, with a user who is asked, in forms too.
+/// Builds a fixture whose file was `2` before its last change, and whose user is asked, in forms too.
 fn fixture() -> Fixture {
     let fixture = Fixture::with_files(&[("a.txt", "one\n2\n")]).asking();
     let file = fixture.home().join(".config/handfast/config.yaml");
@@ -70,10 +71,10 @@ fn a_question_about_a_command_shows_what_its_dry_run_came_to_as_long_as_that_sta
     let shown = asked(command(sed, "sub"));
     assert!(shown.contains(aside) && shown.contains("-two") && shown.contains("+2"), "{shown}");
     assert_eq!(fixture.read("sub/a.txt"), "one\ntwo\n");
-    // Of another command, and in another directory, it says nothing.
+    // The dry run's changes are not shown for another command or in another directory.
     assert!(!asked(command("sed -i s/two/3/ a.txt", "sub")).contains(aside));
     assert!(!asked(command(sed, ".")).contains(aside));
-    // What it changed is another by now.
+    // The file changed after the dry run.
     fixture.write("sub/a.txt", "one\ntwo\nthree\n");
     let changed = asked(json!({"command": sed, "working_directory": "sub", "timeout": 7}));
     assert!(!changed.contains(aside) && !changed.contains("-two"), "{changed}");
@@ -101,7 +102,7 @@ fn the_difference_is_shown_wherever_a_call_may_be_answered() {
         screen.press("q");
         assert_eq!(screen.ends(), 0);
         assert_eq!(fixture.run(&["approvals", "deny", id]).code, 0);
-        // A no to a call is told to the next one like it; a no to changes is not.
+        // The next identical call reports a denied call, but not denied changes.
         if beforehand {
             assert_eq!(with(&["call", tool, &text]).json()["error"]["code"], "EPERMISSION", "{name}");
         }
@@ -142,7 +143,7 @@ fn what_is_approved_is_what_was_shown() {
     }
 }
 
-/// The question about a write of this text, as `approvals show` has it.
+/// Returns the question about a write of this text, as `approvals show` prints it.
 fn shown(fixture: &Fixture, content: &str) -> String {
     let arguments = json!({"path": "a.txt", "content": content, "backup": false}).to_string();
     let output =
@@ -160,7 +161,8 @@ fn a_difference_is_bounded_covers_secrets_and_hides_nothing() {
     let lines: String = (0..1_000).map(|line| format!("line {line}\n")).collect();
     let long = shown(&fixture, &lines);
     assert!(long.contains("    +line 390\n") && !long.contains("line 500"), "{long}");
-    // 1,000 lines come, two go, and three stand above them, of which 400 are kept.
+    // The difference adds 1,000 lines, removes two, and has three header lines. The preview shows
+    // 400 of them.
     assert!(long.contains("    ... 605 more lines\n"), "{long}");
     let wide = shown(&fixture, &"x".repeat(100_000));
     assert!(wide.len() < 3_000 && wide.contains("more characters]"), "{wide}");
@@ -205,7 +207,7 @@ fn an_agent_that_asks_what_would_be_decided_is_shown_no_content() {
     let of_agent = up.post(&up.agent, "/v1/check", &body);
     assert_eq!(of_agent.json()["decision"], "check");
     assert!(!of_agent.json().to_string().contains("private"), "{:#}", of_agent.json());
-    // The control: the user is.
+    // The control: the user is shown the content.
     let of_user = fixture.run(&["--mode", "ask_always", "check", "file_edit", &arguments.to_string()]).json();
     assert!(of_user["preview"].as_str().unwrap().contains("private"), "{of_user:#}");
     up.end();

@@ -20,7 +20,7 @@ fn configured(fixture: &Fixture, profile: &str) {
     std::fs::write(folder.join("config.yaml"), content).unwrap();
 }
 
-/// What a call comes to that nobody is asked about.
+/// Makes a call with nobody to ask, and returns its result.
 fn unasked(fixture: &Fixture, command: &str, folder: &str) -> Value {
     let arguments = json!({"command": command, "working_directory": folder}).to_string();
     fixture.run(&["call", "shell_execute", &arguments]).json()
@@ -45,7 +45,7 @@ fn they_are_found_from_each_folder_of_the_project_and_a_rule_for_their_name_appl
         let answer = unasked(&fixture, command, folder);
         assert_eq!(answer["data"]["stdout"], expected, "{command} in {folder}: {answer:#}");
     }
-    // What is not listed is asked about, and runs after a yes.
+    // A program that is not listed is asked about, and runs after approval.
     configured(&fixture, "");
     assert_eq!(unasked(&fixture, "pytest -q", ".")["error"]["code"], "EAPPROVAL");
     let run = fixture.call("shell_execute", json!({"command": "pytest -q"}));
@@ -89,7 +89,7 @@ fn a_yes_is_bound_to_what_runs_by_such_a_name() {
         approve(&ask());
         match change {
             "content" => program(&fixture, ".venv/bin/pytest", "#!/bin/sh\necho another\n"),
-            // It is found before the other one.
+            // The new program is found before the old one.
             _ => {
                 std::fs::remove_file(fixture.workspace().join(".venv/bin/pytest")).unwrap();
                 program(&fixture, "node_modules/.bin/pytest", "#!/bin/sh\necho another\n");

@@ -1,5 +1,5 @@
-//! Random edits by every means, undone in random order: each undoing brings exactly its own change back, or refuses because
-//! somebody changed the same since.
+//! Random edits by every tool, undone in random order. Each undo restores exactly its own change,
+//! or refuses because somebody changed the path since.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,15 @@ use crate::server::Server;
 #[derive(Debug, Clone)]
 enum Step {
     Write(String, u8),
-    /// Of a file that is there.
+    /// Edits an existing file.
     Edit(usize, u8),
     Delete(String),
     Move(String, String),
-    /// Updates the first, adds the second and deletes the third, as far as they are there.
+    /// Updates the first path, adds the second and deletes the third, as far as they exist.
     Patch(String, String, String, u8),
-    /// The same as git tells it, of what is there.
+    /// Changes existing files with a patch in git's format.
     GitPatch(GitPatch),
-    /// Moves what is there, a file or a folder, into a folder that is there, under this name.
+    /// Moves an existing file or folder into an existing folder, under this name.
     MoveSome(usize, usize, &'static str),
     DeleteSome(usize),
     Command(String),
@@ -34,8 +34,8 @@ enum Step {
     },
 }
 
-/// Renames a file and adds a line to it, changes the mode of another, deletes a third and adds one. The numbers choose from
-/// the files that are there.
+/// A patch that renames a file and adds a line to it, changes the mode of another, deletes a third
+/// and adds one. The numbers choose among the existing files.
 #[derive(Debug, Clone)]
 struct GitPatch {
     renamed: (usize, String),
@@ -46,7 +46,7 @@ struct GitPatch {
 }
 
 impl GitPatch {
-    /// The patch for these files, each with its content and whether it may be executed.
+    /// Builds the patch for these files, each with its content and true if it may be executed.
     fn text(&self, files: &BTreeMap<String, (String, bool)>) -> String {
         let mode = |executable: bool| if executable { "100755" } else { "100644" };
         let hunk = |content: &str, letter: char, more: &str| -> String {
@@ -151,7 +151,7 @@ const TOOLS: [&str; 7] = [
     "shell_execute",
     "checkpoint_restore",
 ];
-/// What has to be among the changes for the test to be one.
+/// Kinds of changes that must occur for the test to be meaningful.
 const KINDS: [&str; 7] = [
     "git patches",
     "moves of folders",
@@ -162,7 +162,7 @@ const KINDS: [&str; 7] = [
     "modes",
 ];
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Shown {
     what: String,
@@ -197,7 +197,7 @@ fn tree(root: &Path) -> Tree {
     all
 }
 
-/// The same without the times of folders, which tell when something in them came or went.
+/// Returns the tree without the times of folders, which change with their entries.
 fn without_times(tree: &Tree) -> Tree {
     let mut tree = tree.clone();
     for shown in tree.values_mut().filter(|shown| shown.what == "folder") {
@@ -224,7 +224,7 @@ struct Run<'a> {
     fixture: Fixture,
     server: Server,
     done: Vec<Done>,
-    /// How often each kind of change was made.
+    /// Number of changes of each kind.
     made: &'a RefCell<BTreeMap<&'static str, usize>>,
 }
 
@@ -233,7 +233,7 @@ impl Run<'_> {
         tree(&self.fixture.workspace())
     }
 
-    /// Makes a call, and notes what it changed. Says whether it worked.
+    /// Makes a call, and records its changes. Returns true first if the call worked.
     fn call(&mut self, tool: &str, arguments: Value) -> Result<(bool, Value), TestCaseError> {
         let before = self.tree();
         let result = self.server.call(tool, arguments.clone());
@@ -263,14 +263,14 @@ impl Run<'_> {
         *self.made.borrow_mut().entry(kind).or_default() += usize::from(worked);
     }
 
-    /// One of the paths that are there, and whether it is a folder.
+    /// Returns one of the existing paths, and true if it is a folder.
     fn some(&self, which: usize) -> Option<(String, bool)> {
         let tree = self.tree();
         let (path, shown) = tree.iter().nth(which % tree.len().max(1))?;
         Some((path.to_str()?.to_owned(), shown.what == "folder"))
     }
 
-    /// The files with their content and whether they may be executed.
+    /// Returns the files with their content, and true for those that may be executed.
     fn files(&self) -> BTreeMap<String, (String, bool)> {
         let files = self.tree().into_iter().filter(|(_, shown)| shown.what.starts_with("file"));
         let read = |path: &Path| std::fs::read_to_string(self.fixture.workspace().join(path)).unwrap();
@@ -279,7 +279,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// Notes what kinds of changes the last one was, of those that a control asks for.
+    /// Counts the kinds of the last change that [`KINDS`] lists.
     fn note(&self) {
         let Some(done) = self.done.last() else { return };
         let mut made = self.made.borrow_mut();
@@ -300,7 +300,7 @@ impl Run<'_> {
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         let text = |path: &str| std::fs::read_to_string(self.fixture.workspace().join(path)).ok();
-        // A FIFO would have a reader wait.
+        // Opening a FIFO would block the reader.
         let is_file = |path: &str| self.fixture.workspace().join(path).is_file();
         match step {
             Step::Write(path, number) => {
@@ -395,7 +395,7 @@ impl Run<'_> {
         }
         for path in &paths {
             let others = |tree: &Tree| tree.keys().any(|inner| inner != *path && inner.starts_with(path));
-            // A folder that it made stays where others put something into it.
+            // A folder that the change made stays if others put something into it.
             let is_left = !was.contains_key(*path) && others(&then);
             prop_assert!(
                 then.get(*path) == was.get(*path) || is_left,
@@ -408,7 +408,7 @@ impl Run<'_> {
         for path in now.keys().chain(then.keys()).filter(|path| !paths.contains(path)) {
             let is_needed = !now.contains_key(path)
                 && paths.iter().any(|restored| restored.starts_with(path) && was.contains_key(*restored));
-            // What lay in a folder goes with it where something else was in its place.
+            // A forced undo that replaces a folder also removes the folder's content.
             let is_replaced = !force.is_empty()
                 && path.ancestors().skip(1).any(|above| paths.iter().any(|restored| *restored == above));
             prop_assert!(
@@ -439,7 +439,7 @@ fn edits_and_undoings(
     for step in steps {
         run.step(step)?;
     }
-    // From the last to the first, the undoings among them, nothing stands in the way.
+    // Undo from the last to the first, undos included: no change is in the way.
     for number in (earlier..run.done.len()).rev() {
         let id = run.done[number].id.clone();
         let (worked, result) = run.call("checkpoint_restore", json!({ "id": id }))?;
@@ -452,7 +452,7 @@ fn edits_and_undoings(
     Ok(())
 }
 
-/// More of it by hand: `HANDFAST_CASES=500 HANDFAST_SEED=7`.
+/// Run more cases by hand with `HANDFAST_CASES=500 HANDFAST_SEED=7`.
 #[test]
 fn random_edits_by_every_means_are_undone_in_any_order() {
     let number = |name: &str, otherwise: u32| {

@@ -1,10 +1,10 @@
-//! The configurations that the pages of the documentation recommend, taken from the pages themselves.
+//! The configurations that the documentation recommends, taken from its pages.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Fixture, repository};
 
-/// A fixture whose user has the `sandbox_config` that a page shows.
+/// Builds a fixture whose user has the `sandbox_config` of a page.
 fn with_the_configuration_of(page: &str) -> Fixture {
     let text = std::fs::read_to_string(repository().join("docs").join(page)).unwrap();
     assert!(!text.contains("full_auto"), "{page} recommends a mode that asks about nothing");
@@ -42,7 +42,7 @@ fn the_configuration_for_linear_lets_an_agent_list_and_asks_about_the_rest() {
         ("fetch_url", json!({"url": "https://example.com/"}), "check"),
     ];
     decides(&with_the_configuration_of("LINEAR.md"), &cases);
-    // The control: without it each of them is asked about.
+    // The control: without the configuration, each of them is asked about.
     decides(&Fixture::new(), &[("linear_action", list, "check")]);
 }
 

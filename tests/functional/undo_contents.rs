@@ -1,4 +1,5 @@
-//! Whatever a file holds, and whatever looked at it since, its change can be undone.
+//! Undo of contents: every change of a file can be undone, regardless of the content and of readers
+//! since.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -93,7 +93,7 @@ fn a_listener_that_others_reach_is_refused_without_a_token_and_an_address_in_use
     let taken = fixture.run(&["up", "--listen", &address]);
     assert_eq!(taken.code, 1);
     assert!(taken.stderr.contains(&address) && taken.stderr.contains("in use"), "{}", taken.stderr);
-    // Who is there is known by the state folder, and what to do is said.
+    // The state folder identifies the running server, and the error explains the next step.
     assert!(taken.stderr.contains("serves this folder there already"), "{}", taken.stderr);
     let elsewhere = fixture.outside().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -173,7 +173,7 @@ fn a_polite_kill_lets_a_call_end_and_takes_no_further() {
     up.signal("TERM");
     while std::net::TcpStream::connect(up.address).is_ok() {}
     let response = read(stream);
-    // Its time to end passes, and it is cancelled and answered.
+    // The shutdown timeout passes, and the call is cancelled and answered.
     assert_eq!(response.json()["error"]["code"], "ECANCELLED", "{response:?}");
     let id = response.json()["meta"]["call_id"].as_str().unwrap().to_owned();
     drop(up);

@@ -1,4 +1,4 @@
-//! `handfast vault`: the user's way to the secrets.
+//! `handfast vault`: the user's access to the secrets.
 
 use serde_json::{Value, json};
 
@@ -118,7 +118,8 @@ fn an_unlocked_vault_serves_every_program_until_it_is_locked() {
     fixture.store("name", VALUE);
     let unlocked = fixture.run(&["vault", "unlock", "--for", "10m"]);
     if unlocked.code != 0 {
-        // Some containers' filters refuse key rings. That is said, and nothing else is promised there.
+        // The system call filters of some containers refuse key rings. The error reports this, and
+        // nothing else is promised there.
         assert!(unlocked.stderr.contains("key ring"), "{}", unlocked.stderr);
         return;
     }
@@ -133,7 +134,7 @@ fn an_unlocked_vault_serves_every_program_until_it_is_locked() {
 fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
     let fixture = Fixture::new().with_vault();
     fixture.store("name", VALUE);
-    // Where the environment does not name it.
+    // Move the key to a path that the environment does not name.
     let key = fixture.home().join("the-key");
     std::fs::rename(fixture.key_file(), &key).unwrap();
     let listed = || fixture.call("vault_list", json!({}));
@@ -153,7 +154,7 @@ fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
         assert_eq!(listed()["data"]["secrets"][0]["key"], "name", "{path}");
         assert_eq!(names(&fixture), ["name"]);
     }
-    // What the environment gives counts before it.
+    // The environment variable takes precedence.
     let other = fixture.run_with(&[("HANDFAST_VAULT_KEY_FILE", "/nonexistent")], &["vault", "list"]);
     assert!(other.code == 1 && other.stderr.contains("/nonexistent"), "{}", other.stderr);
     for (path, said) in [("~/missing", "it is not there"), ("~/", "it is a folder")] {
@@ -170,7 +171,7 @@ fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
         let run = fixture.run(&["vault", "list"]);
         assert!(run.code == 2 && run.stderr.contains(said), "{}", run.stderr);
     }
-    // Within reach of the tools it is refused, whoever names it.
+    // A key within reach of the tools is refused, whichever setting names it.
     std::fs::rename(&key, fixture.workspace().join("key")).unwrap();
     configure(&named(fixture.workspace().join("key").to_str().unwrap()));
     let run = fixture.run(&["call", "vault_list"]);

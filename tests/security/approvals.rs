@@ -15,14 +15,16 @@ fn no_call_can_answer_a_question() {
     let (state, home) = (state.display(), fixture.home().display().to_string());
     let database = format!("{state}/handfast.db");
 
-    // A command has the program itself at hand, and every way to the state that its user has outside.
+    // The command has a copy of the program, and the exact command line with which its user answers
+    // outside the cell.
     let answer = format!("HOME={home} ./handfast --workspace . --state {state} approvals approve {id}");
     let tampered = format!("cp {database} copy; echo x >> {database}; ls {state}; cat {database}-wal");
     for command in [answer.clone(), format!("sh -c '{answer}'"), tampered] {
         let result = fixture.call("shell_execute", json!({"command": unread(&command)}));
         assert_ne!(result["data"]["exit_code"], 0, "{command}: {result:#}");
     }
-    // File tools do not reach it either, and a human's yes to the path does not change that.
+    // File tools do not reach the state either, and a human's approval of the path does not change
+    // this.
     for (tool, arguments) in [
         ("file_write", json!({"path": database, "content": "x"})),
         ("file_write", json!({"path": format!("{state}/attention.0"), "content": "x"})),
@@ -36,7 +38,7 @@ fn no_call_can_answer_a_question() {
     assert_eq!(shown["state"], "waiting");
     assert!(!fixture.workspace().join("a.txt").exists());
 
-    // The control: the same line answers it outside of a cell.
+    // The control: outside a cell, the same line answers the question.
     let outside = std::process::Command::new("sh")
         .args(["-c", &answer])
         .current_dir(fixture.workspace())

@@ -1,9 +1,10 @@
-//! What holds where this program may not have namespaces and the system's bwrap may: commands run in what that one makes,
-//! and every result says so.
+//! Hosts on which this program may not make namespaces and the system's bwrap may: commands run in
+//! a cell that bwrap makes, and every result reports this.
 //!
-//! Two such hosts are tried, each by an ordinary user: one on which the call that makes cells is refused, and bwrap uses an
-//! older one, and one on which nobody may have user namespaces, and bwrap is set-user-id. The second needs root to make it.
-//! Each refusal has its control: the same attempt, on the same host, without Handfast.
+//! The tests try two of these hosts, each with an ordinary user. On the first, clone3(2), the call
+//! that makes cells, is refused, and bwrap uses an older call. On the second, nobody may make user
+//! namespaces, and bwrap is set-user-id; making this host needs root. Each refusal has its control:
+//! the same attempt, on the same host, without Handfast.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -22,13 +23,13 @@ const NOBODY: u32 = 65534;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// The call is refused, and bwrap is as it is.
+    /// clone3(2) is refused, and bwrap is unchanged.
     Refused,
     /// bwrap is set-user-id.
     SetUserId,
 }
 
-/// A fixture on such a host.
+/// A fixture on one of these hosts.
 struct Host {
     fixture: Fixture,
     way: Way,
@@ -44,7 +45,7 @@ fn give(path: &Path) {
     }
 }
 
-/// Does the same on each of the hosts that can be had.
+/// Runs the test on each host that this machine can make.
 fn on_each(files: &[(&str, &str)], test: impl Fn(&Host)) {
     let root =
         std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -61,14 +62,14 @@ fn on_each(files: &[(&str, &str)], test: impl Fn(&Host)) {
 }
 
 impl Host {
-    /// Hands over what was made since, where the tests run as root.
+    /// Gives new files to the ordinary user, if the tests run as root.
     fn give(&self) {
         if self.root {
             give(&self.fixture.outside());
         }
     }
 
-    /// A program on that host.
+    /// Returns a command that runs the program on this host.
     fn command(&self, program: &str) -> Command {
         let scripts = repository().join("tests/security");
         let mut words: Vec<String> = Vec::new();
@@ -86,7 +87,7 @@ impl Host {
                 words.extend(["/usr/bin/python3".to_owned(), script.display().to_string()]);
             }
             Way::SetUserId => {
-                // Root's, and so not where everything is given away.
+                // The copy belongs to root, so it lies outside the folder that the ordinary user gets.
                 let copy = tempfile::Builder::new().prefix("bwrap-").tempfile().unwrap().into_temp_path();
                 words.extend(["/usr/bin/python3".to_owned()]);
                 words.push(scripts.join("set_user_id_bwrap.py").display().to_string());
@@ -114,7 +115,7 @@ impl Host {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// What the line prints in a cell.
+    /// Returns the output of the line in a cell.
     #[track_caller]
     fn inside(&self, line: &str) -> String {
         let result = self.call(line, 60);
@@ -123,7 +124,7 @@ impl Host {
         result["data"]["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// What the line prints on that host without Handfast.
+    /// Returns the output of the line on this host without Handfast.
     fn outside(&self, line: &str) -> String {
         let output = self.command("bash").args(["-c", line]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -160,7 +161,7 @@ fn ordinary_development_works_and_every_result_says_what_is_missing() {
             assert!(words.contains(word), "{words}");
         }
         assert_eq!(words.contains("missing:a user of its own"), host.way == Way::SetUserId, "{words}");
-        // What cannot be started says why, and a missing folder too.
+        // A program that cannot start exits with 127.
         assert_eq!(host.call("exec no-such-program", 60)["data"]["exit_code"], 127);
     });
 }
@@ -174,7 +175,7 @@ fn what_a_reading_command_runs_changes_nothing() {
         assert_eq!(result["meta"]["sandbox"][0], "degraded:bwrap", "{:?}: {result:#}", host.way);
         reading::assert_ran_as_reader(&result);
         assert_eq!(reading::left(&host.fixture), Vec::<&str>::new());
-        // The control: others change what is in the workspace.
+        // The control: other commands change the workspace.
         host.inside(&unread(reading::LINE));
         assert!(reading::left(&host.fixture).contains(&"a new file"));
     });
@@ -204,10 +205,12 @@ fn files_outside_and_denied_ones_cannot_be_read_under_any_name() {
             beside.display(),
             beside.display()
         );
-        // The control: seven that are read, three that are found in the workspace, and five from above it.
+        // The control: seven matches by reading, three by searching the workspace, and five by
+        // searching above it.
         assert_eq!(host.outside(&line).matches("secret").count(), 7 + 3 + 5);
         assert_eq!(host.inside(&unread(&line)), "plainplain");
-        // Nor by moving or linking it, or its folder; and the rules cannot be changed, nor moved away.
+        // Moving or linking a file or its folder does not show it either. The rules can be neither
+        // changed nor moved away.
         let moves = "mkdir -p deep/free; mv .env deep/free/a; ln deep/er/server.key deep/free/c; cp .env deep/free/d; \
             rm -f deep/er/server.key; mv deep moved; echo x > handfast.yaml; mv handfast.yaml old; rm -f handfast.yaml; \
             find . -type f -exec cat {} + 2>/dev/null | grep -c secret";
@@ -216,7 +219,7 @@ fn files_outside_and_denied_ones_cannot_be_read_under_any_name() {
         assert_eq!(host.fixture.read("handfast.yaml"), "mode: smart_auto\n");
         let places = [workspace.join("deep/er/server.key"), workspace.join("moved/er/server.key")];
         assert!(places.iter().any(|path| path.exists()), "it is not removed");
-        // What makes the cells is not for commands.
+        // Commands cannot read the program that makes the cells.
         let own = host.inside("/.cell/handfast --version; head -c 4 /.cell/handfast; ls /proc/1/fd /proc/1/environ -d; cat /proc/1/environ; true");
         assert!(!own.contains("handfast") && !own.contains("ELF"), "{own}");
     });
@@ -362,7 +365,7 @@ fn a_strict_profile_refuses_and_says_what_to_do() {
         assert_eq!(result["error"]["code"], "EUNAVAILABLE", "{result:#}");
         assert!(!result["error"]["hint"].as_str().unwrap().is_empty(), "{result:#}");
         assert!(!host.fixture.workspace().join("made").exists());
-        // The control: the same without it.
+        // The control: the same command without `strict`.
         host.fixture.write("handfast.yaml", "mode: smart_auto\n");
         host.give();
         host.inside("touch made");
@@ -380,10 +383,12 @@ fn doctor_says_what_does_not_hold_there() {
             |name: &str| findings.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
         assert!(find("cell")["detail"].as_str().unwrap().starts_with("degraded:bwrap"), "{findings:#}");
         for finding in findings.as_array().unwrap() {
-            // An overlay needs what only this program's own namespaces give it, and without one for users that is shared.
+            // An overlay needs namespaces that this program makes itself. A set-user-id bwrap makes
+            // no user namespace, so the cell shares the host's.
             let shared = host.way == Way::SetUserId && finding["name"] == "namespaces";
             let fails = finding["name"] == "snapshot" || shared;
-            // No program gains anything by set-user-id on the first of the hosts, so that cannot be tried there.
+            // On the first host no program gains rights by set-user-id, so the attempt is
+            // impossible there.
             let untried = host.way == Way::Refused && finding["name"] == "set-user-id-program";
             let only = finding["promise"].is_null() || fails || untried;
             assert!(only || finding["verdict"] == "holds", "{:?}: {finding:#}", host.way);

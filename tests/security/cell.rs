@@ -1,4 +1,4 @@
-//! A command sees its workspace and the system, and nothing else of the machine.
+//! A cell: a command sees its workspace and the system, and nothing else of the machine.
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, unread};
 
-/// Runs a command with every question answered yes; its output.
+/// Runs a command with every question answered yes, and returns its data.
 #[track_caller]
 fn run(fixture: &Fixture, command: &str) -> Value {
     fixture.data("shell_execute", json!({ "command": command }))
@@ -185,7 +185,7 @@ fn a_process_of_the_host_that_listens_at_a_socket_cannot_be_reached() {
     let paths = [fixture.outside().join("agent.sock"), fixture.workspace().join("server.sock")];
     let listeners = paths.each_ref().map(|path| std::os::unix::net::UnixListener::bind(path).unwrap());
     let named = paths.each_ref().map(|path| path.to_str().unwrap()).join(" ");
-    // The control: outside of a cell both can be reached, by the same program.
+    // The control: outside a cell, the same program reaches both.
     let line = format!("python3 connect.py {named}");
     let outside = std::process::Command::new("sh")
         .args(["-c", &line])

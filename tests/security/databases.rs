@@ -1,4 +1,5 @@
-//! The files of the agent's database are SQLite's alone: no file tool reaches them, and no cell shows them.
+//! The files of the agent's database are SQLite's alone: no file tool reaches them, and no cell
+//! shows them.
 
 use serde_json::json;
 
@@ -45,7 +46,7 @@ fn no_file_tool_reads_writes_moves_or_removes_a_database() {
         assert_eq!(fixture.error(tool, arguments.clone())["code"], "EPERMISSION", "{tool} {arguments}");
         is_whole(&fixture, &format!("{tool} {arguments}"));
     }
-    // The control, and that searching does not find its content either.
+    // The control, and a check that a search does not find the database's content either.
     assert_eq!(fixture.data("file_read", json!({"path": "plain"}))["content"], "plain\n");
     let found = fixture.data("file_search", json!({"pattern": "kept", "include_hidden": true}));
     assert_eq!(
@@ -74,7 +75,7 @@ fn a_database_is_absent_in_cells_and_no_command_puts_another_file_in_its_place()
         assert!(!shown.contains("kept"), "{command}: {result:#}");
         is_whole(&fixture, command);
     }
-    // A workspace without one: what a command makes in its place never gets there.
+    // In a workspace without a database, a command cannot plant one.
     let fixture = Fixture::new();
     let made = fixture.call(
         "shell_execute",
@@ -90,7 +91,7 @@ fn a_database_is_absent_in_cells_and_no_command_puts_another_file_in_its_place()
 fn a_hard_link_of_a_database_made_while_a_server_runs_is_read_by_no_tool_and_no_command() {
     let fixture = filled();
     let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
-    // The server has looked for denied files, and knows the database.
+    // The server has already looked for denied files, and knows the database.
     server.data("shell_execute", json!({"command": "true"}));
     server.data("file_read", json!({"path": "plain"}));
     for (round, name) in ["copy", "folder/copy.txt", "again"].into_iter().enumerate() {
@@ -110,7 +111,7 @@ fn a_hard_link_of_a_database_made_while_a_server_runs_is_read_by_no_tool_and_no_
 
 #[test]
 fn a_hostile_database_of_a_stranger_runs_nothing() {
-    // Its schema calls a function that would load a library: from a view, a trigger, a default.
+    // The schema calls a function that would load a library: from a view, a trigger, a default.
     let fixture = filled();
     for (made, used) in [
         ("CREATE VIEW seen AS SELECT load_extension('x') AS a", "INSERT INTO n SELECT a FROM seen"),
@@ -122,7 +123,7 @@ fn a_hostile_database_of_a_stranger_runs_nothing() {
     ] {
         let made = fixture.call("db_write", json!({ "sql": made }));
         let used = fixture.call("db_write", json!({ "sql": used }));
-        // It is refused as it is made, or else as it is used.
+        // SQLite refuses the call when the object is made, or else when it is used.
         let refused = [&made, &used].map(|result| {
             let message = result["error"]["message"].as_str().unwrap_or_default();
             result["ok"] == false && message.contains("load_extension")

@@ -1,5 +1,6 @@
-//! What holds on a host that refuses namespaces: commands run with Landlock and seccomp alone, and every result says so.
-//! The host is an outer user namespace in which no further one may be made. Each refusal has its control on it without Handfast.
+//! Hosts that refuse namespaces: commands run with Landlock and seccomp alone, and every result reports this.
+//! The host is an outer user namespace without further ones. Every refusal has its control there, without
+//! Handfast.
 
 mod closed;
 mod reading;
@@ -21,7 +22,7 @@ use crate::harness::{Fixture, copy_program, program, repository, unread};
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: &str = "65534";
 
-/// A fixture on such a host.
+/// A fixture on a host without namespaces.
 pub(crate) struct Refusing {
     fixture: Fixture,
     root: bool,
@@ -47,14 +48,14 @@ impl Refusing {
         made
     }
 
-    /// Hands over what was made since, where the tests run as root.
+    /// Gives new files to the ordinary user, if the tests run as root.
     fn give(&self) {
         if self.root {
             give(&self.fixture.outside());
         }
     }
 
-    /// A program on that host.
+    /// Returns a command that runs the program on this host.
     fn command(&self, program: &str) -> Command {
         let without_rights = r#"echo 0 > /proc/sys/user/max_user_namespaces &&
             exec setpriv --inh-caps=-all --ambient-caps=-all -- "$@""#;
@@ -103,7 +104,7 @@ impl Refusing {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// What the line prints in a cell.
+    /// Returns the output of the line in a cell.
     fn inside(&self, line: &str) -> String {
         let result = self.call(line);
         assert_eq!(result["ok"], true, "{result:#}");
@@ -111,7 +112,7 @@ impl Refusing {
         result["data"]["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// What the line prints on that host without Handfast.
+    /// Returns the output of the line on this host without Handfast.
     fn outside(&self, line: &str) -> String {
         let output = self.command("bash").args(["-c", line]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -162,7 +163,7 @@ fn files_outside_and_denied_ones_cannot_be_read_under_any_name() {
     std::fs::write(beside.join("beside.txt"), "secret").unwrap();
     std::fs::hard_link(own.fixture.workspace().join(".env"), own.fixture.workspace().join("other-name"))
         .unwrap();
-    // A link that was left behind must not open what it leads to.
+    // A leftover link must not open its target.
     std::os::unix::fs::symlink(&home, own.fixture.workspace().join("link")).unwrap();
     own.give();
     let line = format!(
@@ -172,10 +173,10 @@ fn files_outside_and_denied_ones_cannot_be_read_under_any_name() {
         beside.display(),
         beside.display()
     );
-    // The control: seven that are read, three that are found in the workspace, and five from above it.
+    // The control: seven matches by reading, three by searching the workspace, and five by searching above it.
     assert_eq!(own.outside(&line).matches("secret").count(), 7 + 3 + 5);
     assert_eq!(own.inside(&unread(&line)), "plainplain");
-    // Nor by moving or linking it, or its folder, to where more is allowed.
+    // Moving or linking a file or its folder to a more open place does not show it either.
     let moves = "mkdir -p deep/free 2>/dev/null; mv .env deep/free/a; mv deep/er deep/free/b; ln deep/er/server.key deep/free/c; \
         ln .env plain-dir; cp .env deep/free/d; mv deep moved; find . -type f -exec cat {} + 2>/dev/null | grep -c secret";
     assert_eq!(own.inside(&unread(&format!("{moves}; true"))), "0\n");
@@ -258,10 +259,10 @@ attempt("signal", lambda: os.kill(pid, signal.SIGKILL))
     let inside = own.inside(&line);
     assert_eq!(inside.matches("refused").count(), 7, "{inside}");
     assert!(inside.contains("own limit done"), "{inside}");
-    // All at once: the cell ends itself, and nobody else.
+    // All processes at once: the cell ends itself, and nobody else.
     own.call("kill -9 -1; kill -9 -- -1");
     assert!(victim.try_wait().unwrap().is_none(), "it lives");
-    // The control, which also ends it. What is in its memory is closed there too, to another user namespace.
+    // The control, which also kills the victim, whose memory is closed to another user namespace here as well.
     let outside = own.outside(&line);
     for name in ["limit", "priority", "affinity", "command line", "own limit", "signal"] {
         assert!(outside.contains(&format!("{name} done")), "{outside}");
@@ -269,13 +270,13 @@ attempt("signal", lambda: os.kill(pid, signal.SIGKILL))
     assert!(!victim.wait().unwrap().success());
 }
 
-/// The command's processes that hold the file open that the test locks afterwards.
+/// Returns true if a process of the command still has this file open and locked.
 fn is_held(path: &Path) -> bool {
     let file = std::fs::File::open(path).unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-/// A process that nobody is the parent of, in a session of its own, deaf to SIGTERM, and one that forks for ever.
+/// An orphan in its own session that ignores SIGTERM, and a process that forks for ever.
 const SURVIVORS: &str =
     "exec 9> lock; flock 9; (trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 600' & ) ; \
     /usr/bin/python3 -c '
@@ -294,7 +295,7 @@ fn nothing_outlives_a_command_whatever_it_tries() {
     own.inside(&format!("{SURVIVORS} echo ended"));
     assert!(own.fixture.workspace().join("begun").exists());
     assert!(!is_held(&own.fixture.workspace().join("lock")), "nothing of it is left");
-    // By its deadline.
+    // The timeout ends them, too.
     let arguments =
         json!({"command": format!("{SURVIVORS} trap '' TERM; sleep 600"), "timeout": 2}).to_string();
     let output = own.handfast().args(["call", "--yes", "shell_execute", &arguments]).output().unwrap();
@@ -307,8 +308,7 @@ fn nothing_outlives_a_command_whatever_it_tries() {
 fn a_tree_of_forks_is_stopped_at_the_limit_and_nothing_of_it_is_left() {
     let own =
         Refusing::new(&[("handfast.yaml", "sandbox_config:\n  normal:\n    limits:\n      processes: 40\n")]);
-    // Each process has many children that do the same, deaf to signals, with a bound of its own: eight generations, and no
-    // more than a few seconds.
+    // Each process forks children that do the same and ignore signals, for eight generations or a few seconds.
     let bomb = r"
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -340,7 +340,7 @@ generation(8)
         assert!(error.contains("limit of 40 on processes") && error.contains("limits.processes"), "{error}");
     }
     assert!(!is_held(&own.fixture.workspace().join("folder/lock")), "nothing of it is left");
-    // The control: what stays below the limit is not disturbed, nor is moving a file to another folder.
+    // The control: processes below the limit are undisturbed, and so is moving a file to another folder.
     let modest = "cd folder; mkdir a b; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3 & done; wait; echo x > a/f; ln a/f b/g; mv a/f b/f; cat b/f";
     assert_eq!(own.inside(modest), "x\n");
 }
@@ -362,10 +362,10 @@ fn a_session_has_a_terminal_that_nobody_else_has() {
     server.press(&session, "echoed", &["enter"]);
     server.expect(&session, next, "^echoed");
     server.press(&session, "", &["ctrl-c"]);
-    // It ends with the program in it.
+    // The session ends with its program.
     let ended = json!({"action": "read", "session_id": session, "offset": 1_u64 << 40, "wait": 60});
     server.data("shell_session", ended);
-    // One of somebody else is closed to a command, and nothing can be typed into its own.
+    // A command cannot open another user's terminal, and cannot type into its own.
     let pty = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
     rustix::pty::unlockpt(&pty).unwrap();
     let theirs = rustix::pty::ptsname(&pty, Vec::new()).unwrap().into_string().unwrap();
@@ -411,7 +411,7 @@ fn a_strict_profile_refuses_and_says_what_to_do() {
     assert_eq!(result["error"]["code"], "EUNAVAILABLE", "{result:#}");
     assert!(!result["error"]["hint"].as_str().unwrap().is_empty(), "{result:#}");
     assert!(!own.fixture.workspace().join("made").exists());
-    // The control: the same without it.
+    // The control: the same command without `strict`.
     own.fixture.write("handfast.yaml", "mode: smart_auto\n");
     std::fs::create_dir(own.fixture.workspace().join("folder")).unwrap();
     own.give();
@@ -438,7 +438,7 @@ fn no_command_runs_in_a_workspace_that_root_owns() {
     assert_eq!(result["error"]["code"], "EUNAVAILABLE", "{result:#}");
     assert!(result["error"]["hint"].as_str().unwrap().contains("user.max_user_namespaces"), "{result:#}");
     assert!(!fixture.workspace().join("made").exists());
-    // The control: the same call where namespaces can be had.
+    // The control: the same call where namespaces are available.
     fixture.data("shell_execute", json!({"command": "touch made"}));
     assert!(fixture.workspace().join("made").exists());
 }
@@ -463,7 +463,7 @@ fn of_root_a_command_gets_the_rights_of_the_workspaces_owner() {
         .unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let words = result["meta"]["sandbox"].to_string();
-    // For an ordinary user the system's bwrap may have made the cell.
+    // For an ordinary user, the system's bwrap may have made the cell.
     assert!(words.contains(if own.root { "degraded:landlock" } else { "degraded:" }), "{result:#}");
     assert_eq!(words.contains("user:workspace_owner"), own.root, "{words}");
     let owner = |name: &str| std::fs::metadata(own.fixture.workspace().join(name)).unwrap().uid();
@@ -485,7 +485,7 @@ fn doctor_says_what_does_not_hold_there() {
     assert_eq!(find("namespaces")["verdict"], "fails");
     assert!(find("namespaces")["hint"].as_str().unwrap().contains("handfast setup sandbox"));
     for finding in all {
-        // An overlay needs namespaces too.
+        // An overlay needs namespaces, too.
         let fails = ["namespaces", "snapshot"].contains(&finding["name"].as_str().unwrap());
         assert!(finding["promise"].is_null() || fails || finding["verdict"] == "holds", "{finding:#}");
     }

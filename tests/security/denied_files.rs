@@ -1,8 +1,9 @@
-//! A command never sees what the deny lists name: under whatever name, whatever it is, whatever the command tries.
+//! Denied files: a command never sees them, under any name, in any form, by any attempt.
 //!
-//! Each test looks for the text of the secret in everything that the call answers, and its control shows that the same
-//! attempt finds it where no rule denies it. The policy would refuse most of these lines for the names in them, so they are
-//! made such that it does not read them: what holds here is the cell.
+//! Each test searches the whole response for the text of the secret. Each control shows that the
+//! same attempt finds the secret if no rule denies it. The policy would refuse most of these lines
+//! for the names in them. The lines are therefore written in a form that the policy does not read:
+//! the cell alone protects the files here.
 
 use std::fs::{hard_link, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -15,8 +16,8 @@ use crate::ordinary_user::Ordinary;
 
 const SECRET: &str = "s3cr3t-text";
 
-/// Everything that calls of the command answer, for whoever runs the tests and for an ordinary user, with the built-in
-/// rules. `prepare` makes further files in each workspace.
+/// Returns the whole responses to the command under the built-in rules, first for the user of the
+/// tests and then for an ordinary one. `prepare` makes further files in each workspace.
 fn answers(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) -> [String; 2] {
     let fixture = Fixture::with_files(files);
     prepare(&fixture);
@@ -26,7 +27,7 @@ fn answers(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) ->
     ordinary.give_all();
     let other = ordinary.call("shell_execute", json!({ "command": unread(command) }));
     [own, other].map(|answer| {
-        // A command that moved what is hidden has run, and nothing that it changed is in the workspace.
+        // A command that moved a hidden file has run, but none of its changes is in the workspace.
         let error = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(
             answer["ok"] == true
@@ -39,7 +40,7 @@ fn answers(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) ->
     })
 }
 
-/// The command sees nothing of the secret; and sees it where the rules are lifted.
+/// Asserts that the command sees nothing of the secret, and sees it if the rules are lifted.
 fn hidden(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) {
     for answer in answers(files, &prepare, command) {
         assert!(!answer.contains(SECRET), "{command}: {answer}");
@@ -131,7 +132,8 @@ fn what_git_tracks_and_a_rule_hides_is_not_read_from_the_tree() {
         git(&["init", "-q"]);
         git(&["add", "-A"]);
         git(&["commit", "-qm", "one"]);
-        // What is committed can be read from the history; what is not, is nowhere.
+        // The history shows committed content. The secret is never committed, so it must appear
+        // nowhere.
         fixture.write("tests/server.pem", &secret);
     };
     for attempt in [
@@ -171,7 +173,7 @@ fn a_denied_link_hides_what_it_leads_to_and_links_to_denied_files_lead_nowhere()
     for attempt in ["cat config/dev", "cat .env", "cat other/.env", "cat real/up/real/up/real/.env"] {
         hidden(&files, link, &format!("{attempt}; true"));
     }
-    // A link that leads out hides nothing of the system.
+    // A link that leads out of the workspace hides no system files.
     for answer in answers(&files, link, "ls /usr/bin/env") {
         assert!(answer.contains("/usr/bin/env"), "{answer}");
     }
@@ -288,7 +290,8 @@ fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
     ];
     for (number, (fixture, mut server)) in servers.into_iter().enumerate() {
         let marker = format!("7777.{}{number}", std::process::id());
-        // Listed, because a name that is looked up too early stays absent on an overlay.
+        // The command lists the folder, because an overlay caches the absence of a name that is
+        // looked up too early.
         let appears = |name: &str| format!("until ls -A deep/er | grep -qx {name}; do sleep 0.01; done");
         let command = unread(&format!(
             "sleep {marker} & {}; for i in $(seq 3000); do cat deep/er/.env >/dev/null 2>&1 || {{ echo hidden; break; }}; \
@@ -313,7 +316,7 @@ fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
 #[test]
 fn what_is_mounted_below_a_workspace_on_an_overlay_hides_and_guards_what_comes_too() {
     let fixture = Fixture::with_files(&[("sub/x", ""), ("plain", "plain")]);
-    // A mount of the server's own, seen from here by its process.
+    // A mount in the server's own namespace, which the test reaches through /proc.
     let plain = fixture.command();
     let mut command = std::process::Command::new("unshare");
     command
@@ -351,7 +354,7 @@ fn what_is_mounted_below_a_workspace_on_an_overlay_hides_and_guards_what_comes_t
     assert!(answer.contains("the control"), "{answer}");
     let enforced = enforced(&fixture, &received);
     assert!(enforced.contains("workspace:overlay"), "{enforced}");
-    // What it writes there is in no snapshot; it is judged all the same.
+    // A mount is in no snapshot, but the command's writes there are judged all the same.
     assert_eq!(std::fs::read_to_string(sub.join("new")).unwrap(), "fine\n");
     assert!(!sub.join(".envrc").exists(), "{answer}");
     assert!(answer.contains("direnv runs it"), "{answer}");

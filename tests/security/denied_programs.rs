@@ -6,7 +6,8 @@ use crate::harness::Fixture;
 
 const PROFILE: &str = "sandbox_config:\n  normal:\n    mode: full_auto\n    deny_exec_command: [PROGRAM]\n";
 
-/// Lines that run `touch OUT` without the reading of a line being sure to see it. `OUT` is a path that is made where they work.
+/// Lines that run `touch OUT`, and that the policy may not recognize. `OUT` is a path that a
+/// working line creates.
 const WAYS: &[&str] = &[
     "linux64 touch OUT",
     "setarch -R touch OUT",
@@ -45,7 +46,7 @@ fn fixture(denied: &str) -> Fixture {
     fixture
 }
 
-/// Whether the line leaves `OUT` behind, run as a script that no reading of lines sees.
+/// Runs the line as a script, which the policy does not read. Returns true if it creates `OUT`.
 fn leaves(fixture: &Fixture, way: &str) -> bool {
     fixture.write("way.sh", way);
     let result = call(fixture, "bash way.sh 2>&1");
@@ -79,7 +80,7 @@ fn a_denied_program_runs_by_no_spelling_loader_copy_or_other_program() {
     }
     assert_eq!(ran, [] as [&&str; 0]);
     assert!(tried > WAYS.len() / 2, "only {tried} ways work here");
-    // Other programs are as they were, and nothing of the file is to be read.
+    // Other programs are unaffected, and the content of the denied program cannot be read.
     let result = call(&denied, "bash -c 'ls /etc/passwd'; cat /usr/bin/touch");
     assert_eq!(result["data"]["stdout"], "/etc/passwd\n", "{result}");
 }

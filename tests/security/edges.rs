@@ -1,4 +1,5 @@
-//! A secret that is known here and that a caller sends in any text of a request: no door repeats it, and no row and no file has it.
+//! A known secret that a caller sends in any text of a request: no door repeats it, and no audit
+//! row or file contains it.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -11,14 +12,14 @@ use crate::http::{Up, bearer};
 use crate::secrets::{everything_below, leaked};
 use crate::specialist::{Specialist, request};
 
-/// With what JSON, shells and URLs write otherwise.
+/// A secret with characters that JSON, shells and URLs escape.
 const SECRET: &str = "sk-Live/0123'4567 \"89\\ab\u{e4}+cdef==";
-/// One that a path, a header and an option can have as it is.
+/// A secret that a path, a header and an option can contain unescaped.
 const PLAIN: &str = "sk-live-0123456789-abcdefghijkl";
-/// A text that is no secret, and is repeated where one would be.
+/// A text that is no secret, and is repeated where a secret would be.
 const CONTROL: &str = "no-secret-0123456789-abcdefghijk";
 
-/// Leaks that were heard, and how often the control was.
+/// Leaks that were found, and the number of times that the control was.
 struct Heard {
     leaks: Vec<String>,
     controls: usize,
@@ -35,7 +36,7 @@ impl Heard {
     }
 }
 
-/// Lists the texts that are sent, alone and where an answer cuts what it repeats.
+/// Lists the texts to send, alone and where a response cuts its repetition.
 fn texts() -> Vec<String> {
     let texts = [SECRET, PLAIN, CONTROL];
     let cut =
@@ -43,7 +44,8 @@ fn texts() -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).chain(cut).collect()
 }
 
-/// Calls in which the text stands in the name, in the names of arguments, and in values of every kind.
+/// Returns calls that contain the text in the tool's name, in the names of arguments, and in values
+/// of every kind.
 fn calls(text: &str) -> Vec<(String, Value)> {
     vec![
         (text.to_owned(), json!({})),
@@ -270,7 +272,7 @@ fn by_csp(fixture: &Fixture, heard: &mut Heard) {
         let said = [output.stdout, output.stderr].concat();
         heard.hear(&format!("CSP/1 with {text}"), &String::from_utf8_lossy(&said));
     }
-    // The control: it answers.
+    // The control: the specialist answers.
     assert!(!Specialist::start(fixture, &["--mode", "full_auto"]).run("echo there", "").is_empty());
 }
 
@@ -290,7 +292,7 @@ fn a_known_secret_in_any_text_that_a_caller_can_send_is_repeated_by_no_door_and_
         by(&fixture, &mut heard);
         controls.push((door, std::mem::take(&mut heard.controls)));
     }
-    // The exec log of a specialist is written by Handfast, and lies in the workspace.
+    // Handfast writes the exec log of a specialist, and the log lies in the workspace.
     heard.hear(
         "the exec log",
         &String::from_utf8_lossy(&everything_below(&fixture.workspace().join("memory"))),
@@ -305,11 +307,11 @@ fn a_known_secret_in_any_text_that_a_caller_can_send_is_repeated_by_no_door_and_
     }
     assert!(leaked(&lies, CONTROL).is_some(), "what is no secret is in the audit");
     assert!(heard.leaks.is_empty(), "{} leaks:\n{}", heard.leaks.len(), heard.leaks.join("\n"));
-    // What is no secret does come back, through each.
+    // The control: a text that is no secret comes back through each door.
     assert!(controls.iter().all(|(_, repeated)| *repeated > 0), "{controls:?}");
 }
 
-/// Finds the files below a folder that hold the secret.
+/// Finds the files below a folder that contain the secret.
 fn files_with(folder: &std::path::Path, secret: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.to_owned()];

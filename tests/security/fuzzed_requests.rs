@@ -1,7 +1,8 @@
-//! Requests with something wrong at a random place, over HTTP and over standard input: each is answered in time with a status or an
-//! error that belongs to it, tells nothing that is denied, and leaves a server that goes on.
+//! Requests with a fault at a random place, over HTTP and over standard input. Each is answered in
+//! time with a status or an error that belongs to it, and reveals nothing denied. The server
+//! continues afterwards.
 //!
-//! What is tried is the same in each run. `HANDFAST_FUZZ_REQUESTS=100000` tries more of it, by hand.
+//! The requests are the same in each run. `HANDFAST_FUZZ_REQUESTS=100000` tries more of them, by hand.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,12 +16,12 @@ use crate::client::Server;
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer};
 
-/// What lies where no answer may bring it from.
+/// Content of files that no response may contain.
 const CANARY: &str = "canary-5f1c07";
-/// What lies where answers may bring it from.
+/// Content of files that responses may contain.
 const SEEN: &str = "seen-80d2b4";
 
-/// What surprises in a path or a query.
+/// Odd parts of a path or a query.
 const ODD_PARTS: [&str; 10] = ["/", "..", "%2f", "%00", "?", "&limit=-1", "//", "%", "*", "é"];
 
 struct Dice(TestRng);
@@ -39,20 +40,20 @@ impl Dice {
     }
 }
 
-/// How many requests are tried.
+/// Returns the number of requests to try.
 fn tries(unless_told: usize) -> usize {
     let told = std::env::var("HANDFAST_FUZZ_REQUESTS").ok();
     told.map_or(unless_told, |count| count.parse().unwrap())
 }
 
-/// A workspace with something to find, and the canary where nothing may find it.
+/// Makes a workspace with readable content, and with the canary in files that no request may read.
 fn prepared() -> Fixture {
     let fixture = Fixture::with_files(&[("a.txt", SEEN), ("src/b.rs", "fn b() {}\n"), (".env", CANARY)]);
     std::fs::write(fixture.outside().join("secret.txt"), CANARY).unwrap();
     fixture
 }
 
-/// Values that surprise.
+/// Returns an odd value.
 fn odd(dice: &mut Dice, fixture: &Fixture) -> Value {
     let outside = fixture.outside().join("secret.txt");
     match dice.below(24) {
@@ -83,7 +84,7 @@ fn odd(dice: &mut Dice, fixture: &Fixture) -> Value {
     }
 }
 
-/// How many values there are in the tree, itself included.
+/// Returns the number of values in the tree, itself included.
 fn size(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(size).sum(),
@@ -92,7 +93,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// The value at a place of the tree, counted in its own order.
+/// Returns the value at an index of the tree, counted depth first.
 fn at<'a>(value: &'a mut Value, place: &mut usize) -> Option<&'a mut Value> {
     if *place == 0 {
         return Some(value);
@@ -105,7 +106,7 @@ fn at<'a>(value: &'a mut Value, place: &mut usize) -> Option<&'a mut Value> {
     }
 }
 
-/// The value with something wrong at a random place.
+/// Returns the value with a fault at a random place.
 fn mutated(dice: &mut Dice, fixture: &Fixture, value: &Value) -> Value {
     let mut value = value.clone();
     let mut place = dice.below(size(&value));
@@ -127,7 +128,7 @@ fn mutated(dice: &mut Dice, fixture: &Fixture, value: &Value) -> Value {
     value
 }
 
-/// Bytes with something wrong at a random place.
+/// Returns the bytes with a fault at a random place.
 fn spoiled(dice: &mut Dice, mut bytes: Vec<u8>) -> Vec<u8> {
     for _ in 0..=dice.below(3) {
         let place = dice.below(bytes.len());
@@ -156,7 +157,7 @@ fn get(path: &'static str) -> Seed {
     Seed { method: "GET", path, headers: Vec::new(), body: Value::Null }
 }
 
-/// Messages of MCP, as they stand.
+/// Returns valid MCP messages.
 fn messages() -> Vec<Value> {
     let of =
         |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -226,7 +227,7 @@ fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// A request with something wrong in its values, its head, its path, or its bytes.
+/// Builds a request with a fault in its values, its head, its path, or its bytes.
 fn request(dice: &mut Dice, fixture: &Fixture, up: &Up, seed: &Seed) -> Vec<u8> {
     let mut headers = seed.headers.clone();
     headers.extend([format!("host: {}", up.address), bearer(&up.agent)]);
@@ -268,7 +269,7 @@ fn request(dice: &mut Dice, fixture: &Fixture, up: &Up, seed: &Seed) -> Vec<u8> 
     if kind == 19 && dice.below(4) == 0 { spoiled(dice, whole) } else { whole }
 }
 
-/// What holds for every answer.
+/// Asserts the properties that every response must have.
 fn hold(sent: &[u8], response: &Response, denied: &[&str]) {
     let sent = String::from_utf8_lossy(sent);
     let sent: String = sent.chars().take(1_000).collect();
@@ -281,7 +282,7 @@ fn hold(sent: &[u8], response: &Response, denied: &[&str]) {
     if kind.starts_with("application/json") && !response.body.is_empty() {
         response.json();
     }
-    // What is no HTTP has no answer of ours, only hyper's, which has no body.
+    // Invalid HTTP is answered by hyper, without a body, and not by Handfast.
     if response.status >= 400 && ![400, 414, 431].contains(&response.status) && !sent.starts_with("HEAD") {
         assert!(!response.body.is_empty(), "a bare {} to {sent}", response.status);
     }
@@ -296,7 +297,8 @@ fn whatever_is_wrong_with_a_request_over_http_it_is_answered_and_nothing_leaks()
     command.stderr(File::create(&said).unwrap());
     let up = Up::of(command);
     let (seeds, mut dice) = (seeds(), Dice::new());
-    // The control: each is understood as it stands, or waits for something that is not there.
+    // The control: each request is understood in its original form, or waits for something that
+    // does not exist.
     for seed in &seeds {
         let kind = bearer(&up.agent);
         let headers: Vec<&str> = seed.headers.iter().map(String::as_str).chain([kind.as_str()]).collect();
@@ -314,13 +316,13 @@ fn whatever_is_wrong_with_a_request_over_http_it_is_answered_and_nothing_leaks()
         let seed = dice.one_of(&seeds);
         let sent = request(&mut dice, &fixture, &up, seed);
         let mut stream = up.connect();
-        // The server may refuse before it has read all of it.
+        // The server may refuse the request before it has read all of it.
         let _ = stream.write_all(&sent);
         let Some(response) = crate::http::read_if_any(stream) else { continue };
         hold(&sent, &response, &[CANARY, &up.user, &up.observer]);
         *statuses.entry(response.status).or_default() += 1;
     }
-    // What is tried reaches the tools, and what refuses them.
+    // The requests reach the tools as well as the checks that refuse them.
     assert!(statuses.contains_key(&200) && statuses.contains_key(&400) && statuses.len() > 6, "{statuses:?}");
     assert_eq!(up.call("file_read", json!({"path": "a.txt"}))["data"]["content"], SEEN);
     assert_eq!(std::fs::read_dir(fixture.outside()).unwrap().count(), before);

@@ -1,7 +1,9 @@
-//! Whatever git would run for the user because of what an agent wrote, the agent's call is held.
+//! Git canaries: a call that writes something which git would later run for the user is stopped
+//! until a human decides.
 //!
-//! Each case plants a canary in one place that git reads. Planted by hand, the canary fires when the user runs git: that is the
-//! positive control, and it is git itself that says where it looks. Planted by calls, through every door, it must not.
+//! Each case plants a canary in one place that git reads. Planted by hand, the canary fires when
+//! the user runs git. With this positive control, git itself shows where it looks. Planted by
+//! calls, through every door, the canary must not fire.
 
 mod cases;
 
@@ -21,7 +23,7 @@ use cases::{CANARY, CASES, REPOSITORY, Step};
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
-/// Git as the user runs it.
+/// Builds the command with which the user runs git.
 fn user(fixture: &Fixture, line: &str) -> Command {
     let mut command = Command::new("bash");
     command
@@ -54,7 +56,7 @@ fn canary(fixture: &Fixture) -> std::path::PathBuf {
 }
 
 fn fires(fixture: &Fixture, trigger: &str) -> bool {
-    // What git says to it does not matter, only what it ran.
+    // The output of git does not matter, but the commands that it ran.
     let _said = user(fixture, trigger).output().unwrap();
     canary(fixture).exists()
 }
@@ -66,7 +68,7 @@ fn write(fixture: &Fixture, path: &str, content: &str) {
     }
 }
 
-/// A shell line that makes the files of a step.
+/// Returns a shell line that makes the files of a step.
 fn line(fixture: &Fixture, step: Step) -> String {
     match step {
         Line(line) => filled(fixture, line),
@@ -83,7 +85,7 @@ fn line(fixture: &Fixture, step: Step) -> String {
     }
 }
 
-/// By which way an agent plants.
+/// The door through which an agent plants.
 #[derive(Clone, Copy, Debug)]
 enum Door {
     Commands,
@@ -95,11 +97,12 @@ enum Door {
 fn plant(server: &mut Server, fixture: &Fixture, step: Step, door: Door) {
     match (door, step) {
         (Door::Background, step) => {
-            // What is taken away may make the rest of the line fail, and that is no matter.
+            // Handfast may remove a file at once, so the rest of the line may fail, which does not
+            // matter.
             let line = unread(&format!("{{ {}; }}; echo end", line(fixture, step)));
             let id = server.background(&line, false);
             server.expect(&id, 0, "^end$");
-            // The end of the command is settled before it is told.
+            // The close returns after the end of the command is settled.
             server.data("shell_session", json!({"action": "close", "session_id": id}));
         }
         (Door::FileTools, Files(files)) => {
@@ -140,7 +143,7 @@ fn plant(server: &mut Server, fixture: &Fixture, step: Step, door: Door) {
     }
 }
 
-/// Each case whose canary fires although calls planted it through this door.
+/// Returns each case whose canary fires although calls planted it through this door.
 fn fired(door: Door) -> Vec<String> {
     let (mut fired, mut broken) = (Vec::new(), Vec::new());
     for case in CASES {

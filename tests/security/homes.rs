@@ -1,4 +1,4 @@
-//! What a command leaves in its home gains nothing later.
+//! A command's files in its home: they give later commands no advantage.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -13,7 +13,7 @@ fn output(fixture: &Fixture, line: &str) -> String {
     format!("{}{}", data["stdout"].as_str().unwrap(), data["stderr"].as_str().unwrap())
 }
 
-/// Commands that run what they find in a home, if anything is there.
+/// Commands that run code from a home, if there is any.
 const LATER: &str =
     "git status --short; bash -lc true; bash -ic true; python3 -c pass; git -C sub log -1 --format=";
 
@@ -52,7 +52,8 @@ fn programs_that_launchers_find_in_a_cache_are_not_kept() {
         output(&fixture, "find -L ~ -name planted | sort -u").trim(),
         "/home/agent/.kept/npm/planted\n/home/agent/.npm/planted"
     );
-    // Nor does a `go` that somebody may ask for its version start one.
+    // `GOTOOLCHAIN=path` makes `go` ignore toolchains in the caches, so that asking for its version
+    // starts none.
     assert_eq!(output(&fixture, "echo $GOTOOLCHAIN").trim(), "path");
 }
 
@@ -77,7 +78,7 @@ fn the_real_home_and_the_state_are_absent_around_the_caches() {
     let seen = output(&fixture, &look);
     assert!(seen.contains("own") && !seen.contains("s3cret"), "{seen}");
     assert_eq!(seen.matches("No such file").count(), 4, "{seen}");
-    // The control: all of it is on the host.
+    // The control: the host has the folder of homes.
     assert_eq!(std::fs::read_dir(fixture.state().join("homes")).unwrap().count(), 1);
 }
 
@@ -108,7 +109,7 @@ fn an_ordinary_users_caches_are_kept_and_the_users_and_one_that_closes_itself_to
     );
     assert!(made["meta"]["sandbox"].to_string().contains("home:caches_kept"), "{made:#}");
     assert_eq!(made["data"]["stdout"], "closed\n", "{made:#}");
-    // How much is in it cannot be known, so it could be anything.
+    // The size of a closed folder is unknown, so that cache is not carried over.
     assert_eq!(line("cat ~/.npm/mark; ls ~/.bashrc; ls ~/.cache/pip")["data"]["stdout"], "x\n");
     let home = std::fs::read_dir(own.fixture.state().join("homes")).unwrap().next().unwrap().unwrap().path();
     let owner = |path: &std::path::Path| std::fs::metadata(path).unwrap().uid();

@@ -1,5 +1,5 @@
-//! Hostile lines, run: where everything that can be undone passes without a question, none has an effect outside the workspace,
-//! or at a file there that a later program would run.
+//! Hostile lines, run in a mode in which every undoable change passes without a question. None has
+//! an effect outside the workspace, or on a file there that a later program would run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,18 +12,19 @@ use serde_json::json;
 use crate::client::Server;
 use crate::harness::Fixture;
 
-/// Lines with a target of their own.
+/// Lines that each have their own target.
 const AIMED: &str = include_str!("hostile_effects.txt");
-/// Lines that no list lets pass.
+/// Lines that no list allows.
 const TABLE: &str = include_str!("../../crates/policy/tests/policy/hostile.txt");
 
 /// Seconds that a line may take.
 const TIMEOUT: u64 = 4;
-/// Of the table every line runs where this is set in the environment, else every `SHARE`th.
+/// Environment variable that makes every line of the table run. Without it, every `SHARE`th line runs.
 const ALL: &str = "HANDFAST_ALL_HOSTILE_LINES";
 const SHARE: usize = 24;
 
-/// Names that a later program looks for. Written down apart from the policy's, which must not be asked about itself.
+/// Names that a later program looks for. The list is separate from the policy's, because the policy
+/// is under test here.
 const RUN_LATER: &[&str] = &[
     ".envrc",
     ".mcp.json",
@@ -45,13 +46,13 @@ const RUN_LATER: &[&str] = &[
     ".devcontainer.json",
 ];
 
-/// A workspace, and around it what must stay.
+/// A workspace, and the files and the process around it that must remain.
 struct Scene {
     fixture: Fixture,
     bystander: Child,
 }
 
-/// What can be told of one entry: its kind, mode, and content or target.
+/// Entries by path, each with its kind, mode, and content or target.
 type Entries = BTreeMap<PathBuf, String>;
 
 impl Scene {
@@ -72,7 +73,7 @@ impl Scene {
         scene
     }
 
-    /// The workspace as it is at the beginning: a repository with a commit, and some files.
+    /// Restores the initial workspace: a repository with a commit, and some files.
     fn set_workspace(&self) {
         let workspace = self.fixture.workspace();
         for entry in fs::read_dir(&workspace).unwrap().map(Result::unwrap) {
@@ -94,12 +95,12 @@ impl Scene {
         assert!(made.env("PATH", "/usr/bin:/bin").status().unwrap().success());
     }
 
-    /// A folder beside the workspace.
+    /// Returns a folder next to the workspace.
     fn outside(&self) -> PathBuf {
         self.fixture.outside().join("beside")
     }
 
-    /// The line with the places of this scene.
+    /// Fills the paths of this scene into the line.
     fn aim(&self, line: &str) -> String {
         let home = self.fixture.home();
         [
@@ -112,7 +113,7 @@ impl Scene {
         .fold(line.to_owned(), |line, (name, value)| line.replace(name, value))
     }
 
-    /// What must stay as it is.
+    /// Returns the entries that must stay unchanged.
     fn must_stay(&mut self) -> Entries {
         let mut entries = Entries::new();
         for folder in [self.outside(), self.fixture.home()] {
@@ -131,13 +132,14 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // It may have been ended by a line, which the test says.
+        // A line may have ended the bystander, which the test reports.
         let _ended = self.bystander.kill();
         self.bystander.wait().unwrap();
     }
 }
 
-/// The entries below a folder that count, none of its links followed; with the times of their contents or without.
+/// Collects entries below a folder without following links: those that count, devices, and set-id
+/// files. Includes modification times if `times` is set.
 fn collect(folder: &Path, into: &mut Entries, times: bool, counts: &dyn Fn(&Path) -> bool) {
     let Ok(listed) = fs::read_dir(folder) else {
         into.insert(folder.to_owned(), "cannot be read".to_owned());
@@ -160,14 +162,14 @@ fn collect(folder: &Path, into: &mut Entries, times: bool, counts: &dyn Fn(&Path
             _ => String::new(),
         };
         let times = if times { format!("{}.{}", found.mtime(), found.mtime_nsec()) } else { String::new() };
-        // Who may read a configuration is no matter of what it runs.
+        // The permission bits of a configuration do not affect the programs that it runs.
         let mode = if path.ends_with(".git/config") { 0 } else { found.mode() };
         into.insert(path, format!("{mode:o} {times} {content}"));
     }
 }
 
-/// What a configuration of git says, but for settings through which it runs nothing: who commits, which plain repositories it
-/// speaks to, and how this one is made.
+/// Returns the settings of a git configuration, except those through which git runs nothing: the
+/// committer, plain remotes, and the format of the repository.
 fn git_settings(path: &Path) -> String {
     let mut command = Command::new("git");
     command.args(["config", "--list", "--null", "--no-includes", "--file"]).arg(path).env_clear();
@@ -213,14 +215,14 @@ fn of_a_configuration_of_git_what_runs_a_program_counts() {
     }
 }
 
-/// Whether a later program would run what lies at `path`, `at` in the workspace.
+/// Returns true if a later program would run the file at `path`, which is `at` within the workspace.
 fn is_run_later(at: &Path, path: &Path) -> bool {
     let names: Vec<String> = at.iter().map(|name| name.to_string_lossy().to_lowercase()).collect();
     let is_empty_folder = path.is_dir() && !path.is_symlink();
     if is_empty_folder {
         return false;
     }
-    // A work tree that git itself has made leads to this repository, which is looked after.
+    // A worktree that git itself made leads to this repository, which is checked anyway.
     let is_own_work_tree =
         || fs::read_to_string(path).is_ok_and(|text| text.contains("/workspace/.git/worktrees/"));
     let in_git = |rest: &[String]| match rest.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -244,7 +246,8 @@ fn is_run_later(at: &Path, path: &Path) -> bool {
     by_git || of_bare || names.iter().any(|name| RUN_LATER.contains(&name.as_str()))
 }
 
-/// What is another now. A file of the workspace that is gone runs nothing any more, and can be had back.
+/// Returns the changed paths. A removed file of the workspace does not count: it runs no code any
+/// more, and can be restored.
 fn differences(scene: &Scene, before: &Entries, after: &Entries) -> Vec<String> {
     let workspace = scene.fixture.workspace();
     let changed = before.iter().filter(|(path, entry)| match after.get(*path) {
@@ -271,7 +274,7 @@ fn run_bare(scene: &Scene, line: &str) {
 #[test]
 fn a_line_that_harms_when_it_is_run_bare_harms_nothing_in_a_cell() {
     let mut scene = Scene::new();
-    // As it is built in: what can be undone passes.
+    // The built-in rules: an undoable change passes.
     let mut server = Server::start(&scene.fixture, &[]);
     let (mut harmless, mut harmed, mut count) = (Vec::new(), Vec::new(), 0);
     for row in rows(AIMED) {
@@ -307,7 +310,7 @@ fn a_line_that_harms_when_it_is_run_bare_harms_nothing_in_a_cell() {
 #[test]
 fn no_hostile_line_of_the_table_has_an_effect_outside_when_it_is_run() {
     let mut scene = Scene::new();
-    // As it is built in: what can be undone passes.
+    // The built-in rules: an undoable change passes.
     let mut server = Server::start(&scene.fixture, &[]);
     let share = if std::env::var_os(ALL).is_some() { 1 } else { SHARE };
     let (mut harmed, mut ran, mut count) = (Vec::new(), 0, 0);
@@ -331,7 +334,7 @@ fn no_hostile_line_of_the_table_has_an_effect_outside_when_it_is_run() {
     assert!(ran * 2 > count, "only {ran} of {count} lines ran at all");
 }
 
-/// The characters that the table names.
+/// Replaces the names of characters in the table with the characters.
 fn spelled(line: &str) -> String {
     [
         ("<newline>", "\n"),

@@ -1,4 +1,4 @@
-//! Whoever reads a host reads the same: the client, the policy and the vault.
+//! Hosts: the client, the policy and the vault read each one in the same way.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tool::{Effect, Level};
 use vault::HostRule;
 
-/// A policy that lists these hosts.
+/// Returns a policy that lists these hosts.
 fn listing(hosts: &[&str]) -> Option<Policy> {
     testkit::policy_of(Path::new("/w"), None, &serde_json::json!({ "allowed_hosts": hosts })).ok()
 }
@@ -79,14 +79,15 @@ proptest! {
     fn whoever_reads_a_host_reads_the_same(text in hosts(), other in hosts()) {
         let Ok(host) = Host::parse(&text) else { return Ok(()) };
         let shown = host.to_string();
-        // Its form stays as it is when it is read again.
+        // The printed form stays the same when it is parsed again.
         let again = Host::parse(&shown);
         prop_assert_eq!(again.as_ref(), Ok(&host));
         let listed = listing(&[&shown]);
         prop_assert!(listed.is_some(), "{} cannot be listed", shown);
         prop_assert_eq!(verdict(&listed.unwrap(), &shown), Verdict::Pass, "{}", shown);
         prop_assert!(HostRule::parse(&shown).is_ok_and(|rule| rule.matches(&shown)), "{}", shown);
-        // And no list that names another one lets it pass, nor does a secret of another one go there.
+        // A list that names another host does not allow this one, and another host's secret does
+        // not go there.
         if let Ok(other) = Host::parse(&other) && other != host {
             let other = other.to_string();
             prop_assert_ne!(verdict(&listing(&[&other]).unwrap(), &shown), Verdict::Pass, "{} by {}", shown, other);

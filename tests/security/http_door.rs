@@ -1,4 +1,4 @@
-//! What reaches the HTTP door and what does not, through the real program.
+//! Access to the HTTP door: permitted and refused requests, through the real program.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -53,7 +53,7 @@ fn a_web_page_reaches_nothing_even_with_the_token() {
         }
         assert!(!fixture.workspace().join(file).exists(), "{what}");
     }
-    // The control: the same call from nowhere, and from this server's own page.
+    // The control: the same call without an origin, and from the server's own page.
     for (file, headers) in [("own.txt", vec![token.as_str(), &own]), ("none.txt", vec![token.as_str()])] {
         assert_eq!(up.request("POST", "/v1/call", &headers, &write_call(file)).json()["ok"], true);
         assert_eq!(fixture.read(file), "x");
@@ -103,7 +103,7 @@ fn without_its_token_nobody_gets_anything_and_no_token_is_good_for_all() {
     assert!(!fixture.workspace().join("a.txt").exists());
     for (method, path) in routes {
         let good = [&up.agent, &up.user, &up.observer].map(|token| {
-            // Nobody waits for a stream that does not end.
+            // An endless stream is not awaited.
             if path == "/v1/events" && *token == up.user {
                 return true;
             }
@@ -129,12 +129,12 @@ fn who_asks_cannot_answer_and_who_answers_cannot_ask() {
     }
     assert_eq!(up.post(&up.user, "/v1/call", &json!({"tool": "file_list"})).status, 403);
     assert_eq!(up.call("file_write", json!({"path": "a.txt", "content": "x"}))["ok"], false);
-    // The control: the user's token does it, for this one call.
+    // The control: the user's token approves, for this one call.
     let approved = up.post(&up.user, &yes, &json!({}));
     assert_eq!(approved.status, 200, "{approved:?}");
     assert_eq!(up.call("file_write", json!({"path": "a.txt", "content": "x"}))["ok"], true);
     assert_eq!(up.post(&up.user, &yes, &json!({})).status, 409);
-    // Nor does any tool reach the tokens.
+    // No tool reaches the tokens either.
     for name in ["user", "agent"] {
         let file = fixture.state().join(format!("http/{name}.key"));
         let read = up.call("file_read", json!({"path": file}));
@@ -237,21 +237,22 @@ fn two_sessions_of_one_server_reach_each_others_commands_in_no_way() {
     let fetch = json!({"command": "python3 -c 'import socket\ntry:\n    print(socket.create_connection((\"127.0.0.1\", 18123), 5).recv(100))\nexcept OSError as e:\n    print(type(e).__name__)'"});
     let said =
         |session: &str| call(session, "shell_execute", fetch.clone())["content"][0]["text"].to_string();
-    // The first has the network of the waiting cells, the second one of its own; both serve on the same port.
+    // The first session has the network of the prepared cells, and the second one its own. Both
+    // serve on the same port.
     for (number, session) in sessions.iter().enumerate().take(2) {
         assert!(said(session).contains("ConnectionRefusedError"), "session {number}");
         let started = call(session, "shell_execute", json!({"command": serve, "background": true}));
         let id = data_of("shell_execute", &started)["session_id"].clone();
         let wait = json!({"action": "read", "session_id": id, "regex": "^ready$", "wait": 60});
         call(session, "shell_session", wait);
-        // The control: it is reached from its own session.
+        // The control: the server is reached from its own session.
         assert!(said(session).contains("SECRET"), "session {number}: {started:#}");
         let call = started["_meta"]["handfast/meta"]["call_id"].as_str().unwrap();
         let recorded = fixture.run(&["audit", "show", call]).stdout;
         assert!(recorded.contains("network:session"), "{recorded}");
     }
     assert!(said(&sessions[2]).contains("ConnectionRefusedError"));
-    // Nor does a session see what another runs, or kept.
+    // A session does not see the commands or the output of another.
     let list = |session: &str| {
         let listed = call(session, "shell_session", json!({"action": "list"}));
         listed["content"][0]["text"].as_str().unwrap().matches("\"running\"").count()
@@ -259,8 +260,8 @@ fn two_sessions_of_one_server_reach_each_others_commands_in_no_way() {
     assert_eq!([0, 1, 2].map(|number| list(&sessions[number])), [1, 1, 0]);
 }
 
-/// In how many mount namespaces of the machine this folder has an entry for which that is so. The folders are listed, because
-/// that a name was not there an overlay remembers.
+/// Counts the mount namespaces of the machine in which this folder has an entry that satisfies
+/// `has`. The function lists folders, because an overlay caches the absence of a name.
 fn views_with(folder: &Path, has: impl Fn(&OsStr) -> bool) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let seeing = processes.filter(|process| {
@@ -285,7 +286,8 @@ fn what_a_command_of_one_session_changes_shows_in_no_cell_that_waits_for_another
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
     let session = format!("mcp-session-id: {}", post("x: y", hello).0.unwrap());
     for name in ["one", "two"] {
-        // The session that came first is another one, and behind its answer a cell is made ready that shows the workspace.
+        // This call belongs to the first session, and the MCP calls to another one. After its
+        // response, the server prepares a cell that shows the workspace.
         up.call("shell_execute", json!({"command": "true"}));
         while views_with(&fixture.workspace(), |name| name == "before") < 2 {}
         let file = fixture.workspace().join(name);
@@ -327,7 +329,7 @@ fn slow_clients_are_given_up_and_a_thousand_idle_ones_keep_nobody_out() {
     body.write_all(head.as_bytes()).unwrap();
     assert_eq!(read(body).status, 408);
     for mut stream in slow.into_iter().chain(idle) {
-        // The server closes it: nothing more comes, and nothing is waited for.
+        // The server closes the connection: no more bytes come, and the read does not wait.
         let mut rest = Vec::new();
         let _ended = stream.read_to_end(&mut rest);
         assert!(rest.len() < 1_000, "{}", String::from_utf8_lossy(&rest));
@@ -365,7 +367,7 @@ fn ten_thousand_connections_keep_out_nobody_who_was_there() {
     let grown = up.resident().saturating_sub(before);
     assert!(grown < 256 << 20, "{many} idle connections take {grown} bytes");
     drop(held);
-    // Places come back.
+    // Places become free again.
     while up.request("GET", "/healthz", &[], b"").status != 200 {}
     assert!(answered());
 }
@@ -375,7 +377,7 @@ fn a_connection_too_many_is_told_so() {
     let fixture = Fixture::new();
     let mut command = std::process::Command::new("sh");
     let program = fixture.command();
-    // As few files as a process may be given: a sixteenth of them for connections is what it begins with.
+    // A small limit of open files: at first the server uses a sixteenth of them for connections.
     command
         .args(["-c", "ulimit -n 256; exec \"$0\" \"$@\""])
         .arg(program.get_program())
@@ -396,7 +398,7 @@ fn a_connection_too_many_is_told_so() {
     };
     assert_eq!(refused, "HTTP/1.1 503");
     drop(held);
-    // Places come back.
+    // Places become free again.
     while up.request("GET", "/healthz", &[], b"").status != 200 {}
 }
 

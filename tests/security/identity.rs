@@ -1,4 +1,5 @@
-//! Tokens of an identity provider, through the real program: what they open, and what they do not.
+//! Tokens of an identity provider, through the real program: the routes that they open, and those
+//! that they do not.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -12,7 +13,7 @@ use crate::http::{Response, Up, bearer};
 
 const RESOURCE: &str = "https://tools.example/mcp";
 
-/// A provider on this machine, which gives out its public key until the test has ended.
+/// A provider on this machine, which serves its public key until the test has ended.
 struct Provider {
     issuer: String,
 }
@@ -110,7 +111,7 @@ fn a_token_of_the_provider_opens_what_its_scope_says_and_nothing_else() {
         assert_eq!(refused.status, 403, "{what}: {refused:?}");
         assert!(challenge(&refused).contains("insufficient_scope"), "{what}: {}", challenge(&refused));
     }
-    // Who answers is named.
+    // The result names the user who approved.
     let write = json!({"tool": "file_write", "arguments": {"path": "b.txt", "content": "b"}});
     let asked = up.post(&ada, "/v1/call", &write).json();
     let yes = format!("/v1/approvals/{}/approve", asked["error"]["approval_id"].as_str().unwrap());
@@ -140,7 +141,7 @@ fn whom_the_provider_tells_apart_reach_nothing_of_each_other() {
         assert_eq!(post(stranger, &session, list.clone()).status, 404);
         assert_eq!(up.request("DELETE", "/mcp", &[&bearer(stranger), &session], b"").status, 404);
     }
-    // What a yes for the session allows, it allows to the one who asked.
+    // An approval for the session applies to the user who asked.
     let write = |token: &str, name: &str| {
         let call = json!({"tool": "file_write", "arguments": {"path": name, "content": "x"}});
         up.post(token, "/v1/call", &call).json()

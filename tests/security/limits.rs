@@ -1,11 +1,12 @@
-//! What a command may use is bounded, whoever starts it, and the answer says at which limit it was killed.
+//! Limits: the resources of a command are bounded, whoever starts it, and the result names the
+//! limit at which it was killed.
 
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
 use crate::ordinary_user::Ordinary;
 
-/// The configuration of a workspace with these limits. One that nobody trusts may lower them.
+/// Returns the configuration of a workspace with these limits. An untrusted workspace may lower limits.
 fn limits(lines: &str) -> String {
     format!("sandbox_config:\n  normal:\n    limits:\n{lines}")
 }
@@ -24,7 +25,7 @@ fn run(limits_in: &str, command: &str, mut check: impl FnMut(&Value, &dyn Fn(&st
     check(&ordinary.call("shell_execute", arguments()), &size);
 }
 
-/// What holds a limit, as the answer says.
+/// Returns the mechanism that enforces a limit, according to the result.
 fn layer<'a>(result: &'a Value, limit: &str) -> Option<&'a str> {
     let words = result["meta"]["sandbox"].as_array().unwrap();
     let name = format!("limit:{limit}=");
@@ -34,7 +35,7 @@ fn layer<'a>(result: &'a Value, limit: &str) -> Option<&'a str> {
 #[track_caller]
 fn assert_killed_at(result: &Value, said: &str, key: &str) {
     let error = &result["error"];
-    // What became of its changes depends on where they went; `changes.rs` is about that.
+    // The fate of the changes depends on their target, which `changes.rs` tests.
     assert_eq!(error["code"], "EQUOTA", "{result:#}");
     assert!(error["message"].as_str().unwrap().contains(said), "{error:#}");
     assert!(error["hint"].as_str().unwrap().contains(key), "{error:#}");
@@ -43,14 +44,15 @@ fn assert_killed_at(result: &Value, said: &str, key: &str) {
 
 #[test]
 fn memory_is_bounded_for_the_whole_command_and_the_answer_says_so() {
-    // Taken step by step, and kept, so that who only looks from time to time sees it too.
+    // The memory grows step by step and is not released, so that a watchdog that only samples sees
+    // it, too.
     let hog = "import mmap, time\nheld = []\nfor _ in range(100):\n  part = mmap.mmap(-1, 4 << 20); part.write(b'x' * (4 << 20)); held.append(part); time.sleep(0.02)\ntime.sleep(50)";
     let line = format!("echo before; exec python3 -c \"{hog}\"");
     run("      memory_bytes: 104857600\n", &line, |result, _| {
         assert_killed_at(result, "limit of 100 MiB on memory", "limits.memory_bytes");
         assert!(["cgroup_v1", "cgroup_v2", "watchdog"].contains(&layer(result, "memory").unwrap()));
     });
-    // The control: what is below the limit is not disturbed.
+    // The control: a command below the limit is undisturbed.
     run(
         "      memory_bytes: 104857600\n",
         "python3 -c \"x = bytearray(30 << 20); print(len(x))\"",
@@ -60,8 +62,9 @@ fn memory_is_bounded_for_the_whole_command_and_the_answer_says_so() {
     );
 }
 
-/// Ways to hold memory that no table of a process shows: a file that has no name and that nobody maps, and segments of System V
-/// that nobody attaches. Each takes 400 MiB, prints what it has got, and keeps it.
+/// Ways to occupy memory that no process table shows: a file without a name that nobody maps, and
+/// segments of System V that nobody attaches. Each takes 400 MiB, prints the amount that it got,
+/// and does not release it.
 const HIDDEN: [(&str, &str); 2] = [
     (
         "memfd",
@@ -86,7 +89,7 @@ fn memory_that_no_process_shows_is_bounded_too() {
         run("      memory_bytes: 104857600\n", &line, |result, _| {
             let stdout = result["data"]["stdout"].as_str().unwrap();
             if let Some(held) = stdout.strip_prefix("before\nheld ") {
-                // Nothing had to be killed, because there is no more to be had.
+                // The process was not killed, because it could not get more memory.
                 let held: u64 = held.trim().parse().unwrap();
                 assert!((1..=64).contains(&held), "{way}: {result:#}");
             } else {
@@ -94,7 +97,7 @@ fn memory_that_no_process_shows_is_bounded_too() {
             }
         });
     }
-    // The control: both are there for who needs little of them.
+    // The control: both ways work for small amounts.
     let little = "import ctypes, os\nlibc = ctypes.CDLL(None)\n\
                   print(libc.shmget(0, ctypes.c_size_t(16384), 0o1600) >= 0, os.write(os.memfd_create('x'), b'x'))";
     run("      memory_bytes: 104857600\n", &format!("python3 -c \"{little}\""), |result, _| {
@@ -108,7 +111,7 @@ fn a_part_of_a_command_that_is_killed_for_memory_is_told_of_in_a_warning() {
     let line = "python3 -c 'x = bytearray(200 << 20)'; echo ended with $?";
     let result = fixture.call("shell_execute", json!({ "command": line }));
     if layer(&result, "memory") == Some("watchdog") {
-        // The process itself is refused so much.
+        // The process cannot allocate the memory.
         assert!(result["data"]["stderr"].as_str().unwrap().contains("MemoryError"), "{result:#}");
         return;
     }
@@ -119,7 +122,8 @@ fn a_part_of_a_command_that_is_killed_for_memory_is_told_of_in_a_warning() {
 
 #[test]
 fn a_fork_bomb_is_bounded_and_nothing_of_it_is_left() {
-    // The shell would wait and try again for a quarter of a minute before it says that it was refused.
+    // Python forks instead of the shell, which would retry for 15 seconds before it reports the
+    // refusal.
     let line = "python3 -c \"
 import os
 try:
@@ -149,7 +153,7 @@ fn a_workspace_that_nobody_trusts_raises_no_limit() {
     run(asked, "ulimit -Hu; ulimit -Hn", |result, _| {
         assert_eq!(result["data"]["stdout"].as_str(), at_first.as_deref(), "{result:#}");
     });
-    // The control: it lowers what is built in.
+    // The control: a lower limit takes effect.
     run("      processes: 20\n", "ulimit -Hu", |result, _| {
         assert_eq!(result["data"]["stdout"], "21\n", "{result:#}");
     });
@@ -193,7 +197,8 @@ fn a_strict_profile_refuses_what_cannot_be_held_exactly() {
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("strict") && message.contains("disk"), "{error:#}");
     assert!(!fixture.workspace().join("made").exists());
-    // The control: without the limit that is only watched it runs, or the message is about something else.
+    // The control: without the disk limit, which is only watched, the command runs or the error
+    // names another reason.
     fixture.write("handfast.yaml", "sandbox_config:\n  normal:\n    strict: true\n");
     let result = fixture.call("shell_execute", json!({"command": "touch made"}));
     assert!(

@@ -1,4 +1,5 @@
-//! What a call cannot do, tried on the whole binary. Each test carries a control that shows the attempt itself works.
+//! Attempts of a call that must fail, tried on the whole binary. Each test carries a control that
+//! shows that the attempt itself works.
 
 #![allow(
     clippy::unwrap_used,

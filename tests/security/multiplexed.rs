@@ -1,4 +1,5 @@
-//! Real programs in a cell speak HTTP/2 to a server of HTTP/2 that a secret belongs to, and never have the secret.
+//! Real programs in a cell use a secret with an HTTP/2 server that it belongs to, and never have
+//! the secret.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,8 +10,8 @@ use crate::harness::Fixture;
 use crate::https::certified;
 use crate::placeholders::{OWN, SECRET, backwards, configure, trusting};
 
-/// Node's own server, which speaks nothing else: it keeps what it is sent, and says it back in a header, byte for byte, and in a
-/// trailer.
+/// Node's own server, which speaks only HTTP/2. The server stores each request, and returns it in a
+/// header, byte for byte, and in a trailer.
 const SERVER: &str = r#"
 const [key, certificate, log] = process.argv.slice(1);
 const fs = require("fs");
@@ -72,7 +73,7 @@ impl World {
         self.shell(line)["data"]["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// What the server was sent since this was asked last.
+    /// Returns the requests that the server received since the previous look.
     fn received(&self) -> Vec<Value> {
         let log = self.fixture.outside().join("log");
         let said = std::fs::read_to_string(&log).unwrap_or_default();
@@ -103,7 +104,7 @@ fn curl_speaks_http_2_and_has_the_secret_covered_in_headers_body_and_trailers() 
     assert_eq!(said.matches(&backwards("[SECRET:api_key]")).count(), 4, "{said}");
     assert!(said.contains(&backwards("x-late: [SECRET:api_key]")), "{said}");
     assert!(!said.contains(&backwards(SECRET)), "{said}");
-    // Many at once, on one connection.
+    // Many requests at once, on one connection.
     let many = "curl -sS --http2 -Z -H \"X-Key: $api_key\" \"$OWN/[1-50]\" | rev";
     assert_eq!(world.out(many).matches(&backwards("[SECRET:api_key]")).count(), 50);
     assert_eq!(world.received().len(), 50);

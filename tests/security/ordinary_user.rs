@@ -1,4 +1,5 @@
-//! The same promises for a user who is not root. Where the tests run as root, they become one for this.
+//! The guarantees for a user who is not root. If the tests run as root, they switch to an ordinary
+//! user.
 
 use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::Path;
@@ -12,13 +13,13 @@ use crate::harness::{Fixture, copy_program, unread};
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;
 
-/// A fixture that belongs to an ordinary user, with the program beside it where that user can reach it.
+/// A fixture that belongs to an ordinary user, with a copy of the program that this user can reach.
 pub(crate) struct Ordinary {
     pub(crate) fixture: Fixture,
     root: bool,
 }
 
-/// Hands a tree over to [`NOBODY`].
+/// Gives a tree to [`NOBODY`].
 fn give(path: &Path) {
     lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
     if !path.is_symlink() && path.is_dir() {
@@ -41,21 +42,22 @@ impl Ordinary {
         own
     }
 
-    /// Hands over what has been added since.
+    /// Gives new files to the ordinary user.
     pub(crate) fn give_all(&self) {
         if self.root {
             give(&self.fixture.outside());
         }
     }
 
-    /// The program, run by that user, in the fixture's folders.
+    /// Returns the program, run by that user, in the fixture's folders.
     pub(crate) fn command(&self) -> Command {
         let mut command = self.command_for_workspace();
         command.arg(self.fixture.workspace());
         command
     }
 
-    /// The same, to be given its workspace as the first argument.
+    /// Returns the program, run by that user. The caller must append the workspace as the first
+    /// argument.
     pub(crate) fn command_for_workspace(&self) -> Command {
         let binary = self.fixture.outside().join("handfast");
         let mut command = if self.root {
@@ -88,7 +90,8 @@ fn what_lies_in_a_folder_that_a_background_command_has_closed_is_taken_away() {
     let mut command = ordinary.command();
     command.args(["--mode", "full_auto"]);
     let mut server = Server::of(command);
-    // A folder that cannot be listed, so that nobody sees what comes into it. The command stays in it when it is covered.
+    // The folder cannot be listed, so no watcher sees its new files. The command is still in the
+    // folder when the session is closed.
     let line = "mkdir out; cd out; chmod 0300 .; echo evil > kept; echo evil > .envrc; echo done; read line";
     let id = server.background(&unread(line), false);
     server.expect(&id, 0, "^done$");

@@ -1,5 +1,5 @@
-//! Handfast's own files stay as they are, whatever tool tries and by whatever name: the user's configuration, the workspace's, the
-//! state folder with its audit.
+//! Handfast's own files: the user's configuration, the workspace's, and the state folder with its
+//! audit. No tool changes them, by any name.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use crate::ordinary_user::Ordinary;
 
 const POLICY: &str = "mode: full_auto\n";
 
-/// The program's answer about this workspace, with every question answered yes.
+/// Returns the program's response about this workspace, with every question answered yes.
 fn call(command: Command, tool: &str, arguments: Value) -> Value {
     let mut command = command;
     let output = command.args(["call", "--yes", tool, &arguments.to_string()]).output().unwrap();
@@ -22,7 +22,7 @@ fn call(command: Command, tool: &str, arguments: Value) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// A fixture whose workspace is the folder that holds its home and its state.
+/// A fixture whose workspace is the folder that contains its home and its state.
 struct Around {
     own: Ordinary,
     as_root: bool,
@@ -71,7 +71,7 @@ impl Around {
     }
 }
 
-/// The file's path in ways that all lead to it.
+/// Returns paths that all lead to the file.
 fn spellings(around: &Around, file: &Path) -> Vec<PathBuf> {
     let workspace = around.workspace();
     let relative = file.strip_prefix(&workspace).unwrap();
@@ -112,14 +112,14 @@ fn by_file_tools(as_root: bool) {
             }
         }
     }
-    // The control: the same calls work on a file beside them.
+    // The control: the same calls work on an ordinary file.
     let plain = around.workspace().join("workspace/plain");
     let wrote = call(around.command(), "file_write", json!({"path": plain, "content": evil}));
     assert_eq!(wrote["ok"], true, "{wrote:#}");
     assert_eq!(fs::read_to_string(plain).unwrap(), evil);
 }
 
-/// What a command tries, on a file that is called `$1` from the workspace, in the folder `$2`.
+/// Attempts of a command on a file with the path `$1` from the workspace, in the folder `$2`.
 const ATTEMPTS: [&str; 12] = [
     "echo evil > $1",
     "echo evil >> $PWD/$1",
@@ -154,7 +154,7 @@ fn by_commands(as_root: bool) {
         let result = call(around.command(), "shell_execute", json!({ "command": line }));
         around.unchanged(&format!("{line}: {result:#}"));
     }
-    // The control: the last thing that each command writes is there.
+    // The control: the file that each command writes last exists.
     let control = around.workspace().join("workspace/control");
     let line = unread("echo end > workspace/control");
     let result = call(around.command(), "shell_execute", json!({ "command": line }));
@@ -204,7 +204,7 @@ fn a_configuration_that_is_not_there_yet_is_made_by_no_tool() {
     );
     let result = call(around.command(), "shell_execute", json!({ "command": line }));
     assert!(!file.exists(), "{result:#}");
-    // The control: the same without that file.
+    // The control: a file in another folder is made.
     let line = unread("mkdir -p home/.config/other; echo good > home/.config/other/config.yaml");
     call(around.command(), "shell_execute", json!({ "command": line }));
     assert!(folder.join("other/config.yaml").exists());
@@ -215,7 +215,7 @@ fn where_the_folder_of_the_configuration_cannot_be_made_within_reach_of_commands
     let fixture = Fixture::new();
     let home = fixture.workspace().join("home");
     fs::create_dir(&home).unwrap();
-    // On a tmpfs with so many inodes, or on the disk that is there.
+    // The home is a tmpfs with this many inodes, or on the existing disk.
     let list = |inodes: Option<u32>| {
         let mount = inodes.map(|inodes| format!("mount -t tmpfs -o nr_inodes={inodes} none \"$HOME\" && "));
         let script = format!("{}exec \"$@\"", mount.unwrap_or_default());
@@ -227,7 +227,7 @@ fn where_the_folder_of_the_configuration_cannot_be_made_within_reach_of_commands
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    // A full disk: the folder around it can still be made.
+    // A full disk, on which only the folder around the configuration can be made.
     let (code, said) = list(Some(2));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("while one of them could make it"), "{said}");
@@ -261,7 +261,7 @@ fn a_workspace_in_the_folder_of_the_configuration_is_refused() {
         assert!(said.contains("lies in the folder of your configuration"), "{said}");
     }
     assert!(!folder.join("config.yaml").exists());
-    // The control: beside it.
+    // The control: a workspace next to the folder of the configuration.
     fs::create_dir(fixture.home().join(".config/other")).unwrap();
     let (code, said) = run(&fixture.home().join(".config/other"));
     assert_eq!(code, Some(0), "{said}");

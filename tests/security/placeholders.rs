@@ -1,5 +1,5 @@
-//! A program in a cell uses a secret and never has it: what stands for it is swapped on the way out, for its hosts and in its places
-//! alone, and what comes back has it covered.
+//! Placeholders: a program in a cell uses a secret and never has it. The placeholder is replaced on
+//! the way out, only for the secret's hosts and places, and responses have the secret redacted.
 
 use std::process::Command;
 
@@ -12,11 +12,11 @@ use crate::secrets::{everything_below, leaked};
 
 pub(crate) const SECRET: &str = "sk-live-0123456789-abcdef";
 
-/// The host that the secret belongs to, and one that may be reached too.
+/// Host that the secret belongs to, followed by another reachable one.
 pub(crate) const OWN: &str = "api.localhost";
 const OTHER: &str = "other.localhost";
 
-/// The user trusts this authority, lets commands reach both hosts at the port, and has a secret for one.
+/// Makes the user trust this authority, lists both hosts at the port, and stores a secret for one.
 pub(crate) fn configure(fixture: &Fixture, authority: &str, port: u16, places: &[&str]) {
     std::fs::write(fixture.outside().join("authority.crt"), authority).unwrap();
     let folder = fixture.home().join(".config/handfast");
@@ -34,7 +34,7 @@ pub(crate) fn configure(fixture: &Fixture, authority: &str, port: u16, places: &
     assert_eq!(stored.code, 0, "{}", stored.stderr);
 }
 
-/// The program, which trusts the test's authority as it would one of the system.
+/// Returns the program, which trusts the test's authority like one of the system.
 pub(crate) fn trusting(fixture: &Fixture) -> Command {
     let mut command = fixture.command();
     command.env("SSL_CERT_FILE", fixture.outside().join("authority.crt"));
@@ -47,7 +47,7 @@ struct World {
 }
 
 impl World {
-    /// With a secret that may stand in these places of a request.
+    /// Builds a world with a secret that is allowed in these places of a request.
     fn with(places: &[&str]) -> Self {
         let fixture = Fixture::new().with_vault();
         let served = fixture.outside().join("served");
@@ -62,7 +62,7 @@ impl World {
         trusting(&self.fixture)
     }
 
-    /// The result of one call.
+    /// Returns the result of one call.
     fn shell(&self, line: &str) -> Value {
         let port = self.https.port;
         let line = format!("OWN=https://{OWN}:{port} OTHER=https://{OTHER}:{port}; {line}");
@@ -77,7 +77,7 @@ impl World {
         self.shell(line)["data"]["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// Whether the server has received the secret, as it is.
+    /// Returns true if the server has received the secret in clear text.
     fn was_sent(&self) -> bool {
         let received = std::mem::take(&mut *self.https.received.lock().unwrap());
         received.windows(SECRET.len()).any(|part| part == SECRET.as_bytes())
@@ -95,7 +95,8 @@ pub(crate) fn backwards(text: &str) -> String {
 #[test]
 fn a_placeholder_in_a_header_is_swapped_and_the_value_that_comes_back_is_covered() {
     let world = World::with(&[]);
-    // Backwards, because what covers the output of commands would find it otherwise: here it must not even have come in.
+    // `rev` reverses the response, because the redaction of output would otherwise cover it. The
+    // secret must not even enter the cell.
     let said = world.out("curl -sS -i -H \"Authorization: Bearer $api_key\" $OWN/echo | rev");
     assert!(world.was_sent());
     assert!(said.contains(&backwards("[SECRET:api_key]")), "{said}");
@@ -145,7 +146,8 @@ fn a_placeholder_elsewhere_goes_nowhere_and_the_agent_is_told() {
         assert!(result["data"]["stdout"].as_str().unwrap().contains("handfast: "), "{line}: {result:#}");
         assert!(!world.has_received("handfast_secret_") && !world.was_sent(), "{line}");
     }
-    // To a host that is reached but to which no secret belongs it goes as what it is: nothing that anybody could use.
+    // A reachable host without a claim to the secret receives the placeholder itself, which is
+    // useless to anybody.
     let line = "curl -sS --cacert $SSL_CERT_FILE -H \"Authorization: Bearer $api_key\" $OTHER/echo > answer; grep -c handfast_secret_ answer";
     assert_eq!(world.out(line), "1\n");
     assert!(!world.was_sent());
@@ -167,7 +169,7 @@ fn a_query_and_a_body_are_places_where_the_vault_says_so() {
     let said = world.out(line);
     assert!(world.was_sent(), "{said}");
     assert!(!said.contains(&backwards(SECRET)), "{said}");
-    // A header is none of these places now.
+    // A header is not one of these places.
     assert!(world.out("curl -sS -H \"X-Key: $api_key\" $OWN/echo").contains("handfast: "));
 }
 
@@ -223,7 +225,7 @@ fn real_programs_trust_the_authority_of_their_session() {
         let in_base64 = received.contains("bWU6c2stbGl2ZS0wMTIzNDU2Nzg5LWFiY2RlZg");
         assert!(world.was_sent() || in_base64, "{line}: {received} {result:#}");
     }
-    // A program that trusts somebody else is refused, and told why.
+    // A program that trusts another authority is refused, and the error names the reason.
     let refused = world
         .shell("SSL_CERT_FILE= CURL_CA_BUNDLE= curl -sS --cacert /dev/null -H \"X-Key: $api_key\" $OWN/file");
     assert_ne!(refused["data"]["exit_code"], 0, "{refused:#}");
@@ -243,7 +245,7 @@ fn an_answer_that_cannot_be_looked_through_is_not_passed_on() {
 #[test]
 fn a_server_with_another_certificate_gets_nothing() {
     let world = World::with(&[]);
-    // Without its authority the proxy trusts only whom the system trusts.
+    // Without the test's authority, the proxy trusts only the authorities of the system.
     let arguments = json!({"command": format!("curl -sS -H \"X-Key: $api_key\" https://{OWN}:{}/echo", world.https.port)});
     let result = world.fixture.call("shell_execute", arguments);
     let said = result["data"]["stdout"].as_str().unwrap();
@@ -266,7 +268,7 @@ fn nothing_of_a_secret_that_was_used_lies_anywhere() {
     let mut everything = everything_below(&world.fixture.state());
     everything.extend(everything_below(&world.fixture.workspace()));
     assert_eq!(leaked(&everything, SECRET), None);
-    // What its programs trusted is gone with the session, and its key never was a file.
+    // The certificate that programs trusted is removed with the session, and its key never was a file.
     assert_eq!(std::fs::read_dir(world.fixture.state().join("certificates")).unwrap().count(), 0);
     assert!(!String::from_utf8_lossy(&everything).contains("PRIVATE KEY"));
 }

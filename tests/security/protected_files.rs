@@ -1,5 +1,6 @@
-//! A command that writes to the workspace at once leaves nothing there through which a later program would run code: what was
-//! there before it cannot change, and what it makes is taken away in a moment and waits for a human.
+//! A command that writes to the workspace directly: it leaves nothing there through which a later
+//! program would run code. The command cannot change existing files of this kind. A new one is
+//! removed within a moment and waits for a human.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,8 @@ use crate::harness::{Fixture, unread};
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
-/// Makes a file, and says when it is gone; or that it has stayed for half a minute.
+/// Returns a line that makes a file and reports when the file is gone, or that it has stayed for 30
+/// seconds.
 fn make_and_wait(make: &str, path: &str) -> String {
     unread(&format!(
         "{make}; for i in $(seq 3000); do [ -e {path} ] || [ -L {path} ] || {{ echo gone; exit; }}; sleep 0.01; done; echo stayed"
@@ -26,7 +28,7 @@ fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Runs it in the background and gives all that it has written.
+/// Runs the command in the background, and returns all its output.
 fn run(server: &mut Server, command: &str) -> String {
     let id = server.background(command, false);
     server.expect(&id, 0, "^(gone|stayed|end)$");
@@ -66,7 +68,7 @@ fn what_a_background_command_makes_for_a_later_program_to_run_is_taken_away_and_
         assert!(kept[0]["reason"].as_str().unwrap().contains("a command that writes directly"), "{kept:#?}");
         server.end();
     }
-    // The control: what no later program runs stays.
+    // The control: a file that no later program runs stays.
     let fixture = Fixture::with_files(&[("file", "plain")]);
     let mut server = Server::start(&fixture, &FREE);
     let line = unread("echo x > .envrc.md; git init -q t; git -C t config user.name Ann; sleep 1; echo end");
@@ -106,7 +108,7 @@ fn the_session_says_what_was_taken_away_and_a_human_can_put_it_back_while_it_run
     server.expect(&id, 0, "^end$");
     let said =
         server.data("shell_session", json!({"action": "read", "session_id": id}))["content"].to_string();
-    // What a human has put there is read-only for the command.
+    // A file that a human has put there is read-only for the command.
     assert!(said.contains("one") && said.contains("Read-only file system"), "{said}");
     assert_eq!(fixture.read(".envrc"), "one\n");
     server.end();
@@ -130,12 +132,12 @@ fn what_was_there_before_is_read_only_in_the_background_also_when_the_host_repla
     ));
     let id = server.background(&command, false);
     server.expect(&id, 0, "^begun$");
-    // As an editor and git save: a new file takes the name.
+    // Replace each file as an editor and git save: a new file takes the name.
     for (path, content) in [(".git/config", "[user]\n"), (".envrc", "new")] {
         fixture.write("next", content);
         fs::rename(fixture.workspace().join("next"), fixture.workspace().join(path)).unwrap();
     }
-    // A moment for the notices; then the sign.
+    // Wait a moment for the notifications, then give the sign.
     server.data("shell_session", json!({"action": "read", "session_id": id, "offset": 1_000_000, "wait": 1}));
     fixture.write("go", "");
     server.expect(&id, 0, "^end$");
@@ -157,7 +159,8 @@ fn what_must_not_be_written_and_comes_while_a_background_command_runs_is_read_on
     fs::write(folder.join("config.yaml"), "sandbox_config:\n  normal:\n    deny_write_paths: [\"*.lock\"]\n")
         .unwrap();
     let mut server = Server::start(&fixture, &FREE);
-    // Writes as soon as the file cannot be opened for writing any more, or after half a minute.
+    // The command writes as soon as the file cannot be opened for writing any more, or after 30
+    // seconds.
     let command = unread(
         "echo begun; until [ -e a/x.lock ]; do sleep 0.01; done; for i in $(seq 3000); do test -w a/x.lock || break; sleep 0.01; done; \
          echo evil > a/x.lock; rm -f a/x.lock; mv a/x.lock b; mv a c; echo fine > other; echo end",
@@ -173,7 +176,7 @@ fn what_must_not_be_written_and_comes_while_a_background_command_runs_is_read_on
     server.end();
 }
 
-/// Every file of this name below the workspace.
+/// Returns every file of this name in the folders of the workspace.
 fn all_called(fixture: &Fixture, name: &str) -> Vec<std::path::PathBuf> {
     let folders = fs::read_dir(fixture.workspace()).unwrap();
     folders.map(|folder| folder.unwrap().path().join(name)).filter(|path| exists(path)).collect()
@@ -212,7 +215,7 @@ fn what_a_command_made_while_the_server_was_killed_is_taken_away_by_the_next_sta
     );
     server.expect(&id, 0, "^begun$");
     let process = rustix::process::Pid::from_child(server.process());
-    // It stands still, so it takes nothing away.
+    // The stopped server removes nothing.
     rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
     fixture.write("go", "");
     while !exists(&fixture.workspace().join("made")) {
@@ -251,7 +254,7 @@ fn what_the_users_own_links_lead_to_is_held_as_what_they_stand_for() {
         let asked = server.call("file_write", json!({"path": path, "content": "new"}));
         assert!(asked.to_string().contains("EAPPROVAL"), "{path}: {asked:#}");
     }
-    // The set is made anew when something on the way changes.
+    // The set of protected files is rebuilt when a file on the way to them changes.
     let plain = server.call("shell_execute", json!({"command": unread("echo new > other")}));
     assert!(!plain.to_string().contains("EAPPROVAL"), "{plain:#}");
     fs::remove_file(at(".envrc")).unwrap();

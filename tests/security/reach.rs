@@ -1,4 +1,4 @@
-//! File tools reach exactly the roots, however a path is spelled and whatever changes meanwhile.
+//! File tools reach exactly the roots, under every spelling of a path and with every change meanwhile.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ fn a_link_that_is_swapped_while_calls_run_never_leads_one_out() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    // The control: the race was on, and the link was readable while it led inside.
+    // The control: the race took place, and the link was readable while it led inside.
     assert!(inside > 0, "no read ever succeeded, so nothing was raced");
 }
 
@@ -69,11 +69,11 @@ fn a_denied_file_is_not_read_under_another_of_its_names() {
     }
     let found = fixture.data("file_search", json!({"pattern": "needle"})).to_string();
     assert!(!found.contains("notes.txt") && !found.contains("inner.txt"), "{found}");
-    // The control: a file with two names of which none is denied.
+    // The control: a file with two names, neither of which is denied.
     assert!(found.contains("also-plain"), "{found}");
     let read = fixture.data("file_read", json!({"path": "also-plain"}));
     assert_eq!(read["content"], "needle in plain");
-    // A server that has looked before sees a name that came since.
+    // A server that has already looked sees a name that was added since.
     let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
     let read =
         |server: &mut Server, path: &str| server.call("file_read", json!({ "path": path })).to_string();

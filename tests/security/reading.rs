@@ -1,5 +1,5 @@
-//! A command that passes because it only reads can be made to run code of the workspace. What it runs changes nothing that outlives it,
-//! whatever the cell is made of.
+//! A command that passes because it only reads can be made to run code of the workspace. The code
+//! changes nothing that outlives the command, with every mechanism that makes cells.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -9,16 +9,17 @@ use serde_json::{Value, json};
 use crate::client::Server;
 use crate::harness::{Fixture, unread};
 
-/// Reads, and runs the monitor that the repository's configuration names.
+/// A line that reads, and runs the monitor that the repository's configuration names.
 pub(crate) const LINE: &str = "git -C x status";
 
-/// What the monitor does: everything by which it could leave something behind, and then a word that it ran.
+/// Actions of the monitor: every way to leave something behind, and then a word that it ran.
 const MONITOR: &str =
     "echo c > ../canary; echo c >> ../plain; chmod 600 ../plain; touch -d @1 ../plain; rm -f ../goes
 mkdir -p ~/.npm && echo c > ~/.npm/canary; echo c > \"$(dirname \"$PWD\")/../beside/canary\"
 echo 'the monitor ran' >&2\n";
 
-/// A workspace with a repository whose configuration names a monitor.
+/// Returns the workspace's files: the monitor, and two files that the monitor tries to change or
+/// remove.
 pub(crate) fn files() -> [(&'static str, &'static str); 3] {
     [("monitor", MONITOR), ("plain", "plain\n"), ("goes", "stays\n")]
 }
@@ -35,7 +36,7 @@ pub(crate) fn make_repository(fixture: &Fixture) {
     std::fs::write(fixture.workspace().join("x/file"), "").unwrap();
 }
 
-/// What the monitor has left behind.
+/// Lists the traces that the monitor has left behind.
 pub(crate) fn left(fixture: &Fixture) -> Vec<&'static str> {
     let workspace = fixture.workspace();
     let plain = std::fs::metadata(workspace.join("plain")).unwrap();
@@ -53,7 +54,7 @@ pub(crate) fn left(fixture: &Fixture) -> Vec<&'static str> {
     found.into_iter().filter_map(|(what, is_so)| is_so.then_some(what)).collect()
 }
 
-/// The line passed as one that reads, and the monitor ran.
+/// Asserts that the line passed as one that reads, and that the monitor ran.
 #[track_caller]
 pub(crate) fn assert_ran_as_reader(result: &Value) {
     assert_eq!(result["ok"], true, "{result:#}");
@@ -86,15 +87,15 @@ fn what_a_reading_command_runs_changes_nothing_and_the_answer_says_what_was_disc
     let warnings = result["meta"]["warnings"].to_string();
     assert!(warnings.contains("it changed 3 paths; nothing of that was kept"), "{warnings}");
     assert_eq!(result["meta"]["checkpoint"], Value::Null);
-    // What stands in the caches of the home would be there for later commands.
+    // A file in the caches of the home would be there for later commands.
     let listed = fixture.data("shell_execute", json!({"command": unread("ls ~/.npm")}));
     assert_eq!(listed["stdout"], "", "{listed:#}");
 
-    // A reader that changes nothing has nothing to tell.
+    // A command that changes nothing produces no warning.
     let quiet = fixture.call("shell_execute", json!({"command": "cat plain"}));
     assert!(quiet["meta"]["warnings"].is_null() && quiet["meta"]["changes"].is_null(), "{quiet:#}");
 
-    // The control: without the reading rule the same line leaves all of it behind.
+    // The control: without the reading rule, the same line leaves all of it behind.
     let control = fixture.call("shell_execute", json!({"command": unread(LINE)}));
     assert!(control["data"]["stderr"].as_str().unwrap().contains("the monitor ran"), "{control:#}");
     assert_eq!(left(&fixture).len(), 6, "{:?}", left(&fixture));
@@ -127,7 +128,7 @@ fn a_reading_command_has_no_way_out_to_hosts_that_the_profile_lists() {
     assert!(result["data"]["stderr"].as_str().unwrap().starts_with("0\n"), "{result:#}");
     let words = result["meta"]["sandbox"].to_string();
     assert!(words.contains("network:none"), "{words}");
-    // The control: others have it.
+    // The control: other commands have a network.
     let control = fixture.call("shell_execute", json!({"command": unread(LINE)}));
     assert!(!control["data"]["stderr"].as_str().unwrap().starts_with("0\n"), "{control:#}");
     let words = control["meta"]["sandbox"].to_string();

@@ -1,4 +1,5 @@
-//! What is in the vault leaves through no door and lies in no file, and neither does what an agent puts into it.
+//! The vault's secrets, and the secrets that an agent adds: none leaves through a door, and none
+//! lies in a file.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +12,10 @@ use crate::harness::Fixture;
 use crate::http::Up;
 use crate::specialist::Specialist;
 
-/// With what JSON, shells and URLs write otherwise.
+/// A secret with characters that JSON, shells and URLs escape.
 const SECRET: &str = "sk-Live/0123'4567 \"89\\ab\u{e4}+cdef==";
 
-/// Every form in which the secret, or a half of it, could have come out.
+/// Returns every form in which the secret, or a half of it, could have leaked.
 fn needles(secret: &str) -> Vec<Vec<u8>> {
     let half: String = secret.chars().take(14).collect();
     let mut needles = Vec::new();
@@ -34,7 +35,7 @@ fn needles(secret: &str) -> Vec<Vec<u8>> {
     needles
 }
 
-/// The form that is in these bytes.
+/// Returns the form of the secret that these bytes contain.
 pub(crate) fn leaked(bytes: &[u8], secret: &str) -> Option<String> {
     let needles = needles(secret);
     let found =
@@ -42,7 +43,7 @@ pub(crate) fn leaked(bytes: &[u8], secret: &str) -> Option<String> {
     Some(String::from_utf8_lossy(found).into_owned())
 }
 
-/// Every byte of every file below a folder.
+/// Reads every byte of every file below a folder.
 pub(crate) fn everything_below(folder: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -75,7 +76,8 @@ fn a_planted_secret_leaves_through_no_door_and_lies_in_no_database_or_log() {
         let fixture = Fixture::with_files(&[("planted", SECRET)]).asking().with_vault();
         fixture.store("planted", SECRET);
         if locked {
-            // The control: where nothing opens the vault, nothing knows what to cover, and all of this finds it.
+            // The control: a locked vault cannot redact, so the same search finds the secret
+            // everywhere.
             fs::rename(fixture.key_file(), fixture.outside().join("key.away")).unwrap();
         }
         let before = everything_below(&fixture.state());
@@ -119,7 +121,7 @@ fn a_planted_secret_leaves_through_no_door_and_lies_in_no_database_or_log() {
             let params =
                 json!({"name": "shell_execute", "arguments": arguments, "_meta": {"progressToken": 1}});
             said("MCP", stdio.answer("tools/call", params).to_string() + &format!("{:?}", stdio.told));
-            // Only a summary of the output is in the answer; the whole is in the log.
+            // The answer contains only a summary of the output, and the log all of it.
             let answer = specialist.run(command, "");
             assert!(locked || leaked(format!("{answer:?}").as_bytes(), SECRET).is_none(), "{answer:?}");
         }
@@ -152,7 +154,7 @@ fn what_an_agent_puts_into_the_vault_is_written_down_nowhere_however_the_call_en
         said.extend((run.stdout.clone() + &run.stderr).into_bytes());
         run.json()
     };
-    // Asked about, wrong in every way, misspelt, and through another tool.
+    // Calls that are asked about, wrong in every way, misspelt, and nested in another tool.
     let asked = call(&[], "vault_set", &arguments);
     let id = asked["error"]["approval_id"].as_str().unwrap().to_owned();
     for (tool, arguments) in [
@@ -179,7 +181,7 @@ fn what_an_agent_puts_into_the_vault_is_written_down_nowhere_however_the_call_en
     said.extend(shown.into_bytes());
     assert_eq!(leaked(&everything_below(&fixture.state()), SECRET), None);
 
-    // The control: it does get there.
+    // The control: the approved call stores the secret.
     assert_eq!(fixture.run(&["approvals", "approve", &id]).code, 0);
     let stored = fixture.run_with_input(&["call", "vault_set", "-"], arguments.to_string().as_bytes());
     assert_eq!(stored.json()["ok"], true, "{}", stored.stdout);
@@ -191,7 +193,7 @@ fn what_an_agent_puts_into_the_vault_is_written_down_nowhere_however_the_call_en
     assert_eq!(leaked(&everything_below(&fixture.state()), SECRET), None);
     fixture.write("planted", SECRET);
     assert_eq!(fixture.data("file_read", json!({"path": "planted"}))["content"], "[SECRET:mine]");
-    // And what no tool takes for a secret is in the audit, where this would find it.
+    // The control: the audit contains a text that no tool takes for a secret, and this search finds it.
     let plain = json!({"path": "a", "content": "not-a-secret-0123"});
     fixture.call("file_write", plain);
     assert!(leaked(&everything_below(&fixture.state()), "not-a-secret-0123").is_some());
@@ -203,7 +205,8 @@ fn no_tool_reaches_the_vault_or_its_key() {
     fixture.store("mine", SECRET);
     let vault = fixture.state().canonicalize().unwrap().join("vault/vault.age");
     assert!(vault.exists());
-    // Reading what is encrypted takes the user's yes, as reading any other file out there; changing it no yes allows.
+    // Reading the encrypted vault needs the user's approval, like any other file outside the
+    // workspace. No approval allows changing it.
     let read = fixture.run(&["call", "file_read", &json!({"path": vault}).to_string()]).json();
     assert_eq!(read["error"]["code"], "EAPPROVAL", "{read:#}");
     for (tool, arguments) in

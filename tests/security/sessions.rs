@@ -1,4 +1,5 @@
-//! What the background commands of one session can reach, and what nobody else can of theirs.
+//! Network of one session's background commands: the session's own commands reach their servers.
+//! Other sessions and the host do not, and commands do not reach the host.
 
 use std::net::TcpListener;
 
@@ -9,7 +10,7 @@ use crate::harness::Fixture;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
-/// Serves one line to everybody who connects, and says on which port.
+/// A program that serves one line to every client, and prints its port.
 const SERVE: &str = "python3 -u -c '
 import socket
 s = socket.socket(); s.bind((\"127.0.0.1\", PORT)); s.listen(16)
@@ -17,7 +18,7 @@ print(\"port\", s.getsockname()[1])
 while True:
     c, _ = s.accept(); c.sendall(b\"SECRET-OF-THE-SESSION\"); c.close()'";
 
-/// Reads what the port says, or the reason why it says nothing.
+/// Returns a line that prints the bytes from the port, or the error's name.
 fn fetch(port: u16) -> String {
     format!(
         "python3 -c 'import socket\ntry:\n    print(socket.create_connection((\"127.0.0.1\", {port}), 5).recv(100).decode())\nexcept OSError as e:\n    print(type(e).__name__)'"
@@ -44,17 +45,17 @@ fn a_server_of_a_session_is_reached_by_that_session_alone_and_the_hosts_loopback
     let (mine, other) = (Fixture::new(), Fixture::new());
     let (mut mine, mut other) = (Server::start(&mine, &FREE), Server::start(&other, &FREE));
     let (_, port) = serve(&mut mine);
-    // The control: the session that started it reaches it, from a command in the foreground and from one in the background.
+    // The control: its own session reaches the server, from a foreground and from a background command.
     assert_eq!(said(&mut mine, &fetch(port)), "SECRET-OF-THE-SESSION");
     let again = mine.background(&fetch(port), false);
     mine.expect(&again, 0, "SECRET-OF-THE-SESSION");
     assert_eq!(said(&mut other, &fetch(port)), "ConnectionRefusedError");
-    // Nor does a program of the host reach it.
+    // A program of the host does not reach it either.
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let hosts = listener.local_addr().unwrap().port();
-    // The control: from outside any cell it can be reached.
+    // The control: outside a cell, the host's server can be reached.
     std::net::TcpStream::connect(("127.0.0.1", hosts)).unwrap();
     assert_eq!(said(&mut mine, &fetch(hosts)), "ConnectionRefusedError");
     for server in [mine, other] {

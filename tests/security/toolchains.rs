@@ -1,4 +1,4 @@
-//! The user's toolchains, as commands see them: what runs is there, keys and other projects are not.
+//! The user's toolchains, as commands see them: programs are visible, keys and other projects are not.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::harness::Fixture;
 
 const KEY: &str = "planted-key-8714";
 
-/// Keys and other projects, by where they lie in the home.
+/// Keys and other projects, by their path in the home.
 const PLANTED: &[&str] = &[
     ".asdf/installs/nodejs/22/.npm/etc/npmrc",
     ".asdf/plugins/python/.git/config",
@@ -53,7 +53,7 @@ const PLANTED: &[&str] = &[
     "miniconda3/envs/x/pip.conf",
 ];
 
-/// What programs need of the same toolchains.
+/// Files of the same toolchains that programs need.
 const NEEDED: &[&str] = &[
     ".asdf/plugins/python/bin/install",
     ".cargo/bin/auth",
@@ -79,7 +79,7 @@ fn put(path: PathBuf, content: &str) {
 fn planted() -> Fixture {
     let fixture = Fixture::new();
     for path in PLANTED {
-        // As the kinds of files are that are judged by their content.
+        // Some kinds of files are judged by their content, so the planted ones have a realistic form.
         let content = match path.rsplit('/').next().unwrap() {
             "config" => format!("[remote \"origin\"]\nurl = https://me:{KEY}@host/r\n"),
             "FETCH_HEAD" | "HEAD" => format!("abc branch 'main' of https://{KEY}@host/r\n"),
@@ -100,9 +100,9 @@ fn planted() -> Fixture {
     fixture
 }
 
-/// The output of a command that reads these files.
+/// Returns the output of a command that reads these files.
 fn read(fixture: &Fixture, folder: &std::path::Path, files: &[&str]) -> String {
-    // A script: what a line names itself is judged before anything runs.
+    // A script, because paths in a line are judged before it runs.
     let mut script = String::new();
     for file in files {
         let path = folder.join(file);

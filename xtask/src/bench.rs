@@ -1,10 +1,11 @@
-//! Speed and memory of the release binary, beside those of a peer that does the same work.
+//! Speed and memory of the release binary, compared with a peer that does the same work.
 //!
-//! Both servers are spoken to over stdio with the same raw messages, in turns within one run, so that a busy machine
-//! is busy for both; the ratios mean more than the figures.
-//! Policy and audit of Handfast are on, as they always are.
-//! Commands are compared with the same ones run bare and in bubblewrap, changes with the programs that make the same ones.
-//! It compares and prints: no figure makes it fail, because no machine but yours knows what else it is doing.
+//! The benchmark talks to both servers over stdio with the same raw messages, in turns within one
+//! run, so that a busy machine is busy for both. The ratios mean more than the figures. Policy and
+//! audit of Handfast are on, as they always are. Commands are compared with the same commands run
+//! bare and in bubblewrap, changes with the programs that make the same changes. The benchmark
+//! compares and prints. No figure makes the benchmark fail, because only the user of the machine
+//! knows what else is running.
 
 mod changes;
 mod commands;
@@ -25,18 +26,18 @@ use crate::command::{Failure, Result, remove_folder, run as run_command, write};
 use crate::repository::Repository;
 use crate::setup;
 
-/// Entries in the folder that is listed.
+/// Number of entries in the folder that is listed.
 const ENTRIES: usize = 10_000;
 const SMALL_FILE: usize = 1_024;
 const LARGE_FILE: usize = 10 * 1_024 * 1_024;
 
-/// The two servers, serving one workspace that holds `small.txt`, `large.txt` and `many/`.
+/// The two servers. Both serve one workspace with `small.txt`, `large.txt` and `many/`.
 struct Bench {
     handfast: Kind,
     peer: Kind,
 }
 
-/// How often each thing is measured.
+/// Number of samples per measurement.
 #[derive(Clone, Copy)]
 struct Samples {
     starts: usize,
@@ -72,33 +73,33 @@ impl Samples {
 /// One part of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
-    /// Start, reads and listings, beside a peer
+    /// Start, reads and listings, compared with a peer
     Reads,
-    /// Commands, beside the same ones bare and in bubblewrap
+    /// Commands, compared with the same commands bare and in bubblewrap
     Commands,
-    /// Edits, patches, checkpoints and undo, beside programs that do the same
+    /// Edits, patches, checkpoints and undo, compared with programs that do the same
     Changes,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
-    /// Requests to a server of the web, beside those of a bare client
+    /// Requests to a web server, compared with those of a bare client
     Web,
-    /// What a decision of the policy costs
+    /// Cost of a policy decision
     Decisions,
-    /// The way out of a cell.
+    /// The way out of a cell
     Egress,
-    /// One row of a database, beside SQLite alone
+    /// One row of a database, compared with SQLite alone
     Data,
     /// Indexing and searching knowledge
     Knowledge,
-    /// Texts that become vectors, beside onnxruntime with the same model
+    /// Embedding of texts, compared with onnxruntime and the same model
     Embedding,
-    /// The nearest of many vectors, beside a plain scan
+    /// Search for the nearest of many vectors, compared with a plain scan
     Vectors,
-    /// Covering secrets, and looking one up
+    /// Covering secrets, and looking up one secret
     Secrets,
 }
 
-/// Measures what is asked for, or everything, and prints the tables.
+/// Measures the given part, or all parts, and prints the tables.
 pub(crate) fn run(
     repository: &Repository,
     binary: Option<&Path>,
@@ -163,7 +164,7 @@ pub(crate) fn run(
         example(repository, "engine", "redact_speed", None)?;
         example(repository, "vault", "lookup_speed", None)?;
     }
-    // Not before the next run: what is made behind such a removal is slow on some file systems.
+    // Removal waits until here, because some file systems create files slowly after a large removal.
     remove_folder(&folder)
 }
 
@@ -171,7 +172,8 @@ fn peer_script(repository: &Repository) -> PathBuf {
     repository.test_tools().join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")
 }
 
-/// What one thing costs in the library: the example of this name measures it, in a folder of its own where it needs one.
+/// Runs the example that measures one operation in the library. `folder` is its working folder, if
+/// it needs one.
 fn example(repository: &Repository, package: &str, name: &str, folder: Option<&Path>) -> Result<()> {
     let arguments = ["run", "--release", "--quiet", "--package", package, "--example", name, "--"];
     run_command(repository.cargo(&arguments).args(folder))
@@ -190,7 +192,7 @@ pub(crate) fn build(repository: &Repository) -> Result<PathBuf> {
 }
 
 impl Bench {
-    /// Lays out the workspace and states how each server is started and asked.
+    /// Lays out the workspace and defines how each server is started and called.
     fn prepare(repository: &Repository, folder: &Path, binary: &Path) -> Result<Self> {
         let workspace = folder.join("workspace");
         write(&workspace.join("small.txt"), &text_of(SMALL_FILE))?;
@@ -217,13 +219,13 @@ fn handfast(folder: &Path, workspace: &Path, binary: &Path) -> Kind {
         log: folder.join("handfast.log"),
         command: Box::new(move || {
             let mut command = Command::new(&binary);
-            // Nobody is there to be asked about commands.
+            // No human is present to approve commands.
             command
                 .args(["mcp", "--mode", "full_auto", "--workspace"])
                 .arg(&workspace)
                 .arg("--state")
                 .arg(&state);
-            // The figures are of what is built in, not of what the person at this machine has configured.
+            // The figures describe the built-in settings, not the configuration of the user.
             command.env("XDG_CONFIG_HOME", &configuration);
             command
         }),
@@ -261,7 +263,7 @@ fn peer_of(folder: &Path, workspace: &Path, script: &Path) -> Kind {
     }
 }
 
-/// Lines of plain ASCII text, so that one byte is one character for both servers.
+/// Returns lines of plain ASCII text, so that one byte is one character for both servers.
 fn text_of(bytes: usize) -> String {
     let line = "The quick brown fox jumps over the lazy dog, and then it does so again.\n";
     line.chars().cycle().take(bytes).collect()

@@ -1,21 +1,21 @@
-//! Runs other programs and says what went wrong in words that a person can act on.
+//! Runs other programs and reports failures in words that a person can act on.
 //!
-//! It neither retries nor times anything out: a person or the machine that started the task ends it.
+//! These functions neither retry nor set timeouts. The person or machine that started the task ends it.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// What a task answers: nothing, or why it failed.
+/// The result of a task.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Why a task failed, as one text for the person at the terminal.
+/// The reason why a task failed, as text for the person at the terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure(pub(crate) String);
 
 impl Failure {
-    /// A failure that says `text`.
+    /// Creates a failure with this text.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -27,7 +27,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `command` with its output shown, after printing it in a form that can be pasted.
+/// Runs `command` with visible output, after printing the command line in a form that can be pasted.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = shown(command);
     eprintln!("$ {line}");
@@ -35,7 +35,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     succeeded(&line, status)
 }
 
-/// Runs `command` and answers what it wrote to its standard output; its standard error is shown.
+/// Runs `command` and returns its standard output. Its standard error is shown.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let line = shown(command);
     let output = command
@@ -47,7 +47,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).map_err(|_| Failure(format!("`{line}` wrote text that is not UTF-8")))
 }
 
-/// Whether `command` starts and exits with 0, with all its output thrown away.
+/// Returns true if `command` starts and exits with 0. Its output is discarded.
 pub(crate) fn probe(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -62,14 +62,14 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| Failure(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Writes a whole text file, creating its folder.
+/// Writes a whole text file and creates its folder.
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     let written =
         path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, text));
     written.map_err(|error| Failure(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Removes a folder with everything in it; a missing one is as good.
+/// Removes a folder with everything in it. A missing folder is not an error.
 pub(crate) fn remove_folder(path: &Path) -> Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -97,7 +97,8 @@ fn cannot_start(line: &str, error: &io::Error) -> Failure {
     Failure(format!("cannot start `{line}`: {error}"))
 }
 
-/// The status's own words name the exit code or the signal, so that a Ctrl-C does not look like a failed check.
+/// Checks the exit status. The message names the exit code or the signal, so that Ctrl-C does not
+/// look like a failed check.
 fn succeeded(line: &str, status: ExitStatus) -> Result<()> {
     if status.success() { Ok(()) } else { Err(Failure(format!("`{line}` ended with {status}"))) }
 }
@@ -114,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_command_ended_by_a_signal_says_so() {
-        // Not the signal of Ctrl-C: in a background job that one is ignored, and so it is by what the job starts.
+        // The signal of Ctrl-C does not work here: a background job and its child processes ignore
+        // SIGINT.
         let failure = run(Command::new("sh").args(["-c", "kill -KILL $$"])).unwrap_err();
         assert!(failure.0.contains("signal: 9"), "{failure}");
     }

@@ -1,6 +1,7 @@
-//! `cargo xtask docs`: one page a tool under `docs/tools/`, an index, and `docs/openapi.json`, from what the binary says about itself.
+//! `cargo xtask docs`: one page per tool under `docs/tools/`, an index, and `docs/openapi.json`,
+//! generated from the binary's own descriptions.
 //!
-//! The pages hold nothing that was not written beside the tool; whoever wants another word changes it there.
+//! All text on the pages comes from the source of the tool. Edit it there.
 
 mod page;
 
@@ -14,13 +15,13 @@ use crate::command::{Failure, Result, capture, write};
 use crate::repository::Repository;
 
 const FOLDER: &str = "docs/tools";
-/// What the HTTP door answers to. A unit test of that door compares it.
+/// Path of the OpenAPI document of the HTTP door. A unit test of that door compares it.
 const OPENAPI: &str = "docs/openapi.json";
 
-/// Pages by their file name.
+/// Pages by file name.
 type Pages = BTreeMap<String, String>;
 
-/// Writes the pages, or with `check` only compares them.
+/// Writes the pages. With `check`, only compares them.
 pub(crate) fn run(repository: &Repository, check: bool) -> Result<()> {
     let wanted = pages(&described_tools(repository)?)?;
     let folder = repository.root.join(FOLDER);
@@ -52,9 +53,9 @@ fn described_tools(repository: &Repository) -> Result<Value> {
         .map_err(|error| Failure(format!("`handfast tools --json` is not JSON: {error}")))
 }
 
-/// What the built binary prints, in surroundings that hold no configuration of the person who builds.
+/// Returns the output of the built binary. Configuration of the user is hidden from the binary.
 fn said(repository: &Repository, arguments: &[&str]) -> Result<String> {
-    // Of the whole workspace, because other features would build half of it a second time.
+    // Build the whole workspace, because other features would build half of it a second time.
     let build = ["build", "--quiet", "--workspace", "--bins", "--examples"];
     crate::command::run(&mut repository.cargo(&build))?;
     let empty = repository.root.join("target/docs");
@@ -96,7 +97,7 @@ fn pages_in(folder: &Path) -> Result<Pages> {
     Ok(pages)
 }
 
-/// The names of pages that are missing, changed, or no longer wanted.
+/// Returns the names of pages that are missing, changed, or obsolete.
 fn differing<'a>(wanted: &'a Pages, there: &'a Pages) -> Vec<&'a str> {
     let changed = wanted.iter().filter(|(name, page)| there.get(*name) != Some(page)).map(|(name, _)| name);
     let stale = there.keys().filter(|name| !wanted.contains_key(*name));

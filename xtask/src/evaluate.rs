@@ -1,14 +1,15 @@
-//! `cargo xtask eval`: the example of the crate `knowledge` that measures a collection, with the model that is there.
+//! `cargo xtask eval`: runs the example of the crate `knowledge` that measures a collection, with
+//! the installed model.
 
 use std::path::{Path, PathBuf};
 
 use crate::command::{Result, run as run_command};
 use crate::repository::Repository;
 
-/// Where `handfast setup embeddings` puts the model, below the folder of states.
+/// Path of the model that `handfast setup embeddings` installs, relative to the base folder of states.
 const MODEL: &str = "handfast/models/all-MiniLM-L6-v2";
 
-/// Measures, by words alone where no model is there.
+/// Runs the evaluation. Without a model, search uses words only.
 pub(crate) fn run(repository: &Repository, folder: &Path, model: Option<PathBuf>) -> Result<()> {
     let arguments =
         ["run", "--release", "--quiet", "--package", "knowledge", "--example", "retrieval_quality", "--"];

@@ -1,12 +1,12 @@
 //! The repository's own commands, run as `cargo xtask NAME`.
 //!
-//! `test` is the one test command: it sets the machine up and then runs everything that must hold.
-//! `tidy` holds the rules that the compiler cannot see, `docs` writes the generated pages, `bench` prints speed and
-//! memory beside those of a peer, `soak` calls and kills many processes for hours.
+//! `test` is the one test command: it sets the machine up and then runs all checks. `tidy` checks
+//! the rules that the compiler cannot see. `docs` writes the generated pages. `bench` prints speed
+//! and memory compared with a peer. `soak` calls and kills many processes for hours.
 //!
-//! It does not ship, and no crate of the product knows it.
-//! It keeps no state but what lies under `target/`, and but for `soak` handles no signal: Ctrl-C reaches the running child and this
-//! process alike, and whatever was half installed is installed again the next time.
+//! This crate does not ship, and no crate of the product depends on it. Its only state lies under
+//! `target/`. Except in `soak`, no signal is handled: Ctrl-C reaches the running child and this
+//! process alike. An interrupted installation is repeated next time.
 
 #![allow(
     clippy::disallowed_methods,
@@ -42,32 +42,34 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Installs what the tests need and runs everything that must hold, in order, up to the first failure
+    /// Installs what the tests need and runs all checks in order, up to the first failure
     #[command(after_help = steps::list())]
     Test {
-        /// Runs this one step alone
+        /// Runs only this step
         #[arg(long, value_name = "NAME", value_parser = steps::names())]
         step: Option<String>,
     },
-    /// Holds the repository's own rules: crate edges, file sizes, examples, names
+    /// Checks the repository's own rules: crate edges, file sizes, examples, names
     #[command(after_help = tidy::list())]
     Tidy,
-    /// Writes `docs/tools/` from what `handfast tools --json` prints
+    /// Writes `docs/tools/` from the output of `handfast tools --json`
     Docs {
-        /// Writes nothing, and fails where a page differs from what would be written
+        /// Writes nothing, and fails if a page differs from the generated one
         #[arg(long)]
         check: bool,
     },
-    /// Measures how good the search of knowledge is on a collection in BEIR's layout: by words, vectors, both, and both half-made
+    /// Measures the search quality of knowledge on a collection in BEIR's layout: by words, by
+    /// vectors, by both, and by both with half of the vectors
     #[command(alias = "evaluate")]
     Eval {
-        /// The folder with corpus.jsonl, queries.jsonl and qrels/test.tsv
+        /// Folder with corpus.jsonl, queries.jsonl and qrels/test.tsv
         folder: PathBuf,
-        /// The folder of the model [default: what `handfast setup embeddings` has got]
+        /// Folder of the model [default: the model that `handfast setup embeddings` installed]
         #[arg(long, value_name = "FOLDER")]
         model: Option<PathBuf>,
     },
-    /// Measures the release binary and a peer side by side, and prints figures and ratios; fails on no figure
+    /// Measures the release binary and a peer side by side, and prints figures and ratios; fails on
+    /// no figure
     Bench {
         /// Measures this binary instead of building one
         #[arg(long, value_name = "PATH")]
@@ -75,11 +77,12 @@ enum Task {
         /// Takes a tenth of the samples, to try the benchmark itself
         #[arg(long)]
         quick: bool,
-        /// Measures this part alone
+        /// Measures only this part
         #[arg(long, value_name = "PART")]
         only: Option<bench::Part>,
     },
-    /// Calls, kills and restarts many processes for hours, with every answer checked; `--quick` takes a minute
+    /// Calls, kills and restarts many processes for hours, and checks every answer; `--quick` takes
+    /// a minute
     Soak(soak::Options),
 }
 

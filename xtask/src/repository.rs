@@ -1,4 +1,4 @@
-//! Where things lie: the checkout, its text files, its packages as cargo sees them.
+//! The checkout: its root, its text files, and its packages as cargo reports them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,18 +7,18 @@ use serde_json::Value;
 
 use crate::command::{Failure, Result, capture, read};
 
-/// Folders that hold nothing written by hand, at any depth; `.git` is a file in a worktree.
+/// Folders without handwritten files, at any depth. `.git` is a file in a worktree.
 const NOT_OURS: [&str; 5] = [".git", "target", "node_modules", ".venv", "__pycache__"];
 
 /// The checkout that this build of xtask belongs to.
 pub(crate) struct Repository {
-    /// The folder of the workspace's `Cargo.toml`.
+    /// Path of the folder with the workspace's `Cargo.toml`.
     pub(crate) root: PathBuf,
 }
 
 /// One text file of the checkout.
 pub(crate) struct File {
-    /// Relative to the root, with `/` between folders.
+    /// Path relative to the root, with `/` between folders.
     pub(crate) path: String,
     /// The whole text.
     pub(crate) text: String,
@@ -26,43 +26,45 @@ pub(crate) struct File {
 
 /// One package of the workspace.
 pub(crate) struct Package {
-    /// The package's name, which is also its folder's.
+    /// Name of the package, and of its folder.
     pub(crate) name: String,
-    /// Every direct dependency, whatever its kind.
+    /// Direct dependencies of any kind.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// One direct dependency of a package.
 pub(crate) struct Dependency {
-    /// The package depended upon.
+    /// Name of the dependency's package.
     pub(crate) name: String,
-    /// Whether it is used by tests and examples alone.
+    /// True if only tests and examples use the dependency.
     pub(crate) for_tests: bool,
-    /// Whether it is a package of this workspace.
+    /// True if the dependency is a package of this workspace.
     pub(crate) in_workspace: bool,
 }
 
 impl Repository {
-    /// The checkout this program was compiled in, which `cargo xtask` guarantees to be the one it is called from.
+    /// Returns the checkout that this program was compiled in. `cargo xtask` guarantees that it is
+    /// called from the same checkout.
     pub(crate) fn of_this_build() -> Result<Self> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = manifest.parent().ok_or_else(|| Failure::new("xtask lies in no workspace"))?;
         Ok(Self { root: root.to_owned() })
     }
 
-    /// A cargo call in this checkout, with the cargo that runs this task.
+    /// Returns a cargo command in this checkout, with the cargo that runs this task.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root).args(arguments);
         command
     }
 
-    /// Where the test tools are installed: always here, so that tests find them without being told.
+    /// Returns the folder of the test tools. The path is fixed, so that tests find the tools
+    /// without a setting.
     pub(crate) fn test_tools(&self) -> PathBuf {
         self.root.join("target/test-tools")
     }
 
-    /// Every UTF-8 file outside the folders that hold nothing written by hand, in a stable order.
+    /// Returns every UTF-8 file outside the folders of [`NOT_OURS`], sorted by path.
     pub(crate) fn files(&self) -> Result<Vec<File>> {
         let mut files = Vec::new();
         self.walk(&self.root, &mut files)?;
@@ -85,7 +87,7 @@ impl Repository {
                 let bytes = std::fs::read(&path)
                     .map_err(|error| Failure(format!("cannot read {}: {error}", path.display())))?;
                 let relative = path.strip_prefix(&self.root).unwrap_or(&path).to_string_lossy().into_owned();
-                // What is not text holds no rule's subject.
+                // Files that are not text are subject to no rule.
                 if let Ok(text) = String::from_utf8(bytes) {
                     files.push(File { path: relative, text });
                 }
@@ -94,19 +96,19 @@ impl Repository {
         Ok(())
     }
 
-    /// The packages of the workspace.
+    /// Returns the packages of the workspace.
     pub(crate) fn packages(&self) -> Result<Vec<Package>> {
         packages_in(&self.metadata()?)
     }
 
-    /// The folder cargo builds into, which the person may have moved.
+    /// Returns cargo's build folder, which the user may have moved.
     pub(crate) fn build_folder(&self) -> Result<PathBuf> {
         let metadata = self.metadata()?;
         let folder = metadata.get("target_directory").and_then(Value::as_str);
         folder.map(PathBuf::from).ok_or_else(|| Failure::new("cargo metadata names no target_directory"))
     }
 
-    /// The text of a file named relative to the root.
+    /// Reads a file, relative to the root.
     pub(crate) fn read(&self, path: &str) -> Result<String> {
         read(&self.root.join(path))
     }

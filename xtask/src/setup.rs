@@ -1,11 +1,13 @@
-//! Makes a machine ready for the tests: programs, the official MCP client, the benchmark's peer.
+//! Prepares a machine for the tests: programs, the official MCP client, the benchmark's peer.
 //!
-//! Debian packages are installed only where that needs no password, and only those whose program is missing.
-//! Everything else goes under `target/test-tools`, pinned, and is left alone while its pins are unchanged:
+//! Debian packages are installed only if no password is needed, and only if their program is
+//! missing. Everything else goes under `target/test-tools`, pinned, and stays unchanged while its
+//! pins are unchanged:
 //!
-//! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary tests run this one.
+//! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary
+//!   tests run this one.
 //! - `target/test-tools/node/node_modules`: the TypeScript SDK and the benchmark's peer.
-//! - what vectors are made with and held against: see `embedding`.
+//! - The embedding model and its reference: see `embedding`.
 
 pub(crate) mod embedding;
 
@@ -15,13 +17,13 @@ use std::process::Command;
 use crate::command::{Failure, Result, capture, probe, read, remove_folder, run, write};
 use crate::repository::Repository;
 
-/// A program of the machine that the tests run.
+/// A program that the tests need on the machine.
 struct Requirement {
-    /// What is missing, in words.
+    /// Name of the requirement for messages.
     what: &'static str,
-    /// Exits with 0 where the requirement is met.
+    /// Command that exits with 0 if the requirement is met.
     probe: &'static [&'static str],
-    /// The Debian packages that meet it.
+    /// Debian packages that provide the requirement.
     packages: &'static [&'static str],
 }
 
@@ -53,10 +55,10 @@ const REQUIREMENTS: [Requirement; 9] = [
     Requirement { what: "make", probe: &["make", "--version"], packages: &["make"] },
 ];
 
-/// A component of the Rust toolchain, by the cargo command it brings.
+/// Components of the Rust toolchain, as pairs of the cargo command and the component's name.
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Installs what is missing, and fails with its names where it may not.
+/// Installs missing requirements. Fails with their names if installing is not permitted.
 pub(crate) fn run_all(repository: &Repository) -> Result<()> {
     check_components(repository)?;
     install_programs()?;
@@ -115,7 +117,7 @@ fn packages_of(requirements: &[&Requirement]) -> Vec<&'static str> {
     requirements.iter().flat_map(|requirement| requirement.packages.iter().copied()).collect()
 }
 
-/// What stands before `apt-get` here, or nothing where it may not be run without a password.
+/// Returns the words before `apt-get`, or `None` if it cannot run without a password.
 fn apt_prefix() -> Option<&'static [&'static str]> {
     if !probe(Command::new("apt-get").arg("--version")) {
         return None;
@@ -139,14 +141,15 @@ fn install_python_tools(repository: &Repository) -> Result<()> {
     let requirements = repository.root.join("xtask/test-tools/requirements.txt");
     let venv = repository.test_tools().join("venv");
     let python = venv.join("bin/python");
-    // The interpreter is part of the pin: a venv does not outlive the Python that it was made with.
+    // The interpreter is part of the pin, because a venv does not outlive the Python that created it.
     let version =
         capture(Command::new("python3").args(["-c", "import sys; print(sys.executable, sys.version)"]))?;
     let pins = format!("{version}{}", read(&requirements)?);
     install_once(&venv, &pins, probe(Command::new(&python).args(["-c", ""])), || {
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
         let pip = ["-m", "pip", "--disable-pip-version-check"];
-        // Without `--no-deps` a dependency that the file forgot would come in whatever version is newest.
+        // Without `--no-deps`, pip would install the newest version of any dependency that the file
+        // omits.
         run(Command::new(&python)
             .args(pip)
             .args(["install", "--quiet", "--no-deps", "-r"])
@@ -171,9 +174,10 @@ fn install_node_tools(repository: &Repository) -> Result<()> {
     })
 }
 
-/// Runs `install` into an empty `folder`, unless it is already there with exactly these pins and `works`.
+/// Runs `install` into an empty `folder`, unless the folder already exists with exactly these pins
+/// and `works`.
 ///
-/// The stamp is written last, so an installation that was interrupted is never taken for a whole one.
+/// The stamp is written last, so an interrupted installation never counts as complete.
 fn install_once(folder: &Path, pins: &str, works: bool, install: impl FnOnce() -> Result<()>) -> Result<()> {
     let stamp: PathBuf = folder.join("installed-pins");
     if works && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {

@@ -1,8 +1,9 @@
-//! A long test by hand: up to eleven processes over one state folder, called through every door, killed and started again.
+//! A long manual test: up to eleven processes over one state folder, called through every door,
+//! killed and restarted.
 //!
-//! Each answer is compared with a model, and after every round the whole state is looked at: files, rows, the audit, saved files, and
-//! what is left of processes and calls.
-//! It is no part of `cargo xtask test`: its length is its point. A seed repeats what is called, though not how the calls meet.
+//! Each answer is compared with a model. After every round the whole state is verified: files,
+//! rows, the audit, saved files, and leftover processes and calls. The soak is not part of `cargo
+//! xtask test`, because its length is its purpose. A seed repeats the calls, but not their timing.
 
 mod doors;
 mod full_disk;
@@ -32,24 +33,24 @@ use crate::soak::machine::{Figures, processes_with};
 use crate::soak::place::Place;
 use crate::soak::worker::{Fate, Worker};
 
-/// Reads whose median is taken at the beginning and at the end.
+/// Number of reads whose median is taken at the beginning and at the end.
 const READS: usize = 200;
-/// What a round may take beyond the time of the whole soak before everything is killed.
+/// Time that a round may exceed the limit of the whole soak before all processes are killed.
 const GRACE: Duration = Duration::from_mins(4);
 
-/// How long the soak is, and what it repeats.
+/// Length and seed of the soak.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Calls in all
     #[arg(long, default_value_t = 250_000)]
     calls: usize,
-    /// Stops before the next call after this time
+    /// Stops before the next call after this number of seconds
     #[arg(long, default_value_t = 21_600)]
     seconds: u64,
-    /// Rounds; after each one everything is ended, verified and started again
+    /// Rounds; after each one all processes are ended, verified and restarted
     #[arg(long, default_value_t = 10)]
     rounds: usize,
-    /// Repeats the calls of the run that printed this number [default: another one each time]
+    /// Repeats the calls of the run that printed this number [default: a new number each time]
     #[arg(long)]
     seed: Option<u64>,
     /// 1,500 calls in two rounds, about a minute
@@ -60,7 +61,7 @@ pub(crate) struct Options {
     binary: Option<PathBuf>,
 }
 
-/// Runs the soak, and fails on the first thing that is not as it must be.
+/// Runs the soak, and fails on the first deviation.
 pub(crate) fn run(repository: &Repository, mut options: Options) -> Result<()> {
     if options.quick {
         (options.calls, options.seconds, options.rounds) = (1_500, 60, 2);
@@ -113,7 +114,8 @@ pub(crate) fn run(repository: &Repository, mut options: Options) -> Result<()> {
     }
 }
 
-/// A flag that Ctrl-C and SIGTERM set. Neither is blocked, since what the soak starts would inherit that.
+/// Returns a flag that Ctrl-C and SIGTERM set. Neither signal is blocked, because child processes
+/// would inherit the block.
 fn interrupted() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -161,8 +163,8 @@ fn all(place: &Place, small: &Place, options: &Options, seed: u64, deadline: Ins
     no_folder_left(place)
 }
 
-/// Thirteen callers of eleven processes: four of two servers, of which one is killed, five of MCP servers of their own, and four of the
-/// command line.
+/// Creates thirteen callers of eleven processes: four of two servers, one of which is killed, five
+/// with an MCP server each, and four of the command line.
 fn workers<'place>(
     place: &'place Place,
     steady: &Arc<Up<'place>>,
@@ -189,7 +191,8 @@ fn workers<'place>(
     numbered.map(|(number, (door, fate))| Worker::new(number, door, fate, seed, marker)).collect()
 }
 
-/// Lets every worker do its part at the same time. The first failure stops the others before their next call.
+/// Runs `part` on every worker at the same time. The first failure stops the others before their
+/// next call.
 fn each<'place>(
     place: &Place,
     workers: &mut [Worker<'place>],
@@ -225,7 +228,7 @@ fn quiet(workers: &mut [Worker<'_>]) -> Result<()> {
     })
 }
 
-/// The figures of the server that is never killed, which nobody else calls now.
+/// Measures the server that is never killed. No other caller uses it at this point.
 fn figures(place: &Place, workers: &mut [Worker<'_>]) -> Result<Figures> {
     let Some(worker) = workers.first_mut() else { return Err(Failure::new("there is no worker")) };
     std::fs::write(place.workspace.join("read"), "x".repeat(1024))
@@ -248,10 +251,10 @@ fn figures(place: &Place, workers: &mut [Worker<'_>]) -> Result<Figures> {
     Ok(Figures::of(process, &place.state, took.get(READS / 2).copied().unwrap_or_default()))
 }
 
-/// Holds files, audit, saved files, processes of commands and folders of calls against what they must be.
+/// Verifies files, audit, saved files, processes of commands and folders of calls.
 fn verify(place: &Place, workers: &[Worker<'_>]) -> Result<()> {
     let run = |arguments: &[&str]| capture(place.program().args(arguments));
-    // Whatever a killed process left half done is tidied up by the next call.
+    // The next call cleans up after killed processes.
     run(&["call", "file_list", r#"{"path": "."}"#])?;
     workers.iter().try_for_each(|worker| worker.model.verify(&place.workspace))?;
     run(&["audit", "verify"])?;
@@ -271,7 +274,7 @@ fn verify(place: &Place, workers: &[Worker<'_>]) -> Result<()> {
     nothing_runs(&workers.iter().map(|worker| worker.marker.as_str()).collect::<Vec<_>>())
 }
 
-/// Acknowledged calls that have no row in the audit.
+/// Returns acknowledged calls without a row in the audit.
 fn missing_rows<'worker>(place: &Place, workers: &'worker [Worker<'_>]) -> Result<Vec<&'worker String>> {
     let mut missing: HashSet<&String> = workers.iter().flat_map(|worker| &worker.recorded).collect();
     let mut command = place.program();
@@ -291,7 +294,8 @@ fn missing_rows<'worker>(place: &Place, workers: &'worker [Worker<'_>]) -> Resul
     Ok(missing.into_iter().collect())
 }
 
-/// Waits a while for what the soak broke off a moment ago, then fails on the processes that hold one of these texts.
+/// Waits for recently interrupted processes, then fails on processes whose command line contains
+/// one of these texts.
 fn nothing_runs(texts: &[&str]) -> Result<()> {
     let began = Instant::now();
     loop {
@@ -306,9 +310,9 @@ fn nothing_runs(texts: &[&str]) -> Result<()> {
     }
 }
 
-/// Fails on folders of calls, once no server is there that keeps one for its next call.
+/// Fails on folders of calls. Servers, which keep a folder for their next call, must have ended.
 fn no_folder_left(place: &Place) -> Result<()> {
-    // What a killed process has left goes at the next start.
+    // The next start removes the leftovers of a killed process.
     capture(place.program().args(["call", "file_list", r#"{"path": "."}"#]))?;
     let entries = std::fs::read_dir(place.state.join("changes")).into_iter().flatten().flatten();
     let folders: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();

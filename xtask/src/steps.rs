@@ -1,7 +1,7 @@
-//! `cargo xtask test`: everything that must hold, as named steps in a fixed order.
+//! `cargo xtask test`: all checks, as named steps in a fixed order.
 //!
-//! The cheap steps come first, so that a slip is told in seconds.
-//! A step fails as a whole and names the call that repeats it alone; nothing is retried.
+//! The cheap steps come first, so that simple mistakes show within seconds. A step fails as a whole
+//! and names the command that repeats it alone. No step is retried.
 
 use std::time::{Duration, Instant};
 
@@ -28,17 +28,17 @@ const STEPS: [Step; 8] = [
     Step { name: "docs", what: "docs/tools/ is what the binary would write", run: generated_docs },
 ];
 
-/// Runs every step in order, or the one that is named.
+/// Runs every step in order, or only the named one.
 pub(crate) fn run(repository: &Repository, only: Option<&str>) -> Result<()> {
     run_steps(&STEPS, repository, only)
 }
 
-/// The names that `--step` takes.
+/// Returns the names that `--step` accepts.
 pub(crate) fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(STEPS.map(|step| step.name))
 }
 
-/// The steps as a list for `--help`.
+/// Returns the steps as a list for `--help`.
 pub(crate) fn list() -> String {
     let lines = STEPS.iter().map(|step| format!("  {:<10} {}", step.name, step.what));
     format!("Steps, in order:\n{}", lines.collect::<Vec<_>>().join("\n"))
@@ -77,9 +77,9 @@ fn clippy(repository: &Repository) -> Result<()> {
     run_command(&mut repository.cargo(&arguments))
 }
 
-/// All test programs run even when an early one fails, so that one run tells everything that is broken.
+/// Runs all test programs even after an early failure, so that one run reports all failures.
 fn tests(repository: &Repository) -> Result<()> {
-    // Some tests start an example as a program of its own, which `--tests` alone does not build.
+    // Some tests start an example as a separate program, which `--tests` alone does not build.
     run_command(&mut repository.cargo(&["build", "--workspace", "--examples", "--quiet"]))?;
     run_command(&mut repository.cargo(&[
         "test",
@@ -91,10 +91,11 @@ fn tests(repository: &Repository) -> Result<()> {
     ]))
 }
 
-/// Lines for the fuzzer: some seconds. Longer by hand, see `fuzz_lines`.
+/// Number of lines for the fuzzer: some seconds. For longer manual runs, see `fuzz_lines`.
 const LINES: &str = "20000";
 
-/// Other lines in each run, because the seed is the number of this process; the fuzzer prints what it finds.
+/// Fuzzes with different lines in each run, because the seed is the id of this process. The fuzzer
+/// prints what it finds.
 fn fuzz(repository: &Repository) -> Result<()> {
     let seed = std::process::id().to_string();
     let arguments = ["run", "--quiet", "--package", "policy", "--example", "fuzz_lines", "--", LINES, &seed];

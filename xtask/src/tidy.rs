@@ -1,7 +1,7 @@
-//! The repository's own rules, those that neither the compiler nor clippy can see.
+//! The repository's own rules, which neither the compiler nor clippy can check.
 //!
-//! Each rule is a function from the [`Tree`] to what is wrong with it, and has a test that feeds it a bad tree.
-//! Rules read text, not meaning: a rule that would need to resolve names belongs into a lint.
+//! Each rule is a function from the [`Tree`] to its findings, and has a test with a bad tree. Rules
+//! read text, not meaning: a rule that would need to resolve names belongs into a lint.
 
 mod documents;
 mod edges;
@@ -18,15 +18,15 @@ use crate::command::{Failure, Result};
 use crate::repository::{File, Package, Repository};
 use crate::tidy::source::Source;
 
-/// Everything that the rules look at.
+/// The input of the rules.
 struct Tree {
     files: Vec<File>,
-    /// The Rust files among them, read.
+    /// The Rust files among `files`, scanned.
     sources: Vec<(String, Source)>,
     packages: Vec<Package>,
 }
 
-/// One thing that is wrong, and what to do about it.
+/// A violation of a rule, and the fix.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     /// `path` or `path:line`.
@@ -63,7 +63,7 @@ const fn rule(name: &'static str, what: &'static str, check: fn(&Tree) -> Vec<Fi
     Rule { name, what, check }
 }
 
-/// Holds every rule, and fails with all that is wrong.
+/// Checks every rule, and fails with all findings.
 pub(crate) fn run(repository: &Repository) -> Result<()> {
     let tree = Tree::new(repository.files()?, repository.packages()?);
     let found: Vec<String> = RULES
@@ -81,7 +81,7 @@ pub(crate) fn run(repository: &Repository) -> Result<()> {
     Err(Failure(format!("{} untidy places\n{}", found.len(), found.join("\n"))))
 }
 
-/// The rules as a list for `--help`.
+/// Returns the rules as a list for `--help`.
 pub(crate) fn list() -> String {
     let lines = RULES.iter().map(|rule| format!("  {:<14} {}", rule.name, rule.what));
     format!("Rules:\n{}", lines.collect::<Vec<_>>().join("\n"))
@@ -104,7 +104,7 @@ impl Finding {
         Self { place: path.to_owned(), message: message.into() }
     }
 
-    /// `line` counts from 0, as iterators do.
+    /// Creates a finding on a line. `line` counts from 0, as iterators do.
     fn line(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { place: format!("{path}:{}", line + 1), message: message.into() }
     }
@@ -114,7 +114,7 @@ fn has_extension(path: &str, extension: &str) -> bool {
     std::path::Path::new(path).extension().is_some_and(|found| found == extension)
 }
 
-/// What the tests of the rules build their bad trees with.
+/// Builders of bad trees for the tests of the rules.
 #[cfg(test)]
 mod fixture {
     use super::{Finding, Tree};

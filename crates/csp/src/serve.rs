@@ -18,8 +18,8 @@ use crate::request::{self, Request, Task};
 /// Default timeout of a command in milliseconds (the source: 30 s).
 const TIMEOUT_MS: u64 = 30_000;
 
-/// Maximum number of requests in progress. The lanes bound the commands that run or wait. This
-/// limit also covers requests that wait for an approval or are about to be refused. At the limit,
+/// Maximum number of requests in progress. The lanes bound the commands that run or wait. The
+/// maximum also covers requests that wait for an approval or are about to be refused. At the limit,
 /// no further request is read.
 const AT_A_TIME: usize = 64;
 

@@ -1,8 +1,8 @@
 //! Catalogues and dialects: which tools callers see, under which names, and with which schemas.
 //!
 //! A catalogue selects the tools that a list contains. A dialect is a table in one file: outside
-//! names and schemas, the mapping of arguments and answers to the canonical form, and the settings
-//! of its source. The engine treats a canonical tool behind a row of the table like any other tool.
+//! names and schemas, mappings of arguments and answers to the canonical form, and the source's
+//! settings. The engine treats a canonical tool behind a row of the table like any other tool.
 //!
 //! This crate makes no calls and no decisions.
 

@@ -5,9 +5,9 @@
 //!
 //! Fields of the source's `ToolContext` map as follows: `cwd` is the workspace and `logger` the
 //! audit. The schemas have no place for `dryRun` and `permissions`, and the source sets these for a
-//! run, not for a call. They are the options `--dry-run` and `--permission` of every command. A
-//! single `Edit` is tried with `strategy: check`. No tool of the source asks the `secretProvider`.
-//! A custom tool gets secrets through the service `Secrets` of its context, limited to the secrets
+//! run, not for a call. Both are options of every command: `--dry-run` and `--permission`. A single
+//! `Edit` is tried with `strategy: check`. No tool of the source asks the `secretProvider`. A
+//! custom tool gets secrets through the service `Secrets` of its context, limited to the secrets
 //! that its plan names.
 
 use serde_json::{Map, Value, json};

@@ -23,8 +23,8 @@ const SPEC: Spec = Spec {
         arguments: r#"{"name": "file_move", "arguments": {"source": "draft.md", "destination": "title.md"}}"#,
         result: r#"{"moved": true}"#,
     },
-    // The values of the named tool apply. These are the values that a client must assume while the
-    // named tool is unknown.
+    // Values that a client must assume while the named tool is unknown. For a call, the values of
+    // the named tool apply.
     level: Level::Critical,
     class: Class { reads_only: false, destructive: true, idempotent: false, open_world: true },
     timeout: Timeout::fixed(3600),

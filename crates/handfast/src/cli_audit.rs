@@ -8,48 +8,49 @@ use crate::cli_values::{Moment, id, moment};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Lists calls, the newest first. Questions about them stand under `--tool approval_ask`, `approval_answer`, `approval_use` and
-    /// `lease_revoke`, and who looked at the audit under `audit_read`.
+    /// Lists calls, newest first. Questions about calls appear under `--tool approval_ask`,
+    /// `approval_answer`, `approval_use` and `lease_revoke`, and readers of the audit under
+    /// `audit_read`.
     List {
-        /// Only calls of this tool.
+        /// List only calls of this tool.
         #[arg(long)]
         tool: Option<String>,
-        /// Only calls of this session.
+        /// List only calls of this session.
         #[arg(long)]
         session: Option<String>,
-        /// Only calls since a time (RFC 3339, or 30m, 8h or 7d ago).
+        /// List only calls since a time (RFC 3339, or 30m, 8h or 7d ago).
         #[arg(long, value_name = "TIME", value_parser = moment)]
         since: Option<Moment>,
-        /// At most this many.
+        /// Maximum number of calls.
         #[arg(long, default_value_t = 50)]
         limit: u32,
-        /// As JSON, one object a line.
+        /// Print JSON, one object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Shows everything that is recorded about one call.
+    /// Shows everything recorded about one call.
     Show {
-        /// The call's id, or the start of it.
+        /// The call's id, or the first part of it.
         #[arg(value_parser = id)]
         call: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Proves that no row was changed, removed or added.
     ///
-    /// Exits with 1 when something is wrong.
+    /// Exits with 1 if something is wrong.
     Verify {
-        /// The head hash that was noted elsewhere: also proves that nothing was cut off.
+        /// Head hash that was noted elsewhere: also proves that no rows were cut off.
         #[arg(long, value_name = "HASH")]
         expect: Option<String>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Writes all rows as JSON Lines.
     Export {
-        /// The only format there is.
+        /// Output format. Only one format exists.
         #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
         format: ExportFormat,
     },
@@ -57,6 +58,6 @@ pub(crate) enum AuditCommand {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }

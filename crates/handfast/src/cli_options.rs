@@ -1,4 +1,5 @@
-//! Which of the options of [`Global`] mean something to which command. The others are refused, and its help does not list them.
+//! Assignment of the options of [`Global`] to commands. A command refuses other options, and its
+//! help omits them.
 
 use std::ffi::OsString;
 
@@ -7,20 +8,20 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use crate::cli::Cli;
 
-/// Where it works, and whether anybody may be asked. Every command takes these.
+/// Options for the location, and for whether anybody may be asked. Every command accepts them.
 const PLACE: &[&str] = &["workspace", "state", "no_input"];
 
-/// By which rules.
+/// Options that select the rules.
 const RULES: &[&str] = &["workspace", "state", "no_input", "profile", "label", "mode"];
 
-/// The same for a command that can be tried.
+/// Options of a command that applies rules and supports dry runs.
 const TRIED: &[&str] = &["workspace", "state", "no_input", "profile", "label", "mode", "dry_run"];
 
-/// Which tools there are.
+/// Options that select tools.
 const TOOLS: &[&str] =
     &["workspace", "state", "no_input", "profile", "label", "dialect", "catalogue", "read_only", "dry_run"];
 
-/// How calls are made.
+/// Options for making calls.
 const CALLS: &[&str] = &[
     "workspace",
     "state",
@@ -35,7 +36,7 @@ const CALLS: &[&str] = &[
     "permission",
 ];
 
-/// The options of each command, which are also those of the commands below it.
+/// The options of each command, which also apply to its subcommands.
 const COMMANDS: [(&str, &[&str]); 22] = [
     ("up", CALLS),
     ("mcp", CALLS),
@@ -61,10 +62,10 @@ const COMMANDS: [(&str, &[&str]); 22] = [
     ("init", PLACE),
 ];
 
-/// Reads the command line.
+/// Parses the command line.
 ///
 /// # Errors
-/// What is wrong with it, or the help that was asked for.
+/// An error in the command line, or the requested help.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(arguments)?;
@@ -74,7 +75,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// The command line, with the options that mean nothing to a command hidden there.
+/// Builds the command line. Options that a command does not accept are hidden in its help.
 fn command() -> Command {
     let whole = Cli::command();
     let globals: Vec<Arg> = globals(&whole).cloned().collect();
@@ -95,12 +96,12 @@ fn globals(whole: &Command) -> impl Iterator<Item = &Arg> {
     whole.get_arguments().filter(|option| option.is_global_set())
 }
 
-/// The options that mean something to the command of this name; none where it is not known.
+/// Returns the options that the named command accepts, or an empty list for an unknown command.
 fn taken(name: &str) -> &'static [&'static str] {
     COMMANDS.iter().find(|(command, _)| *command == name).map_or(&[], |(_, options)| options)
 }
 
-/// What is said of an option that was given and means nothing to the command.
+/// Returns the message for an option that the command does not accept.
 fn refused(command: &Command, matches: &ArgMatches) -> Option<String> {
     let (name, _) = matches.subcommand()?;
     let taken = taken(name);
@@ -121,7 +122,7 @@ fn refused(command: &Command, matches: &ArgMatches) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Every command with its words, down to the last.
+    /// Collects every command without subcommands, with its words.
     fn leaves(command: &Command, words: &[String], into: &mut Vec<(Vec<String>, Command)>) {
         let below: Vec<&Command> =
             command.get_subcommands().filter(|below| below.get_name() != "help").collect();
@@ -133,7 +134,7 @@ mod tests {
         }
     }
 
-    /// A value that the argument takes.
+    /// Returns a valid value for the argument.
     fn sample(argument: &Arg) -> &'static str {
         match argument.get_id().as_str() {
             "mode" => "full_auto",
@@ -178,7 +179,7 @@ mod tests {
                     parse(words.into_iter().map(OsString::from))
                 };
                 let means = taken(name).contains(&id);
-                // What begins a cell takes every word behind it as it is.
+                // The command that enters a cell takes every following word literally.
                 let places = if name == "probe-attempt" { vec![before] } else { vec![before, behind] };
                 for place in places {
                     assert_eq!(place.is_ok(), means, "{words:?} --{long}: {:?}", place.err());

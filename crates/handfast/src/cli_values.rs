@@ -1,4 +1,4 @@
-//! Times and ids as people type them.
+//! Parsers for times and ids on the command line.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tool::Clock;
 
-/// A moment: a time, or so long ago.
+/// A moment: a timestamp, or a duration before now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     At(Timestamp),
@@ -14,10 +14,10 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    /// The moment by this clock.
+    /// Returns the moment according to this clock.
     ///
     /// # Errors
-    /// Where so long ago is before all times.
+    /// If the moment is earlier than the earliest representable time.
     pub(crate) fn by(self, clock: &dyn Clock) -> Result<Timestamp, jiff::Error> {
         match self {
             Self::At(time) => Ok(time),
@@ -26,20 +26,21 @@ impl Moment {
     }
 }
 
-/// From where on something is undone.
+/// Start of an undo of several calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Since {
     Time(Moment),
     Call(String),
 }
 
-/// How a time is written, for errors.
+/// Description of the time format, for errors.
 const TIMES: &str = "a time is 2026-11-23T17:05:00Z (RFC 3339), or 30m, 8h or 7d ago";
 
-/// The first digits of an id say when it was made, so fewer fit many.
+/// Minimum number of digits in an id. The first digits of an id encode its time, so a shorter
+/// prefix matches many calls.
 const DIGITS_OF_TIME: usize = 12;
 
-/// Reads how long something takes or lasts.
+/// Parses a duration.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
     let unit = units.into_iter().find(|(letter, _)| text.ends_with(*letter));
@@ -50,10 +51,11 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     parsed.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
 }
 
-/// Where `up` listens unless it is told otherwise.
+/// Default address of `up`.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
 
-/// Reads where to listen: `ADDR:PORT`, `PORT`, `:PORT` or `ADDR`. `localhost` is this machine's loopback address.
+/// Parses the address to listen on: `ADDR:PORT`, `PORT`, `:PORT` or `ADDR`. `localhost` is this
+/// machine's loopback address.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -80,7 +82,7 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     ip(host).map(|ip| SocketAddr::new(ip, port)).ok_or_else(wrong)
 }
 
-/// Reads a moment.
+/// Parses a moment.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     match (text.parse(), time(text)) {
         (Ok(at), _) => Ok(Moment::At(at)),
@@ -89,7 +91,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     }
 }
 
-/// Reads a moment or the id of a call.
+/// Parses a moment or the id of a call.
 pub(crate) fn since(text: &str) -> Result<Since, String> {
     let is_id = text.len() >= DIGITS_OF_TIME && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     match moment(text) {
@@ -102,7 +104,7 @@ pub(crate) fn since(text: &str) -> Result<Since, String> {
     }
 }
 
-/// Reads an id or the first part of one. An empty one would fit everything.
+/// Parses an id or the first part of one. An empty id is refused, because it would match everything.
 pub(crate) fn id(text: &str) -> Result<String, String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !text.is_empty() && text.bytes().all(is_part) {

@@ -13,14 +13,15 @@ use crate::cli_values::time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VaultCommand {
-    /// Stores a secret. Its value is typed, or read from standard input; never an argument, which others on the machine can see.
+    /// Stores a secret. Its value is typed, or read from standard input. A value is never an
+    /// argument, because others on the machine can see arguments.
     ///
-    /// Where there is no vault yet, it is made: with the key file that HANDFAST_VAULT_KEY_FILE or `vault: {key_file: FILE}` in your
-    /// configuration names, or with a passphrase.
+    /// If no vault exists yet, it is created: with the key file that HANDFAST_VAULT_KEY_FILE or
+    /// `vault: {key_file: FILE}` in your configuration names, or with a passphrase.
     Set {
-        /// Its name.
+        /// Name of the secret.
         name: String,
-        /// Taken so that it is refused without a word of it.
+        /// Accepted only to be refused, without repeating any of it.
         #[arg(hide = true, num_args = 0..)]
         values: Vec<OsString>,
         #[command(flatten)]
@@ -33,47 +34,50 @@ pub(crate) enum VaultCommand {
         #[command(flatten)]
         bound: Bound,
     },
-    /// Lists the secrets: names, hosts, ages; never a value.
+    /// Lists the secrets: names, hosts and ages, but never a value.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Removes a secret.
     Remove {
-        /// Its name.
+        /// Name of the secret.
         name: String,
     },
-    /// Gives the vault another key, and another passphrase where it has one. The old ones open nothing of it any more.
+    /// Gives the vault a new key, and a new passphrase if it has one. The old ones no longer open it.
     Rotate,
-    /// Leaves the key in the kernel's key ring, so that every Handfast of yours can use the secrets for a time.
+    /// Stores the key in the kernel's key ring, so that every Handfast process of yours can use the
+    /// secrets for a time.
     Unlock {
-        /// For how long, such as 30m, 8h or 7d.
+        /// Duration, for example 30m, 8h or 7d.
         #[arg(long = "for", value_name = "TIME", default_value = "8h", value_parser = time)]
         lasts: std::time::Duration,
     },
-    /// Takes the key out of the kernel's key ring again.
+    /// Removes the key from the kernel's key ring.
     Lock,
-    /// Goes back to the secrets as they were before the last change, where the vault is damaged.
+    /// Restores the secrets before the last change, if the vault is damaged.
     Restore,
-    /// Makes a key file, for HANDFAST_VAULT_KEY_FILE or `vault: {key_file: FILE}` in your configuration.
+    /// Creates a key file, for HANDFAST_VAULT_KEY_FILE or `vault: {key_file: FILE}` in your
+    /// configuration.
     MakeKey {
-        /// Where; nothing may be there yet.
+        /// Path of the new file; it must not exist yet.
         file: PathBuf,
     },
 }
 
-/// Where a secret may go, and until when.
+/// Hosts, places and lifetime of a secret.
 #[derive(Debug, Args)]
 pub(crate) struct Bound {
-    /// A host that it may be sent to, such as api.example.com, or *.example.com for all below it; may be given several times
-    /// [default: those it had, or none].
+    /// Host that may receive the secret, for example api.example.com, or *.example.com for all
+    /// hosts below it; may be given several times [default: the present hosts, or none].
     #[arg(long = "host", value_name = "HOST", value_parser = HostRule::parse)]
     pub(crate) hosts: Vec<HostRule>,
-    /// Where in a request; may be given several times [default: those it had, or header].
+    /// Place in a request; may be given several times [default: the present places, or header].
     #[arg(long = "in", value_name = "PLACE")]
     pub(crate) places: Vec<Place>,
-    /// When it ends: a time (RFC 3339), or in so long (30m, 8h or 7d) [default: never].
+    /// Time at which the secret expires (RFC 3339), or a duration from now (30m, 8h or 7d)
+    /// [default: never].
     #[arg(long, value_name = "TIME", value_parser = end)]
     pub(crate) expires: Option<End>,
 }
@@ -95,7 +99,7 @@ impl From<Place> for RequestPart {
     }
 }
 
-/// When a secret ends.
+/// The time at which a secret expires.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     At(Timestamp),

@@ -1,4 +1,4 @@
-//! Puts the runtime together: surroundings, configuration, policy, store, tools, engine.
+//! Composition of the runtime: surroundings, configuration, policy, store, tools, engine.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -33,49 +33,49 @@ use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
 use crate::traces::{FAREWELL, exporter};
 
-/// A runtime, put together for one command of the program.
+/// A runtime, composed for one command of the program.
 pub(crate) struct Composed {
     pub(crate) engine: Arc<Engine>,
     pub(crate) store: Arc<Store>,
     pub(crate) session: SessionId,
     pub(crate) workspace: PathBuf,
-    /// What its tools are called, and which are listed.
+    /// Names of the tools, and the selection that is listed.
     pub(crate) toolset: Toolset,
-    /// Where everything durable lies.
+    /// Folder of all durable state.
     pub(crate) state: PathBuf,
-    /// Which questions may be put to the user of an MCP client, where a file that counts says so.
+    /// Questions that may be put to the user of an MCP client, if an effective file sets this.
     pub(crate) elicitation: Option<Elicitation>,
-    /// Whose tokens are good for `up` beside its own, where such a file says so.
+    /// Identity provider whose tokens `up` accepts besides its own, if an effective file sets this.
     pub(crate) oauth: Option<OAuth>,
-    /// What opens the model that makes vectors of texts.
+    /// Function that opens the embedding model.
     pub(crate) embeddings: Option<OpenModel>,
-    /// What sends the traces of calls.
+    /// Exporter for the traces of calls.
     traces: Option<Arc<Exporter>>,
 }
 
-/// What to compose a runtime of, beside what the configuration says.
+/// Parameters of a runtime, in addition to the configuration.
 pub(crate) struct Wanted<'a> {
     pub(crate) global: &'a Global,
-    /// The folder of the user's configuration, where it is not the usual one.
+    /// Folder of the user's configuration, if it differs from the usual one.
     pub(crate) configuration: Option<PathBuf>,
-    /// The user's home folder, where it is not that of this process.
+    /// Home folder of the user, if it differs from that of this process.
     pub(crate) home: Option<PathBuf>,
-    /// Where waiting cells come from, started before anything else was.
+    /// Source of waiting cells, started before anything else.
     pub(crate) spawner: Option<Arc<Spawner>>,
-    /// How commands may run on between calls, where this runtime serves many.
+    /// Limits on commands that run on between calls, if this runtime serves many calls.
     pub(crate) sessions: Option<SessionLimits>,
-    /// How this program begins a cell of bwrap's.
+    /// Command by which this program enters a cell made by bwrap.
     pub(crate) entrance: Option<Entrance>,
-    /// What opens the vault, where it is not what the surroundings give.
+    /// Keys of the vault, if they differ from those of the surroundings.
     pub(crate) keys: Option<Keys>,
-    /// Tools beside the built-in ones.
+    /// Tools in addition to the built-in ones.
     pub(crate) tools: Vec<Arc<dyn AnyTool>>,
-    /// Who hears what is not as it should be.
+    /// Receiver of warnings.
     pub(crate) warn: Warn<'a>,
 }
 
 impl<'a> Wanted<'a> {
-    /// A runtime for one command of the program.
+    /// Returns the parameters of a runtime for one command of the program.
     pub(crate) fn once(global: &'a Global) -> Self {
         Self {
             global,
@@ -90,7 +90,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// A runtime that serves many calls.
+    /// Returns the parameters of a runtime that serves many calls.
     pub(crate) fn serving(global: &'a Global, spawner: Option<Arc<Spawner>>) -> Self {
         Self { spawner, sessions: Some(SessionLimits::default()), ..Self::once(global) }
     }
@@ -102,7 +102,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let mut surroundings = Surroundings::of_this_process();
     surroundings.configuration = configuration.or(surroundings.configuration);
     if home.is_some() {
-        // With it goes all that this process was told of the user's own.
+        // A different home also replaces the user's folders that this process was given.
         (surroundings.home, surroundings.folders) = (home, std::collections::BTreeMap::new());
     }
     let place = place(global, &surroundings, warn)?;
@@ -129,14 +129,14 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     keep_closed(surroundings.configuration.as_deref(), &policy)?;
     let vault =
         vault(&state, keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone())), &policy, warn)?;
-    // Nobody has set it before.
+    // This is the first and only assignment.
     let _ = configuration.vault.set(vault.clone());
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
     let mut services = Services::default();
     services.insert(Arc::new(Web::default()));
-    // What versions up to 0.1 kept of downloads that broke off. Nobody goes on with it.
+    // Versions up to 0.1 stored interrupted downloads here. No later version resumes them.
     let _gone = std::fs::remove_dir_all(state.join(DOWNLOADS_FOLDER));
     let mut secrets = std::mem::take(&mut surroundings.credentials);
     if configuration.toolset.dialect == Dialect::Sluagh {
@@ -188,8 +188,8 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
 }
 
 impl Composed {
-    /// Gives what was followed of calls a last chance to be sent. Nothing is lost by it that anybody asked for, so it is the last thing
-    /// that a command does.
+    /// Gives traces a last chance to be sent. Call this last in a command, because no requested
+    /// result depends on traces.
     pub(crate) fn close_traces(&self) {
         if let Some(traces) = &self.traces {
             traces.close(FAREWELL);
@@ -197,7 +197,7 @@ impl Composed {
     }
 }
 
-/// The exec log of the dialect `csp1`, by which every door sums up what commands print.
+/// Opens the exec log of the dialect `csp1`, which every door uses to summarize command output.
 fn exec_log(workspace: &Path, store: &Arc<Store>) -> Result<Arc<dyn Summarizer>, Failure> {
     let log = WorkspaceLog::open(workspace, store.clone()).map_err(|error| {
         let folder = workspace.join("memory/exec-logs");
@@ -206,7 +206,8 @@ fn exec_log(workspace: &Path, store: &Arc<Store>) -> Result<Arc<dyn Summarizer>,
     Ok(Arc::new(log))
 }
 
-/// The variables of the environment that may be sent, and the same for the redactor, whatever they are called.
+/// Returns the environment variables that may be sent, and all their values for the redactor,
+/// regardless of their names.
 fn environment_secrets(
     named: &BTreeMap<String, Vec<HostRule>>,
     warn: Warn,
@@ -232,7 +233,7 @@ fn environment_secrets(
     (EnvironmentSecrets::new(entries).without(unset), covered)
 }
 
-/// The vault, opened where it can be, so that its secrets are covered from the first call on.
+/// Opens the vault if possible, so that its secrets are covered from the first call on.
 fn vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
     let reached = |path: &Path| policy.roots().iter().any(|root| path.starts_with(&root.path));
     if let Some(path) = keys.key_file.as_deref().map(real).filter(|path| reached(path)) {
@@ -248,7 +249,7 @@ fn vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Va
                 "the system lets this program keep no more memory out of swap (ulimit -l), so the vault's secrets may be swapped out",
             );
         }
-        // Who uses no secret need not unlock them.
+        // A user who uses no secrets need not unlock them.
         Ok(_) | Err(VaultError::Locked) => {}
         Err(error) => {
             warn(&format!("{error}; until that is mended its secrets are neither used nor covered"));
@@ -257,8 +258,9 @@ fn vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Va
     Ok(Arc::new(vault))
 }
 
-/// Makes the folder of the user's configuration where a command could: a cell freezes what is there, and what is not there a command
-/// that writes directly could make, for the next run to obey.
+/// Creates the folder of the user's configuration if it lies within reach of commands. A cell
+/// freezes existing files, but a command that writes directly could create a missing folder for the
+/// next run to obey.
 fn keep_closed(folder: Option<&Path>, policy: &Policy) -> Result<(), Failure> {
     let Some(folder) = folder.map(real) else { return Ok(()) };
     if !policy.roots().iter().any(|root| folder.starts_with(&root.path)) {
@@ -267,7 +269,8 @@ fn keep_closed(folder: Option<&Path>, policy: &Policy) -> Result<(), Failure> {
     match create_as_its_parent(&folder) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(()),
-        // Where this user may not make it, no command may, since commands are this user's. Those of root are the workspace's owner's.
+        // If this user may not create the folder, commands may not either, since they run as this
+        // user. For root, commands run as the owner of the workspace.
         Err(error)
             if error.kind() == ErrorKind::PermissionDenied && !rustix::process::geteuid().is_root() =>
         {
@@ -295,14 +298,14 @@ fn cell(
     Ok(CellSetup { changes, records, homes, certificates, toolchains_seen, ..setup })
 }
 
-/// How this program begins a cell that the system's bwrap makes. One that was removed or replaced since it was started
-/// cannot.
+/// Returns the command by which this program enters a cell that the system's bwrap makes, or `None`
+/// if the program was removed or replaced since its start.
 pub(crate) fn entrance() -> Option<Entrance> {
     let program = std::env::current_exe().and_then(|path| path.canonicalize()).ok()?;
     Some(Entrance { program, arguments: vec!["enter-cell".into()] })
 }
 
-/// A session's id: the process and when it began.
+/// Creates a session id from the process id and the start time.
 fn new_session() -> SessionId {
     let began = SystemClock.now().as_millisecond();
     SessionId(format!("s{began:x}-{}", std::process::id()))

@@ -1,4 +1,4 @@
-//! The configuration files: where they lie, what keys they may have, and whether one is trusted.
+//! The configuration files: their locations, their permitted keys, and their trust.
 
 mod lines;
 mod profiles;
@@ -19,172 +19,177 @@ use crate::identity::OAuth;
 use crate::traces::Collector;
 use lines::FileLines;
 
-/// The name of the workspace's own configuration.
+/// Name of the workspace's own configuration.
 pub(crate) const WORKSPACE_FILE: &str = "handfast.yaml";
-/// The name of the user's configuration in its folder.
+/// Name of the user's configuration within its folder.
 pub(crate) const USER_FILE: &str = "config.yaml";
-/// Where the administrator's configuration lies.
+/// Folder of the administrator's configuration.
 pub(crate) const MANAGED_FOLDER: &str = "/etc/handfast";
-/// The administrator's configuration of this machine. It beats every other.
+/// Path of the administrator's configuration of this machine, which overrides every other.
 pub(crate) const MANAGED_FILE: &str = "/etc/handfast/config.yaml";
-/// A larger file is refused: nobody writes such a configuration by hand.
+/// Maximum size of a file in bytes. No configuration written by hand is larger.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
 /// The keys of a configuration file, the same in all of them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The profiles, by name.
+    /// Profiles by name.
     #[serde(deserialize_with = "profiles::read")]
     pub sandbox_config: Profiles,
-    /// The profile that decides.
+    /// Name of the profile that the policy uses.
     pub profile: Option<String>,
-    /// Profiles that are bound to a label of the model's provider, by the label.
+    /// Names of profiles that are bound to a label of the model's provider, by label.
     pub labels: Option<BTreeMap<String, String>>,
-    /// When to ask a human.
+    /// Mode that decides when to ask a human.
     pub mode: Option<Mode>,
-    /// The tool names and shapes to speak.
+    /// Tool names and schemas to use.
     pub dialect: Option<Dialect>,
-    /// Which tools are listed.
+    /// Selection of tools to list.
     pub catalogue: Option<CatalogueKind>,
-    /// Databases beside the usual one: their files, relative to the workspace, by the names that calls know them by.
+    /// Further databases besides the usual one: files relative to the workspace, by the names that
+    /// calls use.
     pub databases: Option<BTreeMap<String, PathBuf>>,
-    /// Which questions may be put to the user of an MCP client. A workspace's file may not say so.
+    /// Questions that may be put to the user of an MCP client. Ignored in a workspace's file.
     pub elicitation: Option<Elicitation>,
-    /// Whose tokens are good for `up` beside its own. A workspace's file may not say so.
+    /// Identity provider whose tokens `up` accepts besides its own. Ignored in a workspace's file.
     pub oauth: Option<OAuth>,
-    /// Where traces of calls go. A workspace's file may not say so.
+    /// Collector for the traces of calls. Ignored in a workspace's file.
     pub traces: Option<Collector>,
-    /// Which variables of the environment `$NAME` may mean in the dialect `sluagh`, each with the hosts that it may be sent to. A
-    /// workspace's file may not say so.
+    /// Environment variables that `$NAME` may refer to in the dialect `sluagh`, each with the hosts
+    /// that may receive it. Ignored in a workspace's file.
     pub environment_secrets: Option<BTreeMap<String, Vec<String>>>,
-    /// Where Linear is. A workspace's file may not say so.
+    /// Location of Linear. Ignored in a workspace's file.
     pub linear: Option<LinearPlace>,
-    /// Where Gmail is. A workspace's file may not say so.
+    /// Location of Gmail. Ignored in a workspace's file.
     pub gmail: Option<GmailPlace>,
-    /// What opens the vault. A workspace's file may not say so.
+    /// Key of the vault. Ignored in a workspace's file.
     pub vault: Option<VaultPlace>,
-    /// What makes vectors of texts in place of the model on this machine. A workspace's file may not say so.
+    /// Server that makes vectors of texts in place of the model on this machine. Ignored in a
+    /// workspace's file.
     pub embeddings: Option<EmbeddingsPlace>,
 }
 
-/// Where Linear is, where that is not its usual place.
+/// A location of Linear that differs from the usual one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearPlace {
-    /// The URL of its API, such as that of a proxy before it; https, or http on this machine.
+    /// URL of the API, for example of a proxy in front of it: https, or http on this machine.
     pub endpoint: String,
 }
 
-/// Where Gmail is and where its logins are given out, where that is not Google's usual place. Each is a URL: https, or http on this
-/// machine.
+/// Locations of Gmail and its login servers that differ from Google's usual ones. Each is a URL:
+/// https, or http on this machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GmailPlace {
-    /// Of its API, such as that of a proxy before it.
+    /// URL of the API, for example of a proxy in front of it.
     pub endpoint: Option<String>,
-    /// Where a person logs in.
+    /// URL at which a person logs in.
     pub authorization: Option<String>,
-    /// Where tokens are given out.
+    /// URL that issues tokens.
     pub token: Option<String>,
-    /// Where they are taken back.
+    /// URL that revokes tokens.
     pub revocation: Option<String>,
 }
 
-/// What opens the vault, where the environment does not say so.
+/// The key of the vault, used if the environment provides none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VaultPlace {
-    /// A key file, as `handfast vault make-key` makes it: an absolute path, or one that begins with `~/`.
+    /// Path of a key file as `handfast vault make-key` creates it: absolute, or beginning with `~/`.
     pub key_file: PathBuf,
 }
 
-/// A server that makes vectors of texts. Every text of the knowledge and of the memory, and every question, is sent there.
+/// A server that makes vectors of texts, and therefore receives every text of the knowledge and of
+/// the memory, and every question.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddingsPlace {
-    /// Where it takes texts, as in `https://api.example.com/v1/embeddings`.
+    /// URL that accepts texts, for example `https://api.example.com/v1/embeddings`.
     pub endpoint: String,
-    /// The model's name there.
+    /// Name of the model on the server.
     pub model: String,
-    /// The numbers of a vector, where the server is to be asked for so many.
+    /// Number of dimensions to request from the server, or `None` for the server's default.
     pub dimensions: Option<usize>,
-    /// The name of its key in the vault, where it needs one.
+    /// Name of the server's key in the vault, if it needs one.
     pub key: Option<String>,
 }
 
-/// Which questions may be put to the user of an MCP client.
+/// The questions that may be put to the user of an MCP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Elicitation {
-    /// None.
+    /// Asks no questions.
     Off,
-    /// Those that a yes for the call or the session answers. This is built in.
+    /// Questions that an approval for the call or the session answers. The built-in value.
     Ordinary,
-    /// All, with every reach that a yes may have: the client shows its forms to a person and to nobody else.
+    /// All questions, with every scope of an approval. Requires that the client shows its forms to
+    /// a person and to nobody else.
     Trusted,
 }
 
 /// One configuration file as it was read.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The hash of exactly the bytes that were parsed: what trust is bound to.
+    /// Hash of exactly the bytes that were parsed, which trust refers to.
     pub hash: store::Hash,
-    /// What it says.
+    /// Settings in the file.
     pub settings: Settings,
-    /// Where it says so.
+    /// Line numbers of the settings.
     pub(crate) lines: FileLines,
-    /// Whether somebody other than root could have written it.
+    /// True if nobody other than root could have written the file.
     pub(crate) belongs_to_root: bool,
 }
 
-/// What is wrong with the configuration.
+/// An error in the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// cannot read the configuration {}
+    /// A configuration file that cannot be read.
     #[error("cannot read the configuration {}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         #[source]
         cause: io::Error,
     },
-    /// the configuration {} is larger than 1 MiB
+    /// A configuration file larger than 1 MiB.
     #[error("the configuration {} is larger than 1 MiB", path.display())]
     TooLarge {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// others than root can write it
+    /// An administrator's configuration that users other than root can write.
     #[error(
         "the administrator's configuration {} has to be root's, and so has its folder, with no right to write for others: \
          as root, `chown root:root` and `chmod go-w` them, or remove them",
         path.display()
     )]
     NotRoots {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// {}: {problem}
+    /// A configuration file with invalid content.
     #[error("{}{position}: {problem}", path.display())]
     Syntax {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where what was read really lies, where the system says so.
+        /// Real path of the opened file, if the system reports it.
         real: Option<PathBuf>,
-        /// `:line:column`, where it is known.
+        /// Position as `:line:column`, or empty if unknown.
         position: String,
-        /// What is wrong, naming the key.
+        /// Description of the problem, with the name of the key.
         problem: String,
     },
 }
 
 impl ConfigError {
-    /// The same error, without a word of a file that is named in the workspace and lies elsewhere: whoever can write a link into
-    /// the workspace must not have other files read out to them.
+    /// Removes the content of a file outside the workspace from the error, if the path is in the
+    /// workspace. Anyone who can create a link in the workspace must not be able to read other
+    /// files through error messages.
     #[must_use]
     pub(crate) fn without_what_lies_outside(self, workspace: &Path) -> Self {
         match self {
@@ -201,13 +206,13 @@ impl ConfigError {
 }
 
 impl ConfigFile {
-    /// Reads a file; none where it does not exist.
+    /// Reads a file. Returns `None` if the file does not exist.
     ///
     /// # Errors
     /// An unreadable file, broken YAML, an unknown key or a wrong value, each with file, line and key.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
         let read = |cause| ConfigError::Read { path: path.to_owned(), cause };
-        // Without waiting: a FIFO of this name must not hang the start.
+        // Open without waiting, because a FIFO of this name must not hang the start.
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
         let file = match opened {
             Ok(file) => file,
@@ -218,7 +223,7 @@ impl ConfigFile {
         if !metadata.is_file() {
             return Err(read(io::Error::other("it is not a regular file")));
         }
-        // Of what was opened, so that no link can be swapped between the reading and the asking.
+        // Ask for the path of the open file, so that no link can be swapped between the two operations.
         let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
         let mut text = String::new();
         file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(read)?;
@@ -241,16 +246,17 @@ impl ConfigFile {
     }
 }
 
-/// Whether nobody but root can have written what has these properties.
+/// Returns true if, by this metadata, nobody but root can have written the file.
 fn belongs_to_root(metadata: &std::fs::Metadata) -> bool {
     metadata.uid() == 0 && metadata.mode() & 0o022 == 0
 }
 
-/// The administrator's configuration; none where there is none.
+/// Reads the administrator's configuration. Returns `None` if the file does not exist.
 ///
 /// # Errors
-/// Those of [`ConfigFile::read`], and [`ConfigError::NotRoots`] where it is not certain that the administrator wrote it: it is
-/// not left out, because then whoever changes its owner would be rid of it.
+/// Those of [`ConfigFile::read`], and [`ConfigError::NotRoots`] if it is not certain that the
+/// administrator wrote the file. The file is not skipped in that case, because then anyone who
+/// changes its owner could disable it.
 pub(crate) fn managed() -> Result<Option<ConfigFile>, ConfigError> {
     let Some(file) = ConfigFile::read(Path::new(MANAGED_FILE))? else { return Ok(None) };
     let folder = std::fs::metadata(MANAGED_FOLDER)
@@ -261,10 +267,10 @@ pub(crate) fn managed() -> Result<Option<ConfigFile>, ConfigError> {
     Err(ConfigError::NotRoots { path: file.path })
 }
 
-/// The profiles that a text defines.
+/// Parses the profiles that a text defines.
 ///
 /// # Errors
-/// What is wrong with the text, with its place in it.
+/// The problem in the text, with its position.
 pub(crate) fn parse_profiles(text: &str) -> Result<Profiles, String> {
     let settings = parse(text).map_err(|(position, problem)| format!("{position} {problem}"))?;
     Ok(settings.sandbox_config)

@@ -1,4 +1,5 @@
-//! The configuration of one run: which files there are, which of them count, and what they come to.
+//! The configuration of one run: the files that exist, the files that are effective, and the
+//! combined settings.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -30,13 +31,13 @@ use crate::toolchains;
 use crate::toolset::{Needed, Toolset, canonical};
 use crate::traces::Collector;
 
-/// The folder of the user's skills, in that of the user's configuration.
+/// Name of the folder with the user's skills, within the folder of the user's configuration.
 const SKILLS: &str = "skills";
 
-/// The configuration files of one run, each with its layer, in the order of precedence.
+/// The configuration files of one run, each with its layer, in order of precedence.
 struct Files(Vec<Layered>);
 
-/// What makes an origin of a path.
+/// Function that makes an origin from a path.
 type Layer = fn(FilePlace) -> Origin;
 
 struct Layered {
@@ -70,7 +71,8 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// The first value in the order of precedence: the managed file, the command line, the user's file, the workspace's.
+    /// Returns the first value in order of precedence: the managed file, the command line, the
+    /// user's file, the workspace's file.
     fn first<T>(
         &self,
         said: Option<T>,
@@ -85,15 +87,16 @@ impl Files {
         value(true).or(said.map(|value| (value, Origin::CommandLine))).or_else(|| value(false))
     }
 
-    /// The mode that the user chose for the whole run: what the command line says, else the user's file, else the workspace's. What
-    /// the administrator and a workspace that is not trusted say goes along with their files, because it counts beside a profile's.
+    /// Returns the mode that the user chose for the whole run: from the command line, else the
+    /// user's file, else the workspace's. The modes of the administrator and of an untrusted
+    /// workspace stay in their sources, because they combine with the mode of a profile.
     fn mode(&self, said: Option<Mode>) -> Option<(Mode, Origin)> {
         let mut chosen =
             self.0.iter().filter(|layered| layered.trust == Trust::Trusted && !layered.is_managed());
         said.map(|mode| (mode, Origin::CommandLine)).or_else(|| chosen.find_map(Layered::mode))
     }
 
-    /// The profiles that are bound to labels: of two files that bind one, the first counts.
+    /// Returns the profiles that are bound to labels. If two files bind one label, the first file wins.
     fn labels(&self) -> Labels {
         let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
         let labels = trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect();
@@ -104,7 +107,8 @@ impl Files {
         with_built_in(labels, is_written)
     }
 
-    /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
+    /// Returns the administrator's setting, else the user's. The workspace's file is ignored even
+    /// if trusted, because it may not decide for the user.
     fn of_the_user<T>(&self, name: &str, key: impl Fn(&Settings) -> Option<T>, warn: Warn) -> Option<T> {
         let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
             self.0.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
@@ -115,7 +119,7 @@ impl Files {
         others.iter().find_map(|layered| key(&layered.file.settings))
     }
 
-    /// Whether the administrator says so.
+    /// Returns true if the administrator's file satisfies the condition.
     fn is_managed(&self, says: impl Fn(&Settings) -> bool) -> bool {
         self.0.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
     }
@@ -164,58 +168,59 @@ impl Layered {
     }
 }
 
-/// Whether the user trusts exactly the bytes that were parsed.
+/// Returns true if the user trusts exactly the bytes that were parsed.
 fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
     let real = file.path.canonicalize()?;
     Ok(store.trust().trusted_hash(&real)? == Some(file.hash))
 }
 
-/// The configuration of one run, read and not yet compiled.
+/// The configuration of one run, read but not yet compiled.
 pub(crate) struct Configuration {
-    /// What the tools are called, and which are listed.
+    /// Names of the tools, and the selection that is listed.
     pub(crate) toolset: Toolset,
-    /// What tools are made with.
+    /// Dependencies of the tools.
     pub(crate) needed: Needed,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
-    /// What opens the model that makes vectors.
+    /// Function that opens the embedding model.
     pub(crate) embeddings: Option<OpenModel>,
-    /// The key file of the vault, where the user's configuration names one.
+    /// Path of the vault's key file, if the user's configuration names one.
     pub(crate) key_file: Option<PathBuf>,
-    /// For the vault, once it is there: the key of such a model may be in it.
+    /// Slot for the vault, which is opened later and may contain the key of the embedding server.
     pub(crate) vault: LaterVault,
-    /// Where traces go, and whether the administrator says so.
+    /// Collector for traces, and true if the administrator set it.
     pub(crate) traces: Option<(Collector, bool)>,
-    /// The variables that may be sent, each with its hosts.
+    /// Environment variables that may be sent, each with its hosts.
     pub(crate) environment_secrets: BTreeMap<String, Vec<HostRule>>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
-    /// What all callers may at most do.
+    /// Ceiling for the permissions of all callers.
     ceiling: Ceiling,
     protected: Vec<PathBuf>,
-    /// What no tool reads or writes: the files of databases, as patterns.
+    /// Patterns of paths that no tool reads or writes: the files of databases.
     closed: Vec<String>,
     programs: Programs,
     workspace: PathBuf,
     home: Option<PathBuf>,
-    /// Tools beside the built-in ones.
+    /// Tools in addition to the built-in ones.
     own: Vec<Arc<dyn AnyTool>>,
-    /// What rules may name.
+    /// Names of tools that rules may refer to.
     tools: Vec<&'static str>,
 }
 
-/// The variable that has the key of Linear in the dialect `sluagh` (its source, section 2.2), where `environment_secrets` names it.
+/// Environment variable with the key of Linear in the dialect `sluagh` (its source, section 2.2),
+/// used if `environment_secrets` names it.
 const LINEAR_VARIABLE: &str = "LINEAR_API_KEY";
 
-/// Where Linear is, and whether its key comes from the environment.
+/// Returns the location of Linear and the source of its key: the environment or the vault.
 fn linear(place: Option<LinearPlace>, key_in_environment: bool) -> Result<Linear, Failure> {
     let endpoint = place.map_or_else(|| Linear::ENDPOINT.to_owned(), |place| place.endpoint);
     let secret = if key_in_environment { LINEAR_VARIABLE } else { Linear::SECRET };
     Linear::at(&endpoint, secret).map_err(|error| Failure::usage(format!("`linear.endpoint`: {error}")))
 }
 
-/// Where Gmail is.
+/// Returns the location of Gmail.
 fn gmail(place: Option<GmailPlace>) -> Result<Gmail, Failure> {
     let endpoints = place.map_or_else(Endpoints::default, |place| Endpoints {
         api: place.endpoint,
@@ -226,7 +231,8 @@ fn gmail(place: Option<GmailPlace>) -> Result<Gmail, Failure> {
     Gmail::at(endpoints).map_err(|(name, error)| Failure::usage(format!("`gmail.{name}`: {error}")))
 }
 
-/// The key file of the vault that the administrator's configuration names, or the user's, for who needs nothing else of it.
+/// Returns the vault's key file from the administrator's configuration, or from the user's. For
+/// callers that need no other setting.
 pub(crate) fn key_file(surroundings: &Surroundings) -> Result<Option<PathBuf>, Failure> {
     let user = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
     let user = user.map_or(Ok(None), |path| ConfigFile::read(&path)).map_err(Failure::usage)?;
@@ -245,7 +251,7 @@ fn key_file_of(place: &VaultPlace, surroundings: &Surroundings) -> Result<PathBu
     })
 }
 
-/// The hosts of each variable that may be sent.
+/// Parses the hosts of each variable that may be sent.
 fn hosts_of(
     named: Option<BTreeMap<String, Vec<String>>>,
 ) -> Result<BTreeMap<String, Vec<HostRule>>, Failure> {
@@ -259,14 +265,14 @@ fn hosts_of(
 }
 
 impl Configuration {
-    /// Every tool, in the order in which they are listed.
+    /// Returns every tool, in listing order.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
         let mut tools = self.toolset.tools(&self.programs, &self.workspace, &self.needed);
         tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }
 
-    /// The configuration of a command that runs nothing.
+    /// Reads the configuration for a command that runs no tools.
     pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
         let surroundings = Surroundings::of_this_process();
         let warn: Warn = &report::warn;
@@ -276,7 +282,7 @@ impl Configuration {
         Self::read(global, &surroundings, &place, &state, &store, Vec::new(), warn)
     }
 
-    /// Reads the files, and says what of them does not count.
+    /// Reads the files, and warns about ignored settings.
     pub(crate) fn read(
         global: &Global,
         surroundings: &Surroundings,
@@ -362,7 +368,7 @@ impl Configuration {
         })
     }
 
-    /// What a policy is compiled from.
+    /// Returns the input for compiling a policy.
     pub(crate) fn setup(&self) -> policy::Setup<'_> {
         policy::Setup {
             sources: &self.sources,
@@ -379,7 +385,7 @@ impl Configuration {
     }
 }
 
-/// The databases that the first file names which names any, beside the usual one.
+/// Opens the usual database, and further ones from the first file that names any.
 fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databases>, Failure> {
     let named = files.first(None, "databases", |settings| settings.databases.clone());
     let others = named.map(|(others, _)| others).unwrap_or_default();
@@ -398,7 +404,7 @@ fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databa
     Ok(Arc::new(Databases::new(workspace, &others, &store::spool(state))))
 }
 
-/// The files of databases as patterns, with the folder of the usual one.
+/// Returns patterns for the files of databases and the folder of the usual one.
 fn closed(databases: &Databases, workspace: &Path) -> Vec<String> {
     let pattern = |path: &Path| {
         let path = path.strip_prefix(workspace).unwrap_or(path).to_string_lossy().into_owned();
@@ -412,7 +418,7 @@ fn closed(databases: &Databases, workspace: &Path) -> Vec<String> {
     folder.into_iter().chain(databases.files().iter().map(|path| pattern(path))).collect()
 }
 
-/// Compiles what the configuration files come to.
+/// Compiles the policy from the combined settings.
 pub(crate) fn compile(configuration: &Configuration, warn: Warn) -> Result<Policy, Failure> {
     let setup = configuration.setup();
     let policy = Policy::compile(&setup).map_err(Failure::usage)?;
@@ -425,7 +431,7 @@ pub(crate) fn compile(configuration: &Configuration, warn: Warn) -> Result<Polic
     Ok(policy.under(&configuration.ceiling))
 }
 
-/// The ceiling of those who may do these things alone; of none, who may do all.
+/// Returns the ceiling that permits only these kinds of effects. An empty list permits all kinds.
 fn ceiling(permissions: &[EffectKind]) -> Ceiling {
     match permissions {
         [] => Ceiling::default(),
@@ -433,7 +439,7 @@ fn ceiling(permissions: &[EffectKind]) -> Ceiling {
     }
 }
 
-/// The kind of effects of this name.
+/// Parses a kind of effects.
 pub(crate) fn permission(text: &str) -> Result<EffectKind, String> {
     let named = EffectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
     named.ok_or_else(|| format!("`{text}` is none of {}", EffectKind::ALL.map(EffectKind::as_str).join(", ")))

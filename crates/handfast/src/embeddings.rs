@@ -1,4 +1,5 @@
-//! The model that turns texts into vectors: where its files lie, and the knowledge that is found with it.
+//! The model that turns texts into vectors: the location of its files, and the knowledge base that
+//! uses it.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -19,21 +20,22 @@ use crate::config::EmbeddingsPlace;
 use crate::places::create_private;
 use crate::report::chain;
 
-/// The folder of the models in the state folder.
+/// Name of the folder for models within the state folder.
 const MODELS: &str = "models";
 
-/// Where the models lie.
+/// Returns the folder of the models.
 pub(crate) fn models(state: &Path) -> PathBuf {
     state.join(MODELS)
 }
 
-/// The folder of the model, where it is there. It has its name only when it is whole.
+/// Returns the folder of the model if it exists. The folder gets its final name only when it is complete.
 pub(crate) fn folder(state: &Path) -> Option<PathBuf> {
     let folder = models(state).join(PINNED_NAME);
     PINNED.iter().all(|file| folder.join(file.name).is_file()).then_some(folder)
 }
 
-/// The knowledge of a workspace: its index lies in the state, so that nothing in the workspace can change it.
+/// Opens the knowledge base of a workspace. Its index lies in the state folder, so that nothing in
+/// the workspace can change it.
 pub(crate) fn knowledge(
     state: &Path,
     workspace: &Path,
@@ -46,10 +48,11 @@ pub(crate) fn knowledge(
     Ok(Arc::new(KnowledgeBase::new(Index::new(indexes.join(format!("{name}.db")), opens))))
 }
 
-/// The vault, which is opened after the tools are made.
+/// Slot for the vault, which is opened after the tools are created.
 pub(crate) type LaterVault = Arc<OnceLock<Arc<Vault>>>;
 
-/// What opens the model: that of a server where one is configured, or else that on this machine; none where there is neither.
+/// Returns the function that opens the model: on a configured server, or else on this machine.
+/// Returns `None` if neither exists.
 pub(crate) fn opener(
     state: &Path,
     place: Option<EmbeddingsPlace>,
@@ -67,7 +70,7 @@ pub(crate) fn opener(
     Ok(Some(once(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error)))))
 }
 
-/// Opens it once, for all who use it.
+/// Makes an opener that opens the model once for all users.
 fn once(opens: impl Fn() -> OpenedModel + Send + Sync + 'static) -> OpenModel {
     let opened = OnceLock::new();
     Arc::new(move || opened.get_or_init(&opens).clone())

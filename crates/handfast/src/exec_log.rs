@@ -1,7 +1,8 @@
-//! The exec log of a CSP/1 specialist: `memory/exec-logs/` of its workspace, one file a command.
+//! The exec log of a CSP/1 specialist: `memory/exec-logs/` of its workspace, one file per command.
 //!
-//! The dialect closes `memory/` to every tool and every command, so that what is here was written by Handfast. Folders are opened
-//! one by one and never through a link, because others can write to the workspace.
+//! The dialect closes `memory/` to every tool and every command, so only Handfast writes to it.
+//! Folders are opened one by one and never through a link, because others can write to the
+//! workspace.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -18,13 +19,14 @@ use rustix::io::Errno;
 use store::Store;
 use tool::CallResult;
 
-/// Where it lies in the workspace, a folder each (the source: `memory/exec-logs/`).
+/// Folders of the log within the workspace, outermost first (the source: `memory/exec-logs/`).
 const FOLDERS: [&str; 2] = ["memory", "exec-logs"];
-/// Commands that are kept; of more the oldest go.
+/// Maximum number of log files. The oldest are removed first.
 const MOST: usize = 1_000;
-/// Bytes that are kept of all of them; of more the oldest go, but never the newest, whose answer names it.
+/// Maximum size of all log files in bytes. The oldest are removed first, but never the newest,
+/// because its answer refers to it.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
-/// How often it is looked for older ones: behind each so many commands, or so many bytes.
+/// Interval between removals, in commands and in bytes.
 const LOOK_EACH: usize = 100;
 const LOOK_EACH_BYTES: u64 = MOST_BYTES / 16;
 
@@ -34,15 +36,15 @@ pub(crate) struct WorkspaceLog {
     owner: (Uid, Gid),
     store: Arc<Store>,
     written: AtomicUsize,
-    /// Bytes since it was last looked.
+    /// Number of bytes since the last removal.
     bytes: AtomicU64,
 }
 
 impl WorkspaceLog {
-    /// Opens the folder, and makes it where it is not there.
+    /// Opens the folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Where it cannot be made, or a link or something else stands in its place.
+    /// If the folder cannot be created, or a link or another object is in its place.
     pub(crate) fn open(workspace: &Path, store: Arc<Store>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut folder = openat(CWD, workspace, flags, Mode::empty())?;
@@ -64,7 +66,8 @@ impl WorkspaceLog {
         Ok(log)
     }
 
-    /// Removes the oldest where there are too many, or they are too large together. Their names sort by time.
+    /// Removes the oldest files if there are too many or their total size is too large. Their names
+    /// sort by time.
     fn remove_old(&self) -> io::Result<()> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
@@ -76,7 +79,7 @@ impl WorkspaceLog {
         names.sort_unstable();
         let mut bytes = 0_u64;
         for (newer, name) in names.iter().rev().enumerate() {
-            // One that is gone has been removed by another process.
+            // Another process has removed a file that is gone.
             let size = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| stat.st_size);
             bytes = bytes.saturating_add(u64::try_from(size).unwrap_or_default());
             if newer == 0 || newer < MOST && bytes <= MOST_BYTES {
@@ -90,7 +93,7 @@ impl WorkspaceLog {
         Ok(())
     }
 
-    /// Copies one stream, with a line before it that says how much follows.
+    /// Copies one stream, preceded by a line with its length.
     fn copy(
         &self,
         stream: &Stream<'_>,
@@ -139,7 +142,8 @@ impl ExecLog for WorkspaceLog {
         let size = match written {
             Ok(size) => size,
             Err(error) => {
-                // Half of it would be taken for the whole. That it cannot be removed either says nothing new.
+                // An incomplete file would look complete. If its removal fails as well, the first
+                // error is still the one to report.
                 let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
                 return Err(error);
             }
@@ -160,7 +164,7 @@ impl engine::Summarizer for WorkspaceLog {
     }
 }
 
-/// Gives what root made to the owner of the workspace, as everything in it is.
+/// Gives a file that root created to the owner of the workspace.
 fn give(made: impl AsFd, (owner, group): (Uid, Gid)) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         fchown(made, Some(owner), Some(group))?;
@@ -215,7 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let logs = folder.path().join("memory/exec-logs");
         std::fs::create_dir_all(&logs).unwrap();
-        // Files of holes: they have their size and take no room.
+        // Sparse files: they have the size and use no space.
         let write = |name: &str, size: u64| File::create(logs.join(name)).unwrap().set_len(size).unwrap();
         let there = |name: &str| logs.join(name).exists();
         for (name, size) in

@@ -1,4 +1,4 @@
-//! A line that is typed and not shown.
+//! Input of a line without echo.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,25 +12,25 @@ fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
 }
 
-/// Whether there is a terminal to type on.
+/// Returns true if there is a terminal to type on.
 pub(crate) fn is_possible() -> bool {
     terminal().is_ok()
 }
 
-/// Shows what is typed again, whatever happens meanwhile.
+/// A guard that restores the echo of the terminal when dropped.
 struct Shown<'a>(&'a File, Termios);
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        // A terminal that is gone shows nothing anyway.
+        // A terminal that is gone echoes nothing anyway.
         let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
     }
 }
 
-/// What is typed after this text, without its end of line.
+/// Prompts with this text and returns the typed line, without its line ending.
 ///
 /// # Errors
-/// Where there is no terminal, or it is closed.
+/// If there is no terminal, or it is closed.
 pub(crate) fn ask(text: &str) -> io::Result<Zeroizing<String>> {
     let mut terminal = terminal()?;
     forget_typed(&terminal)?;
@@ -54,10 +54,10 @@ pub(crate) fn ask(text: &str) -> io::Result<Zeroizing<String>> {
     Ok(line)
 }
 
-/// The same typed twice alike, so that a slip does not shut the vault for ever.
+/// Asks for the same text twice, so that a typing error does not lock the vault for ever.
 ///
 /// # Errors
-/// As [`ask`], and where the two differ or are empty.
+/// Those of [`ask`], and an error if the two texts differ or are empty.
 pub(crate) fn ask_twice(text: &str) -> io::Result<Zeroizing<String>> {
     let first = ask(text)?;
     if first.is_empty() {

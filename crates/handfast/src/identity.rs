@@ -1,32 +1,32 @@
-//! The identity provider of `handfast up`, as the configuration has it.
+//! The identity provider of `handfast up`, as configured.
 
 use http::{IdentityError, Provider, Role};
 use serde::Deserialize;
 
-/// An identity provider whose tokens are good for `handfast up`, beside its own.
+/// An identity provider whose tokens `handfast up` accepts besides its own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OAuth {
-    /// What its tokens name as their issuer: the URL at which clients find it.
+    /// Issuer in the provider's tokens: the URL at which clients find the provider.
     pub issuer: String,
-    /// What its tokens for this server name as their audience: the URL at which clients reach `/mcp`.
+    /// Audience in the tokens for this server: the URL at which clients reach `/mcp`.
     pub resource: String,
-    /// Its public keys, as a JSON Web Key Set: a URL, or the absolute path of a file.
+    /// Public keys of the provider, as a JSON Web Key Set: a URL, or the absolute path of a file.
     pub keys: String,
-    /// Which scope makes who has it what.
+    /// Scopes that grant the roles.
     #[serde(default)]
     pub scopes: Scopes,
 }
 
-/// The scopes of the roles. Without a name no token of the provider has the role.
+/// The scopes of the roles. Without a scope, no token of the provider grants the role.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scopes {
-    /// Makes calls.
+    /// Scope for making calls.
     pub agent: Option<String>,
-    /// Answers the questions of calls, and looks at what was done.
+    /// Scope for answering the questions of calls, and for reading the audit.
     pub user: Option<String>,
-    /// Reads figures.
+    /// Scope for reading metrics.
     pub observer: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Default for Scopes {
 }
 
 impl OAuth {
-    /// The provider, as the door knows it.
+    /// Converts the provider to the form of the HTTP door.
     pub(crate) fn provider(&self) -> Result<Provider, IdentityError> {
         let Scopes { agent, user, observer } = self.scopes.clone();
         let named = [(Role::Agent, agent), (Role::User, user), (Role::Observer, observer)];

@@ -1,16 +1,17 @@
-//! Profiles that are bound to a label of the model's provider (MSC's green-tea): such a profile decides where the run carries the
-//! label, and nowhere else.
+//! Profiles that are bound to a label of the model's provider (MSC's green-tea). A bound profile is
+//! available only if the run carries the label.
 
 use std::collections::BTreeMap;
 
-/// Profiles by the label that they are bound to.
+/// Names of profiles by label.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// The label of the MSC source, and the profile that it names after it: its file binds the two by a comment alone.
+/// Label of the MSC source, and the profile named after it. The source's file binds the two only by
+/// a comment.
 const GREEN_TEA: (&str, &str) = ("green-tea", "green_tea");
 
-/// What the configuration binds, and the profile of the MSC source to its label, where a file writes that profile and binds neither
-/// of the two otherwise.
+/// Adds the binding of the MSC source, if a file defines that profile and neither the label nor the
+/// profile is bound already.
 pub(crate) fn with_built_in(mut labels: Labels, is_written: impl Fn(&str) -> bool) -> Labels {
     let (label, profile) = GREEN_TEA;
     if is_written(profile) && !labels.contains_key(label) && !labels.values().any(|bound| bound == profile) {
@@ -19,20 +20,20 @@ pub(crate) fn with_built_in(mut labels: Labels, is_written: impl Fn(&str) -> boo
     labels
 }
 
-/// The profile of the label that the run carries.
+/// Returns the profile of the label that the run carries.
 ///
 /// # Errors
-/// Where none is bound to it.
+/// If no profile is bound to the label.
 pub(crate) fn profile_of(labels: &Labels, label: &str) -> Result<String, String> {
     labels.get(label).cloned().ok_or_else(|| {
         format!("no profile is bound to the label `{label}`; `labels` of the configuration binds them")
     })
 }
 
-/// That the chosen profile is bound to no label, or to the one that the run carries.
+/// Checks that the chosen profile is bound to no label, or to the one that the run carries.
 ///
 /// # Errors
-/// Names the label that is missing.
+/// Names the missing label.
 pub(crate) fn require(labels: &Labels, profile: &str, carried: Option<&str>) -> Result<(), String> {
     let mut bound = labels.iter().filter(|(_, bound)| *bound == profile).map(|(label, _)| label.as_str());
     let Some(first) = bound.next() else { return Ok(()) };

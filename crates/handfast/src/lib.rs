@@ -1,7 +1,7 @@
-//! Handfast as a library and the parts of its program: [`Runtime`] is every tool in one workspace.
+//! Handfast as a library, and the parts of its program. [`Runtime`] offers every tool in one workspace.
 //!
-//! This crate composes everything: it is the only one that reads the configuration and the environment, and the only one that
-//! names the tool families and the doors side by side.
+//! This crate composes all others. No other crate reads the configuration and the environment, and
+//! no other crate names both the tool families and the doors.
 
 mod cli;
 mod cli_audit;
@@ -51,12 +51,12 @@ pub use store::StoreError;
 /// The vocabulary of tools.
 pub use tool;
 pub use traces::Collector;
-/// Secrets, and what they are bound to.
+/// Secrets, and the hosts and places that they are bound to.
 pub use vault;
 
-/// The whole program: reads the command line, composes the runtime, runs one command.
+/// Runs the whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {
-    // A program that starts Handfast may block signals, and would end it by none.
+    // A parent process may have blocked signals. Handfast could then not be ended by one.
     sandbox::unblock_signals();
     let cli = match cli_options::parse(std::env::args_os()) {
         Ok(cli) => cli,
@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.print().is_ok() { 0 } else { 2 });
         }
         Err(error) => {
-            // Where standard error is closed nobody reads it.
+            // If standard error is closed, nobody reads the message.
             let _unread = refuse(&error);
             return ExitCode::from(2);
         }
@@ -80,14 +80,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with the command line, which may hold a secret.
+/// Prints an error in the command line, which may contain a secret.
 fn refuse(error: &clap::Error) -> std::io::Result<()> {
-    // What of the line was understood says where the secrets lie.
+    // The valid part of the line tells where the secrets lie.
     let understood = cli::Cli::command().ignore_errors(true).try_get_matches().ok();
     if let Some(global) = understood.and_then(|line| cli::Global::from_arg_matches(&line).ok()) {
         report::begin(&global);
     }
-    // Of an argument the error may show a part.
+    // The error may show a part of an argument.
     let typed = surroundings::typed();
     let sent = report::secrets().sent_among(typed.iter().map(String::as_str));
     match report::secrets().text_for(&error.render().to_string(), &sent) {

@@ -1,4 +1,5 @@
-//! Which `handfast up` listens where: a file for each in the state folder, locked for as long as it runs.
+//! Registry of running `handfast up` servers: one file per server in the state folder, locked while
+//! the server runs.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,28 +12,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::places::create_private;
 
-/// The folder of these files in the state folder.
+/// Name of the registry's folder within the state folder.
 const FOLDER: &str = "listening";
 
-/// A `handfast up` that runs.
+/// A running `handfast up`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Server {
-    /// Its process.
+    /// Process id.
     pub(crate) process: u32,
-    /// Where it listens.
+    /// Address on which the server listens.
     pub(crate) address: SocketAddr,
-    /// The folder that it works in.
+    /// Folder that the server works in.
     pub(crate) workspace: PathBuf,
 }
 
-/// The file of this process. It is there for as long as this value lives, and without a lock afterwards.
+/// The registry file of this process. The file exists while this value lives. A file that remains
+/// afterwards is unlocked.
 pub(crate) struct Listening {
     path: PathBuf,
     _file: File,
 }
 
 impl Listening {
-    /// Writes down where this process listens.
+    /// Registers the address of this process.
     pub(crate) fn begin(state: &Path, server: &Server) -> io::Result<Self> {
         let folder = state.join(FOLDER);
         create_private(&folder)?;
@@ -41,7 +43,7 @@ impl Listening {
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         serde_json::to_writer(&file, server)?;
-        // It gets its name once it is whole and locked.
+        // Rename the file only when it is complete and locked.
         std::fs::rename(&new, &path)?;
         Ok(Self { path, _file: file })
     }
@@ -49,13 +51,13 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // One that stays has no lock, and is removed by whoever looks next.
+        // A remaining file has no lock, and the next reader removes it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The server of this state folder that stands in the way of listening at an address; none where it is another program, or one of
-/// another state folder.
+/// Returns the server of this state folder that uses the address, or `None` if another program or a
+/// server of another state folder does.
 pub(crate) fn in_the_way(state: &Path, address: SocketAddr) -> Option<Server> {
     let entries = std::fs::read_dir(state.join(FOLDER)).ok()?;
     entries.flatten().filter_map(|entry| running(&entry.path())).find(|server| {
@@ -65,13 +67,13 @@ pub(crate) fn in_the_way(state: &Path, address: SocketAddr) -> Option<Server> {
     })
 }
 
-/// What a file says whose process runs still. One that was left over is removed.
+/// Reads a file whose process is still running. Removes a leftover file.
 fn running(path: &Path) -> Option<Server> {
     let file = File::open(path).ok()?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         let is_new = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if !is_new {
-            // Somebody else may have been faster.
+            // Another process may have removed the file first.
             let _ = std::fs::remove_file(path);
         }
         return None;

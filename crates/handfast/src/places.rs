@@ -1,4 +1,4 @@
-//! The folders of a run: the workspace, the state, and what configuration lies under which names.
+//! The folders of a run: the workspace, the state, and the configuration under all its names.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::config::USER_FILE;
 use crate::report::{Warn, secrets};
 use crate::surroundings::Surroundings;
 
-/// The folder of the vault in the state folder.
+/// Name of the vault's folder within the state folder.
 pub(crate) const VAULT_FOLDER: &str = "vault";
-/// The folder of the state in which earlier versions kept what broke off of downloads.
+/// Name of the folder within the state folder that earlier versions used for interrupted downloads.
 pub(crate) const DOWNLOADS_FOLDER: &str = "downloads";
 
-/// Creates a folder and those above it that are missing, each for the owner of the one above: root makes none in a user's home that
-/// the user cannot use.
+/// Creates a folder and its missing parents, each owned by the owner of its parent. As a result,
+/// root creates no folder in a user's home that the user cannot use.
 pub(crate) fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     for path in missing.into_iter().rev() {
@@ -30,7 +30,8 @@ pub(crate) fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The workspace, and the name by which it was asked for where links lead from there to it.
+/// Returns the workspace, with the name by which the user refers to it if that name leads there
+/// through links.
 pub(crate) fn place(global: &Global, surroundings: &Surroundings, warn: Warn) -> Result<Place, Failure> {
     let workspace = workspace(global, surroundings, warn)?;
     let leads_here =
@@ -42,7 +43,7 @@ pub(crate) fn place(global: &Global, surroundings: &Surroundings, warn: Warn) ->
         Some(given) => Some(given.clone()),
         None => surroundings.named_directory.clone(),
     };
-    // A name with `..` may mean another folder when it is read as it is spelled.
+    // A name with `..` may refer to another folder if it is resolved lexically.
     let also_called = named
         .filter(|name| name.components().all(|part| part != Component::ParentDir))
         .map(|name| name.components().collect())
@@ -50,7 +51,7 @@ pub(crate) fn place(global: &Global, surroundings: &Surroundings, warn: Warn) ->
     Ok(Place { workspace, also_called })
 }
 
-/// The workspace: absolute, without links, an existing folder.
+/// Returns the workspace: an existing folder, absolute, without links.
 pub(crate) fn workspace(
     global: &Global,
     surroundings: &Surroundings,
@@ -85,17 +86,19 @@ pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Resu
     };
     create_private(&folder)
         .map_err(|error| format!("the state folder {} cannot be made: {error}", folder.display()))?;
-    // Without links, because it is protected by its real name.
+    // Without links, because the folder is protected by its real name.
     Ok(folder.canonicalize()?)
 }
 
-/// How the user's commands reach this state folder: without naming it where it is the one that they find.
+/// Returns the program by which the user's commands reach this state folder. The folder is omitted
+/// if it is the default one.
 pub(crate) fn program(state: &Path, surroundings: &Surroundings) -> Program {
     let usual = surroundings.state.as_ref().is_some_and(|usual| real(usual) == state);
     if usual { Program::default() } else { Program::with_state(state) }
 }
 
-/// Creates a folder that nobody else can enter, and those above it that are missing: arguments, output and the audit lie in it.
+/// Creates a folder for arguments, output or the audit, which only its owner can enter, and its
+/// missing parents.
 pub(crate) fn create_private(folder: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
@@ -106,7 +109,7 @@ pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result
     Ok(store)
 }
 
-/// Covers the secrets of this run in what its own commands write down.
+/// Covers the secrets of this run in the rows that its own commands write.
 pub(crate) fn cover_rows(store: &Store) {
     store.cover_rows(|text| {
         let covered = secrets().message(text.as_bytes())?;
@@ -114,8 +117,8 @@ pub(crate) fn cover_rows(store: &Store) {
     });
 }
 
-/// A folder of configuration as it is called and as it really lies, and where its file really lies: people keep them in a
-/// repository and lead links there, and that may be the workspace.
+/// Returns all names of a configuration folder: the given name, the real path, and the real path of
+/// its file. Users often link to a repository, which may be the workspace.
 pub(crate) fn under_every_name(folder: &Path) -> Vec<PathBuf> {
     let mut names = vec![folder.to_owned()];
     for real in [real(folder), real(&folder.join(USER_FILE))] {
@@ -126,10 +129,10 @@ pub(crate) fn under_every_name(folder: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// The path without links, as far as it exists; where a link leads to nothing yet, what it leads to.
+/// Resolves links as far as the path exists. A link to a missing target is replaced by its target.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
-    // As many links as the kernel follows.
+    // The limit of the kernel on the number of links.
     for _ in 0..40 {
         let target = path.read_link().ok().filter(|_| path.canonicalize().is_err());
         let Some(target) = target else { break };

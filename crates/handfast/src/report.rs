@@ -1,4 +1,4 @@
-//! What people read: tables on standard output, everything else on standard error.
+//! Output for people: tables on standard output, everything else on standard error.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -13,16 +13,16 @@ use crate::configuration::key_file;
 use crate::places::{self, VAULT_FOLDER, state_folder};
 use crate::surroundings::{Surroundings, vault_keys};
 
-/// The options of this run, which say where its secrets lie. A process has one standard output and one standard error, so what covers
-/// secrets on both is the process's own too.
+/// Options of this run, which determine where its secrets lie. A process has one standard output
+/// and one standard error, so the redactor for both is global, too.
 static RUN: OnceLock<Global> = OnceLock::new();
 
-/// The secrets of the user's vault and environment. They are read when something is told for the first time.
+/// Redactor with the secrets of the user's vault and environment, which are read before the first output.
 static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
     let surroundings = Surroundings::of_this_process();
     let redactor = Redactor::new(surroundings.credentials.clone());
     let folder = RUN.get().and_then(|global| state_folder(global, &surroundings).ok());
-    // What is wrong with the configuration or the folder is the command's to say.
+    // The command itself reports errors in the configuration or the folder.
     match (folder, key_file(&surroundings)) {
         (Some(folder), Ok(key)) => {
             redactor.with_vault(Arc::new(Vault::new(folder.join(VAULT_FOLDER), vault_keys(key))))
@@ -31,53 +31,53 @@ static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
     }
 });
 
-/// Says by which options the secrets of this run are found.
+/// Sets the options by which the secrets of this run are found.
 pub(crate) fn begin(global: &Global) {
-    // Only `main` says it, once.
+    // The only caller is `main`, once.
     let _second = RUN.set(global.clone());
 }
 
-/// Gives the redactor of this run.
+/// Returns the redactor of this run.
 pub(crate) fn secrets() -> &'static Redactor {
     SECRETS.refresh();
     &SECRETS
 }
 
-/// Covers every secret in the text that is known here.
+/// Covers every known secret in the text.
 ///
-/// INVARIANT: all that a command writes to standard output and standard error goes through here.
+/// INVARIANT: all output of a command to standard output and standard error goes through this function.
 pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {
     secrets().text(text).map_or(text.into(), Into::into)
 }
 
-/// How commands reach the state folder of this run.
+/// The program by which commands reach the state folder of this run.
 static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     let surroundings = Surroundings::of_this_process();
     let folder = RUN.get().and_then(|global| state_folder(global, &surroundings).ok());
     folder.map(|folder| places::program(&folder, &surroundings)).unwrap_or_default()
 });
 
-/// A command that reaches the state folder of this run.
+/// Returns a command line that reaches the state folder of this run.
 pub(crate) fn command(words: &str) -> String {
     PROGRAM.command(words)
 }
 
-/// Says something that is no result.
+/// Prints a message that is not a result.
 pub(crate) fn note(text: &str) {
     let text = if text.contains("`handfast ") { PROGRAM.put_into(text) } else { text.into() };
-    // Where standard error is closed nobody reads it, and the work goes on.
+    // If standard error is closed, nobody reads the message, and the work continues.
     let _ = writeln!(io::stderr(), "handfast: {}", covered(&text));
 }
 
-/// Who hears what is not as it should be.
+/// Receiver of warnings.
 pub(crate) type Warn<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// Says that something is not as it should be.
+/// Prints a warning.
 pub(crate) fn warn(text: &str) {
     note(&format!("warning: {text}"));
 }
 
-/// Prints an error and what caused it, one a line. The one place where a chain of causes is shown.
+/// Prints an error and its causes, one per line. No other function prints a chain of causes.
 pub(crate) fn print_chain(error: &dyn Error) {
     note(&format!("error: {error}"));
     let mut cause = error.source();
@@ -87,7 +87,7 @@ pub(crate) fn print_chain(error: &dyn Error) {
     }
 }
 
-/// An error with what caused it, as one sentence.
+/// Returns an error with its causes as one sentence.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -98,7 +98,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Rows under headings, each column as wide as its widest cell. The last column is left ragged.
+/// Formats rows under headings. Each column is as wide as its widest cell, except that the last
+/// column is not padded.
 pub(crate) fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut all: Vec<Vec<String>> = vec![headings.iter().map(|heading| heading.to_uppercase()).collect()];
     all.extend(rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()));

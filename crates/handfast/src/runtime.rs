@@ -1,4 +1,4 @@
-//! The door of the library: the same runtime as the program's, for a Rust program that is itself an agent or serves some.
+//! The library door: the program's runtime, for a Rust program that is itself an agent or serves agents.
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::commands::{Failure, NoInput, mcp_options};
 use crate::compose::{Composed, Wanted, compose};
 use crate::report;
 
-/// Why a [`Runtime`] could not be put together. [`Error::source`] has what caused it.
+/// The reason why a [`Runtime`] could not be built. [`Error::source`] returns the cause.
 #[derive(Debug)]
 pub struct BuildError(Box<dyn Error + Send + Sync>);
 
@@ -45,7 +45,7 @@ impl From<Failure> for BuildError {
     }
 }
 
-/// What a [`Runtime`] is made of. Everything has the value that the program gives it, configuration files included.
+/// A builder for a [`Runtime`]. All defaults, including configuration files, are those of the program.
 pub struct Builder {
     global: Global,
     configuration: Option<PathBuf>,
@@ -57,57 +57,59 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The folder that the tools work in; the current directory, unless named.
+    /// Sets the folder that the tools work in. Default: the current directory.
     #[must_use]
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.global.workspace = Some(folder.into());
         self
     }
 
-    /// Where the audit, the checkpoints and all else durable lie; `$XDG_STATE_HOME/handfast`, unless named.
+    /// Sets the folder of the audit, the checkpoints and all other durable state. Default:
+    /// `$XDG_STATE_HOME/handfast`.
     #[must_use]
     pub fn state(mut self, folder: impl Into<PathBuf>) -> Self {
         self.global.state = Some(folder.into());
         self
     }
 
-    /// The folder of the user's `config.yaml`; `$XDG_CONFIG_HOME/handfast`, unless named. The administrator's file and the workspace's
-    /// count as ever.
+    /// Sets the folder of the user's `config.yaml`. Default: `$XDG_CONFIG_HOME/handfast`. The
+    /// administrator's and the workspace's files apply as usual.
     #[must_use]
     pub fn configuration(mut self, folder: impl Into<PathBuf>) -> Self {
         self.configuration = Some(folder.into());
         self
     }
 
-    /// The profile of `sandbox_config` that decides; `normal`, unless named.
+    /// Sets the profile of `sandbox_config` that the policy uses. Default: `normal`.
     #[must_use]
     pub fn profile(mut self, name: impl Into<String>) -> Self {
         self.global.profile = Some(name.into());
         self
     }
 
-    /// When a human is asked; [`Mode::SmartAuto`], unless named.
+    /// Sets when a human is asked. Default: [`Mode::SmartAuto`].
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.global.mode = Some(mode);
         self
     }
 
-    /// What the tools are called, and their shapes.
+    /// Sets the names and schemas of the tools.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.global.dialect = Some(dialect);
         self
     }
 
-    /// Only the tools that read.
+    /// Offers only tools that read.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.global.read_only = true;
         self
     }
 
-    /// Calls change nothing: each is only tried, and says what it would do. Tools that cannot be tried are not there.
+    /// Makes every call a dry run, which changes nothing and reports what it would do. Tools that
+    /// change something and have no dry run are unavailable.
     ///
     /// ```
     /// # use handfast::Runtime;
@@ -129,8 +131,9 @@ impl Builder {
         self
     }
 
-    /// What calls may do, whatever else the policy lets pass: this, and what was named before it. Where none is named, all that the
-    /// policy lets pass. It lets nothing pass that the policy denies.
+    /// Permits calls to have this kind of effect, in addition to kinds named before. Without any
+    /// named kind, only the policy limits calls. A permission never overrides a denial of the
+    /// policy.
     ///
     /// ```
     /// # use handfast::{EffectKind, Runtime};
@@ -154,50 +157,57 @@ impl Builder {
         self
     }
 
-    /// What opens the vault of the state, and nothing else does; the environment, the configuration and the key rings, unless
-    /// named. [`vault::make_key_file`](crate::vault::make_key_file) makes one.
+    /// Sets the only key file of the vault. Default: the environment, the configuration and the key
+    /// rings. [`vault::make_key_file`](crate::vault::make_key_file) creates a key file.
     #[must_use]
     pub fn vault_key_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.key_file = Some(file.into());
         self
     }
 
-    /// A tool beside the built-in ones. It is called by its own name in every dialect, and decided, audited, bounded and
-    /// undone as they are. One whose plan names secrets ([`Effect::UseSecret`](tool::Effect::UseSecret)) is given them by
-    /// `context.service::<Secrets>()`, see [`Secrets`](crate::Secrets).
+    /// Adds a tool to the built-in ones. The tool has the same name in every dialect, and its calls
+    /// are decided, audited, bounded and undone like those of built-in tools. If its plan names
+    /// secrets ([`Effect::UseSecret`](tool::Effect::UseSecret)), `context.service::<Secrets>()`
+    /// provides them, see [`Secrets`](crate::Secrets).
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.tools.push(ErasedTool::tool(tool));
         self
     }
 
-    /// Who answers where the policy asks. Without one such calls end as `EAPPROVAL`, and are answered by `handfast approvals`.
+    /// Sets who answers the questions of the policy. Without an asker, calls with a question end as
+    /// `EAPPROVAL`, and `handfast approvals` answers them.
     #[must_use]
     pub fn asker(mut self, asker: impl Asker + 'static) -> Self {
         self.asker = Arc::new(asker);
         self
     }
 
-    /// Keeps so many cells waiting, so that a command begins in half the time. They are the children of a process that is a copy
-    /// of this one as it is now: build the runtime at the beginning of `main`, before there is a second thread.
+    /// Keeps this number of cells waiting, which halves the start time of a command. Waiting cells
+    /// are children of a copy of the present process. Build the runtime at the beginning of `main`,
+    /// before a second thread exists.
     #[must_use]
     pub fn waiting_cells(mut self, cells: u8) -> Self {
         self.waiting = Some(cells);
         self
     }
 
-    /// Who hears what is not as it should be, such as a rule that can never decide; standard error, unless named.
+    /// Sets the receiver of warnings, for example about a rule that can never apply. Default:
+    /// standard error.
     #[must_use]
     pub fn on_warning(mut self, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.warn = Box::new(warn);
         self
     }
 
-    /// Reads the configuration, opens the state, and puts the runtime together.
+    /// Reads the configuration, opens the state, and builds the runtime.
     ///
     /// # Errors
-    /// Where the workspace or the state cannot be used, a configuration file is wrong, two tools have one name, a tool's schema
-    /// says what not every model's provider accepts, or cells are to wait and there are threads already.
+    /// - The workspace or the state cannot be used.
+    /// - A configuration file is wrong.
+    /// - Two tools have one name.
+    /// - A tool's schema has features that some model providers reject.
+    /// - Waiting cells are requested, and threads already exist.
     pub fn build(self) -> Result<Runtime, BuildError> {
         for tool in &self.tools {
             if let Some(violation) = subset_violations(tool.input_schema()).first() {
@@ -214,7 +224,7 @@ impl Builder {
             home: None,
             spawner: spawner.map(Arc::new),
             sessions: Some(SessionLimits::default()),
-            // Only the program itself knows how to begin such a cell.
+            // The library cannot enter a cell that bwrap made.
             entrance: None,
             keys: self.key_file.map(|file| Keys { key_file: Some(file), ..Keys::default() }),
             tools: self.tools,
@@ -224,7 +234,8 @@ impl Builder {
     }
 }
 
-/// Every tool of Handfast, in one workspace: each call decided by the policy, run in a cell, undoable and audited.
+/// All tools of Handfast in one workspace. Each call is decided by the policy, run in a cell,
+/// undoable and audited.
 ///
 /// ```
 /// use handfast::Runtime;
@@ -239,12 +250,12 @@ impl Builder {
 /// let written = runtime.call("file_write", json!({"path": "notes.txt", "content": "one two"})).await;
 /// assert!(written.ok());
 ///
-/// // What was done can be undone.
+/// // Every change can be undone.
 /// let checkpoint = written.meta.checkpoint.ok_or("nothing was saved")?;
 /// runtime.undo(&checkpoint).await?;
 /// assert!(!project.join("notes.txt").exists());
 ///
-/// // What the policy denies is not done.
+/// // The policy denies some calls.
 /// let denied = runtime.call("shell_execute", json!({"command": "rm -rf /"})).await;
 /// assert_eq!(denied.error().map(|error| error.code.as_str()), Some("EPERMISSION"));
 /// runtime.shutdown().await?;
@@ -252,7 +263,7 @@ impl Builder {
 /// # }
 /// ```
 ///
-/// A tool of your own is a type with a plan and a run:
+/// A custom tool is a type with a plan and a run:
 ///
 /// ```
 /// use handfast::tool::{Code, Context, Effect, Place, Plan, Spec, Tool, ToolError};
@@ -303,7 +314,7 @@ impl Builder {
 /// let counted = runtime.call("word_count", serde_json::json!({"path": "a.txt"})).await;
 /// assert_eq!(serde_json::to_value(&counted)?["data"]["words"], 3);
 ///
-/// // The policy decides on it like on any other: files of keys stay closed.
+/// // The policy applies to custom tools as well: key files stay closed.
 /// let denied = runtime.call("word_count", serde_json::json!({"path": ".env"})).await;
 /// assert_eq!(denied.error().map(|error| error.code), Some(Code::Permission));
 /// # Ok(())
@@ -315,7 +326,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime as the program would have it in the current directory.
+    /// Returns a builder with the program's defaults in the current directory.
     pub fn builder() -> Builder {
         let hint = "the program that made the call asks nobody; answer with `handfast approvals`, or loosen the rule in the \
                     configuration";
@@ -330,7 +341,8 @@ impl Runtime {
         }
     }
 
-    /// Makes a call, once it is awaited within a tokio runtime. What is dropped before it has ended is cancelled.
+    /// Creates a call, which is made when it is awaited within a tokio runtime. Dropping the future
+    /// cancels the call.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call<'_> {
         Call {
             runtime: self,
@@ -353,7 +365,7 @@ impl Runtime {
         }
     }
 
-    /// What the policy would decide on a call, and why. Runs nothing and records nothing.
+    /// Returns what the policy would decide on a call, and why. Runs nothing and records nothing.
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
@@ -361,35 +373,37 @@ impl Runtime {
         self.composed.engine.check_for_user(tool, arguments)
     }
 
-    /// Undoes what a call changed, by its `meta.checkpoint`, all of it or nothing.
+    /// Undoes the changes of a call, by its `meta.checkpoint`, all of them or none.
     ///
     /// # Errors
-    /// `ENOTFOUND` for an unknown checkpoint, `ECONFLICT` with the difference where something was changed since.
+    /// `ENOTFOUND` for an unknown checkpoint, `ECONFLICT` with the difference if something was
+    /// changed since.
     pub async fn undo(&self, checkpoint: &str) -> Result<UndoOutcome, ToolError> {
         let checkpoint = checkpoint.to_owned();
         let request = UndoRequest { checkpoint, and_later: false, paths: Vec::new(), force: Vec::new() };
         self.composed.engine.undo(&request).await
     }
 
-    /// The calls that wait for an answer, and what was allowed for a time.
+    /// Returns the calls that wait for an answer, and the leases.
     pub fn approvals(&self) -> Approvals {
         self.composed.engine.approvals()
     }
 
-    /// Every tool, in the order in which they are listed.
+    /// Returns every tool, in listing order.
     pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
         self.composed.engine.tools()
     }
 
-    /// The folder that the tools work in, without links.
+    /// Returns the folder that the tools work in, without links.
     pub fn workspace(&self) -> &Path {
         &self.composed.workspace
     }
 
-    /// Serves an agent over the Model Context Protocol on standard input and output until it goes away, then shuts down.
+    /// Serves an agent over the Model Context Protocol on standard input and output until it
+    /// disconnects, then shuts down.
     ///
     /// # Errors
-    /// Where the streams cannot be used or break, or the state cannot be written.
+    /// If the streams cannot be used or break, or the state cannot be written.
     pub async fn serve_mcp(self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let served =
             mcp::serve_stdio(self.composed.engine.clone(), mcp_options(&self.composed, NoInput(false))).await;
@@ -397,16 +411,16 @@ impl Runtime {
         Ok(served?)
     }
 
-    /// Ends every call and every command that runs on, and writes down what is still to be written.
+    /// Ends every call and every background command, and writes pending state.
     ///
     /// # Errors
-    /// Where the state cannot be written.
+    /// If the state cannot be written.
     pub async fn shutdown(self) -> Result<(), StoreError> {
         self.composed.engine.shutdown().await;
         let closed = self.composed.store.close();
-        // It waits for a collector, and this thread may have others to see to.
+        // Closing waits for a collector, and this thread may have other work.
         let composed = self.composed;
-        // That it broke off leaves what was not sent unsent.
+        // If this fails, the remaining traces stay unsent.
         let _ = tokio::task::spawn_blocking(move || composed.close_traces()).await;
         closed
     }
@@ -420,25 +434,26 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Lets another task end the call early.
+    /// Sets a handle by which another task can end the call early.
     pub fn stopped_by(mut self, stop: Stop) -> Self {
         self.request.stop = stop;
         self
     }
 
-    /// Where a long call reports how far it is.
+    /// Sets the receiver of progress reports.
     pub fn reporting_to(mut self, progress: Arc<dyn Progress>) -> Self {
         self.request.progress = progress;
         self
     }
 
-    /// Lets a read be answered from the cache.
+    /// Permits an answer from the cache, for calls that read.
     pub fn cached(mut self) -> Self {
         self.request.cache = true;
         self
     }
 
-    /// Bounds what the call may do, whatever the policy allows: for one that is made on behalf of somebody else.
+    /// Limits what the call may do, in addition to the policy. Meant for calls on behalf of
+    /// somebody else.
     pub fn within(mut self, ceiling: &Ceiling) -> Self {
         self.request.caller.ceiling = self.request.caller.ceiling.meet(ceiling);
         self

@@ -1,23 +1,25 @@
-//! The signals that ask the program to end: Ctrl-C, a polite kill, the end of the terminal.
+//! The signals that ask the program to end: SIGINT, SIGTERM and SIGHUP.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A listener to those signals. While nobody waits for the next one, they have no effect.
+/// A listener for those signals. While nobody waits for the next signal, signals have no effect.
 pub(crate) struct Signals {
-    /// None where whoever started the program has it ignored, as a shell does for what runs in the background.
+    /// Receiver of SIGINT, or `None` if the parent process ignores the signal, as a shell does for
+    /// background jobs.
     interrupt: Option<Signal>,
     terminate: Signal,
-    /// None where it is ignored, as `nohup` has it.
+    /// Receiver of SIGHUP, or `None` if the parent process ignores the signal, as `nohup` does.
     hang_up: Option<Signal>,
 }
 
-/// The exit code that a shell gives a program that a signal ended is this one and the signal's number.
+/// Base of the exit code that a shell reports for a program ended by a signal. The signal's number
+/// is added.
 const BY_SIGNAL: u8 = 128;
 
 impl Signals {
-    /// Begins to listen. Needs a tokio runtime around it.
+    /// Starts listening. Requires a tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let unless_ignored = |kind: SignalKind| {
@@ -31,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one and gives the exit code that reports it.
+    /// Waits for the next signal and returns the exit code that reports it.
     pub(crate) async fn next(&mut self) -> u8 {
         tokio::select! {
             () = next(self.interrupt.as_mut()) => BY_SIGNAL + 2,
@@ -48,7 +50,8 @@ async fn next(signal: Option<&mut Signal>) {
     }
 }
 
-/// Reads the set of signals that this process ignores, a bit for each from signal 1 on. Empty where the kernel does not tell.
+/// Reads the set of signals that this process ignores, one bit per signal, starting with signal 1.
+/// Returns an empty set if the kernel does not report it.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

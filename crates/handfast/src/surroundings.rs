@@ -1,6 +1,6 @@
-//! What the runtime takes from the process it runs in: the environment, the home folder, the toolchains.
+//! Surroundings of the process: the environment, the home folder, the toolchains.
 //!
-//! This is the only module that reads the environment.
+//! No other module reads the environment.
 
 #![allow(clippy::disallowed_methods, reason = "this module is where the environment is read")]
 
@@ -13,40 +13,41 @@ use vault::{Keys, SecretBytes};
 use crate::toolchains;
 use crate::traces::{VARIABLES, Variables};
 
-/// What was found.
+/// The values found.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
-    /// The user's home folder, without links.
+    /// Home folder of the user, without links.
     pub(crate) home: Option<PathBuf>,
-    /// Where state belongs unless told otherwise.
+    /// Default state folder.
     pub(crate) state: Option<PathBuf>,
-    /// The folder of the user's own configuration.
+    /// Folder of the user's own configuration.
     pub(crate) configuration: Option<PathBuf>,
-    /// The current directory.
+    /// Current directory.
     pub(crate) directory: Option<PathBuf>,
-    /// The current directory as the user's shell calls it, which may lead through links.
+    /// Current directory as the user's shell names it, possibly through links.
     pub(crate) named_directory: Option<PathBuf>,
-    /// The name and number of the user whom this process runs as.
+    /// Name and id of the user that this process runs as.
     pub(crate) user: String,
-    /// The user who called sudo, where it was.
+    /// Id of the user who called sudo, if sudo was used.
     pub(crate) called_by: Option<u32>,
-    /// The entries of `PATH` that exist.
+    /// Existing entries of `PATH`.
     pub(crate) search_path: Vec<PathBuf>,
-    /// The terminal's type and the language, for the cell.
+    /// Terminal type and language, for the cell.
     pub(crate) passed_on: BTreeMap<OsString, OsString>,
-    /// Environment variables that look like credentials: never passed on, and covered wherever they appear.
+    /// Environment variables that look like credentials: never passed on, and covered wherever they
+    /// appear.
     pub(crate) credentials: Vec<(String, String)>,
-    /// What is said of traces.
+    /// Variables about traces.
     pub(crate) traces: Variables,
-    /// The folders that variables of toolchains name, by the variable.
+    /// Folders that variables of toolchains name, by variable.
     pub(crate) folders: BTreeMap<&'static str, PathBuf>,
 }
 
-/// Variables that a command in the cell may see as they are.
+/// Variables that a command in the cell may see unchanged.
 const PASSED_ON: [&str; 8] =
     ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "TZ", "NO_COLOR"];
 
-/// Parts of a variable's name that make its value a credential.
+/// Parts of a variable's name that mark its value as a credential.
 const CREDENTIAL_WORDS: [&str; 10] = [
     "TOKEN",
     "SECRET",
@@ -61,7 +62,7 @@ const CREDENTIAL_WORDS: [&str; 10] = [
 ];
 
 impl Surroundings {
-    /// Looks around.
+    /// Reads the surroundings of this process.
     pub(crate) fn of_this_process() -> Self {
         let directory_from =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -96,7 +97,8 @@ impl Surroundings {
             traces,
             folders: toolchains::variables()
                 .filter_map(|name| {
-                    // Of a list of folders, as that of Go, the first is where things are put.
+                    // In a list of folders, as in Go's variable, the first folder is the one to
+                    // install to.
                     let first = std::env::split_paths(&std::env::var_os(name)?).next()?;
                     Some((name, first.canonicalize().ok().filter(|_| first.is_absolute())?))
                 })
@@ -106,8 +108,8 @@ impl Surroundings {
     }
 }
 
-/// What the surroundings give to open the vault with: a key file, a passphrase, the kernel's key ring. Where the
-/// environment gives neither of the first two, the key file is that of the configuration.
+/// Returns the vault keys of the surroundings: a key file, a passphrase, the kernel's key ring. If
+/// the environment provides neither of the first two, the configured key file is used.
 pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let passphrase = given("HANDFAST_VAULT_PASSPHRASE");
@@ -119,20 +121,20 @@ pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     }
 }
 
-/// Lists the arguments as they were typed, for what cannot be read of them.
+/// Returns the arguments as they were typed, for a command line that cannot be parsed.
 pub(crate) fn typed() -> Vec<String> {
     std::env::args_os().skip(1).map(|typed| typed.to_string_lossy().into_owned()).collect()
 }
 
-/// The value of a variable that the user has allowed to be sent.
+/// Returns the value of a variable that the user permits to be sent.
 pub(crate) fn variable(name: &str) -> Option<SecretBytes> {
     std::env::var_os(name).map(|value| SecretBytes::copy_of(value.as_encoded_bytes()))
 }
 
-/// The user whom this process runs as, as the system knows it.
+/// Returns the user that this process runs as, as known to the system.
 fn user() -> String {
     let id = rustix::process::getuid().as_raw();
-    // Users of a directory service are known by their number alone.
+    // Users of a directory service are identified by their number only.
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = users.lines().find_map(|line| {
         let mut fields = line.split(':');

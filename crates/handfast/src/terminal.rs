@@ -1,4 +1,5 @@
-//! The human at the terminal: questions, and a line that shows how far a long call is. Results never pass through here.
+//! Interaction with the human at the terminal: questions, and a line with the progress of a long
+//! call. Results never pass through here.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
@@ -13,15 +14,17 @@ use tool::{BoxFuture, Progress, visible, visible_lines, visible_source};
 
 use crate::report::{covered, note};
 
-/// Asks on the controlling terminal, whatever standard input and output are.
+/// An asker that uses the controlling terminal, regardless of standard input and output.
 pub(crate) struct TerminalAsker {
     line: Option<Arc<ProgressLine>>,
 }
 
 impl TerminalAsker {
-    /// The asker, where somebody looks at a terminal. The line is still while a question waits for its answer.
+    /// Returns the asker if somebody looks at a terminal. The progress line pauses while a question
+    /// waits for its answer.
     pub(crate) fn open(line: Option<Arc<ProgressLine>>) -> Option<Self> {
-        // Where standard error goes elsewhere, a script runs the program, and a question would only make it hang.
+        // If standard error is redirected, a script runs the program, and a question would only
+        // make it hang.
         if !io::stderr().is_terminal() {
             return None;
         }
@@ -29,7 +32,7 @@ impl TerminalAsker {
     }
 }
 
-/// How long a question waits: never for ever.
+/// Maximum time that a question waits.
 const WAIT_FOR_ANSWER: Duration = Duration::from_mins(10);
 
 fn terminal() -> io::Result<File> {
@@ -41,8 +44,9 @@ impl Asker for TerminalAsker {
         let approval = approval.clone();
         Box::pin(async move {
             let _still = self.line.as_ref().map(|line| line.still());
-            // The read blocks until a line is typed, so it has a thread of its own. Ctrl-C, and an answer from elsewhere, end
-            // the wait from outside: then nobody may take the line that is typed next.
+            // The read blocks until a line is typed, so it has a thread of its own. Ctrl-C, and an
+            // answer from elsewhere, end the wait from outside. After that, the thread must not
+            // consume the next typed line.
             let unanswered = Unanswered::default();
             let given_up = unanswered.given_up.clone();
             let asked = tokio::task::spawn_blocking(move || ask(&approval, &given_up));
@@ -67,7 +71,8 @@ impl Asker for TerminalAsker {
     }
 }
 
-/// Takes a question back that is given up, and ends its line, so that what follows stands on a line of its own.
+/// A guard that withdraws an unanswered question and ends its line, so that later output starts on
+/// a new line.
 #[derive(Default)]
 struct Unanswered {
     given_up: Arc<AtomicBool>,
@@ -82,10 +87,10 @@ impl Drop for Unanswered {
     }
 }
 
-/// How often a thread that waits for a line looks whether the question is given up.
+/// Interval at which a waiting thread checks whether the question was withdrawn.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The next line that is typed; none at the end, and where the question is given up.
+/// Reads the next typed line. Returns `None` at the end of input, or if the question was withdrawn.
 fn next_line(terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let look = Timespec::try_from(LOOK).map_err(io::Error::other)?;
@@ -97,7 +102,7 @@ fn next_line(terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String
             Err(error) => return Err(error.into()),
         }
         let mut bytes = [0; 1024];
-        // The terminal hands out a line at a time.
+        // The terminal delivers one line at a time.
         let read = (&*terminal).read(&mut bytes)?;
         line.extend_from_slice(bytes.get(..read).unwrap_or_default());
         if read == 0 {
@@ -110,7 +115,7 @@ fn next_line(terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String
     Ok(None)
 }
 
-/// The letter that stands for an offer.
+/// Returns the key for an offer.
 fn key(scope: Scope) -> char {
     match scope {
         Scope::Once => 'y',
@@ -120,7 +125,7 @@ fn key(scope: Scope) -> char {
     }
 }
 
-/// The question as it stands on the terminal. What each yes would cover is shown before it can be given.
+/// Formats the question for the terminal. The scope of each approval is shown before it can be given.
 fn question(approval: &Approval) -> String {
     let mut text = format!("\n{} asks for approval ({})\n", approval.tool, approval.level);
     for effect in &approval.effects {
@@ -139,7 +144,7 @@ fn question(approval: &Approval) -> String {
     text
 }
 
-/// The first lines of what there is to see beside the effects, indented; `elsewhere` says where the rest is.
+/// Returns the first lines of the preview, indented. `elsewhere` names the place of the rest.
 pub(crate) fn preview(approval: &Approval, most: usize, elsewhere: &str) -> String {
     let (lines, more) = approval.preview_lines(most, usize::MAX);
     let mut text: String = lines.into_iter().map(|line| format!("    {}\n", visible_source(line))).collect();
@@ -150,7 +155,7 @@ pub(crate) fn preview(approval: &Approval, most: usize, elsewhere: &str) -> Stri
     text
 }
 
-/// Lines of a preview above a question.
+/// Maximum number of preview lines above a question.
 const MOST_LINES: usize = 40;
 
 fn choices(approval: &Approval) -> String {
@@ -159,7 +164,7 @@ fn choices(approval: &Approval) -> String {
     format!("Allow it? [y] yes, once{offered}  [n] no  (or type a reason for no) ")
 }
 
-/// A time in the largest unit that it is whole in.
+/// Formats a duration in the largest unit that divides it.
 pub(crate) fn span(seconds: u64) -> String {
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
     let (unit, name) = units
@@ -170,7 +175,7 @@ pub(crate) fn span(seconds: u64) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Drops what was typed and not read yet. Whoever typed it had not seen what it would answer.
+/// Discards typed input that has not been read. The user had not seen the question that it would answer.
 pub(crate) fn forget_typed(terminal: impl AsFd) -> io::Result<()> {
     Ok(rustix::termios::tcflush(terminal, rustix::termios::QueueSelector::IFlush)?)
 }
@@ -199,7 +204,7 @@ fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
                 if let Some(offer) = approval.offers.iter().find(named) {
                     return Ok(Answer::Lease { offer: offer.clone(), by: by() });
                 }
-                // One letter is no reason, but a key that this question does not have.
+                // A single letter is not a reason, but a key that this question does not have.
                 if typed.chars().count() > 1 {
                     return Ok(Answer::Denied { by: by(), message: Some(typed.to_owned()) });
                 }
@@ -208,7 +213,7 @@ fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
     }
 }
 
-/// Asks nobody, and says on standard error what the call waits for.
+/// An asker that asks nobody, and reports on standard error what the call waits for.
 pub(crate) struct NoTerminalAsker;
 
 impl Asker for NoTerminalAsker {
@@ -229,7 +234,7 @@ impl Asker for NoTerminalAsker {
     }
 }
 
-/// Says yes to every question: `--yes`.
+/// An asker that approves every question: `--yes`.
 pub(crate) struct YesAsker;
 
 impl Asker for YesAsker {
@@ -242,7 +247,7 @@ impl Asker for YesAsker {
     }
 }
 
-/// A line on standard error that shows what a long call does. Nothing where that is no terminal.
+/// A line on standard error with the progress of a long call. Absent if standard error is no terminal.
 pub(crate) struct ProgressLine {
     started: Instant,
     state: Mutex<LineState>,
@@ -252,11 +257,11 @@ pub(crate) struct ProgressLine {
 #[derive(Default)]
 struct LineState {
     drawn: Option<Instant>,
-    /// What the call itself said last.
+    /// Last message of the call itself.
     said: String,
 }
 
-/// Keeps the line from being drawn.
+/// A guard that pauses the line until dropped.
 pub(crate) struct Still<'a>(&'a ProgressLine);
 
 impl Drop for Still<'_> {
@@ -265,22 +270,22 @@ impl Drop for Still<'_> {
     }
 }
 
-/// A call that is done sooner shows nothing.
+/// Delay before the first display, so that short calls show nothing.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// Between two changes of the line.
+/// Minimum interval between two updates of the line.
 const PACE: Duration = Duration::from_millis(120);
-/// Characters of a message on the line.
+/// Maximum number of message characters on the line.
 const MESSAGE: usize = 60;
 
 impl ProgressLine {
-    /// The line, where standard error is a terminal.
+    /// Creates the line if standard error is a terminal.
     pub(crate) fn new() -> Option<Arc<Self>> {
         io::stderr().is_terminal().then(|| {
             Arc::new(Self { started: Instant::now(), state: Mutex::default(), still: AtomicBool::new(false) })
         })
     }
 
-    /// Shows the time that has passed, also where the call itself reports nothing.
+    /// Shows the elapsed time, even if the call reports nothing.
     pub(crate) fn tick(&self) {
         self.draw(|_| ());
     }
@@ -296,12 +301,12 @@ impl ProgressLine {
         }
         state.drawn = Some(now);
         let seconds = now.duration_since(self.started).as_secs();
-        // The line is a courtesy: where it cannot be drawn, the call goes on.
+        // The line is a convenience: if it cannot be drawn, the call continues.
         let _ = write!(io::stderr(), "\r\x1b[K{seconds} s  {}", covered(&state.said));
         let _ = io::stderr().flush();
     }
 
-    /// Removes the line until the value returned is gone.
+    /// Removes the line until the returned value is dropped.
     fn still(&self) -> Still<'_> {
         self.still.store(true, Ordering::SeqCst);
         self.clear();

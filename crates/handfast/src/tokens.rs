@@ -1,4 +1,4 @@
-//! The tokens of `handfast up`: one a role, made once, each in a file that its owner alone can read.
+//! The tokens of `handfast up`: one per role, created once, each in a file that only its owner can read.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use http::Role;
 
-/// Random bytes of a token.
+/// Number of random bytes in a token.
 const RANDOM_BYTES: usize = 32;
 
-/// No token is longer.
+/// Maximum size of a token file in bytes.
 const LONGEST: u64 = 4096;
 
-/// One role's token, and where it lies.
+/// The token of one role, and its file.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(crate) role: Role,
@@ -22,42 +22,42 @@ pub(crate) struct Token {
     pub(crate) path: PathBuf,
 }
 
-/// Why there is no token.
+/// The reason why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("the token {} cannot be used", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         #[source]
         source: io::Error,
     },
-    /// Somebody else may have read it.
+    /// Other users may have read the token.
     #[error("others can read the token {}: remove it, and the next start makes a new one", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It holds no token.
+    /// The file contains no token.
     #[error("there is no token in {}: remove it, and the next start makes a new one", path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
 }
 
-/// The token of a role, from its file in the state folder; made where there is none.
+/// Returns the token of a role from its file in the state folder. Creates the file if it does not exist.
 pub(crate) fn token(state: &Path, role: Role) -> Result<Token, TokenError> {
-    // Built-in deny lists name `*.key`: no tool reads one even where a question about it is answered with yes.
+    // Built-in deny lists contain `*.key`, so no tool reads the file, even after an approval.
     let path = state.join("http").join(format!("{}.key", role.as_str()));
     let failed = |source| TokenError::File { path: path.clone(), source };
     if let Some(file) = open(&path).map_err(failed)? {
         return read(role, path.clone(), file);
     }
     make(role, &path).map_err(failed)?;
-    // Another start may have been quicker; what lies there counts.
+    // Another start may have been faster. The existing file is the valid one.
     let file = open(&path).map_err(failed)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     read(role, path.clone(), file)
 }
@@ -85,7 +85,7 @@ fn read(role: Role, path: PathBuf, file: File) -> Result<Token, TokenError> {
     Ok(Token { role, text, path })
 }
 
-/// Makes the file whole or not at all, and never over another.
+/// Creates the file atomically, and never replaces another one.
 fn make(role: Role, path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -93,7 +93,7 @@ fn make(role: Role, path: &Path) -> io::Result<()> {
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let mut text = format!("hf_{}_", role.as_str());
     for byte in random {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     let draft = path.with_extension(format!("draft-{}", std::process::id()));

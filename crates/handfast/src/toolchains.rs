@@ -1,4 +1,5 @@
-//! What a cell shows of the user's home so that ordinary development works: toolchains, read-only, without credentials.
+//! Toolchains of the user's home that a cell shows, read-only and without credentials, so that
+//! ordinary development works.
 
 mod table;
 
@@ -16,14 +17,14 @@ use sandbox::Spawner;
 use crate::surroundings::Surroundings;
 use table::{KINDS, Places};
 
-/// Where programs are looked for after the user's own search path.
+/// Folders that are searched for programs after the user's own search path.
 const SYSTEM_SEARCH_PATH: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// The parts of the system that every cell shows.
+/// Folders of the system that every cell shows.
 const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix"];
 
-/// What every cell of this runtime has in common.
+/// Returns the settings that all cells of this runtime share.
 pub(crate) fn cell_setup(
     surroundings: &Surroundings,
     spool_directory: PathBuf,
@@ -31,9 +32,10 @@ pub(crate) fn cell_setup(
 ) -> CellSetup {
     let home = surroundings.home.as_deref();
     let mut environment: BTreeMap<OsString, OsString> = surroundings.passed_on.clone();
-    // These would wait for it, npm longer than a command may take, before they fail.
+    // Without hosts, these programs would retry before they fail, npm for longer than a command may take.
     let without_hosts = [("CARGO_NET_OFFLINE", "true"), ("npm_config_fetch_retries", "0")];
-    // Its cache and the workspace are never on one file system, which it would say each time.
+    // The cache of uv and the workspace are never on one file system, and uv would warn about that
+    // each time.
     environment.insert("UV_LINK_MODE".into(), "copy".into());
     for kind in KINDS {
         let Some((variable, part)) = kind.tells else { continue };
@@ -47,12 +49,13 @@ pub(crate) fn cell_setup(
     }
     let home_files = home.and_then(git_identity).map(|content| (PathBuf::from(".gitconfig"), content));
     if !environment.contains_key(OsStr::new("GOMODCACHE")) {
-        // Every `go`, even `go version`, starts the toolchain that the workspace names if it finds it among the modules, and
-        // commands write to those. Only where they are the user's own, read-only, is that as good as any other program.
+        // Every `go` command, even `go version`, starts the toolchain that the workspace names if
+        // it is among the modules, and commands can write modules. Starting it is safe only if the
+        // modules are the user's own, read-only.
         environment.insert("GOTOOLCHAIN".into(), "path".into());
     }
     let search_path = search_path(surroundings);
-    // A program that has a spawner serves many calls.
+    // A program with a spawner serves many calls.
     let watches = spawner.is_some();
     CellSetup {
         toolchains: toolchains(surroundings),
@@ -73,7 +76,8 @@ pub(crate) fn cell_setup(
     }
 }
 
-/// Where programs are looked for in a cell: the user's own search path, as far as cells show it, and the system's.
+/// Returns the search path in a cell: the visible entries of the user's own search path, and those
+/// of the system.
 pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
     let toolchains = toolchains(surroundings);
     let parts: Vec<PathBuf> = toolchains
@@ -94,28 +98,29 @@ pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
     search_path
 }
 
-/// The variables by which users say where toolchains lie.
+/// Returns the variables by which users name the locations of toolchains.
 pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
     KINDS.iter().filter_map(|kind| kind.variable).chain(["XDG_DATA_HOME"])
 }
 
-/// The toolchains of this machine's user.
+/// Returns the toolchains of this machine's user.
 fn toolchains(surroundings: &Surroundings) -> Vec<Toolchain> {
     let all = KINDS.iter().flat_map(|kind| kind.of(surroundings));
     let mut found: Vec<Toolchain> = all.filter(|toolchain| toolchain.folder.is_dir()).collect();
-    // A name that leads through a link is the user's own way of saying where it lies.
+    // A name that leads through a link is the user's own choice of location.
     found.retain(|toolchain| {
         surroundings.home.as_deref() != Some(&toolchain.folder) && toolchain.folder != Path::new("/")
     });
     found
 }
 
-/// Every folder of toolchains in a home, and every part of them that is a folder, as `handfast doctor` plants keys in.
+/// Returns every toolchain folder in a home, and every part that is a folder, for the keys that
+/// `handfast doctor` plants.
 pub(crate) fn folders_to_probe(home: &Path) -> Vec<PathBuf> {
     let in_home = KINDS.iter().filter(|kind| !kind.folder.starts_with('/'));
     let folders = in_home.flat_map(|kind| {
         let folder = home.join(kind.folder);
-        // A name with a dot in its last place is that of a file.
+        // A name with a dot refers to a file.
         let parts = kind.parts.iter().filter(|part| !part.contains('.')).map(|part| folder.join(part));
         std::iter::once(folder.clone()).chain(parts).collect::<Vec<_>>()
     });
@@ -132,7 +137,7 @@ impl Places for Surroundings {
     }
 }
 
-/// Finds the programs of a cell for the policy. `writable` are folders that calls write.
+/// Finds the programs of a cell for the policy. `writable` lists the folders that calls write to.
 pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Programs {
     Programs::Found(Arc::new(move |name: &str, of_project: &[PathBuf]| {
         let is_program = |path: &PathBuf| {
@@ -150,12 +155,13 @@ pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Pro
     }))
 }
 
-/// Programs that start another one under its name, in the version that a file of the current folder asks for.
+/// Programs that start another program under its name, in the version that a file in the current
+/// folder requests.
 const LAUNCHERS: [&str; 8] =
     ["rustup", "volta-shim", "mise", "asdf", "rbenv", "pyenv", "bazelisk", "swiftly"];
 
-/// Whether the program at `path`, which is `real` behind all links, is a launcher: in a folder of shims, or one of those known
-/// under another name.
+/// Returns true if the program at `path`, with the real path `real`, is a launcher: in a folder of
+/// shims, or one of [`LAUNCHERS`] under another name.
 fn is_launcher(path: &Path, real: &Path) -> bool {
     let name = real.file_name().and_then(OsStr::to_str).unwrap_or_default();
     [path, real].iter().any(|path| path.components().any(|part| part.as_os_str() == "shims"))
@@ -172,21 +178,22 @@ fn same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Programs that a model is told of where commands find them, because what it does depends on them.
+/// Programs that are named to a model if commands find them, because its approach depends on them.
 const TOLD: [&str; 31] = [
     "git", "rg", "grep", "sed", "awk", "find", "fd", "jq", "yq", "tree", "ast-grep", "diff", "patch", "make",
     "cmake", "gcc", "clang", "cargo", "go", "java", "node", "npm", "pnpm", "yarn", "python3", "pip", "uv",
     "pytest", "ruby", "perl", "sqlite3",
 ];
 
-/// Those of them that are there.
+/// Returns the available programs of [`TOLD`].
 pub(crate) fn told(programs: &Programs, workspace: &Path) -> Vec<String> {
     let Programs::Found(find) = programs else { return Vec::new() };
     let of_project = project_folders(workspace, workspace);
     TOLD.iter().filter(|name| find(name, &of_project).is_some()).map(|name| (*name).to_owned()).collect()
 }
 
-/// A git configuration with the user's name and address alone, so that `git commit` works in the cell.
+/// Returns a git configuration with only the user's name and address, so that `git commit` works in
+/// the cell.
 fn git_identity(home: &Path) -> Option<Vec<u8>> {
     let content = [".gitconfig", ".config/git/config"]
         .iter()

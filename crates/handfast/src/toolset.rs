@@ -1,4 +1,4 @@
-//! The tools of a runtime: all that there are, as the chosen dialect has them, and which of them are listed.
+//! The tools of a runtime in the chosen dialect, and the selection that is listed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use vault::{Vault, VaultError};
 
 use crate::toolchains;
 
-/// When the built-in tools of this version became part of it.
+/// Time at which the built-in tools of this version became part of it.
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
-/// What tools are made with.
+/// Dependencies of the tools.
 pub(crate) struct Needed {
-    /// The databases of the workspace.
+    /// Databases of the workspace.
     pub(crate) databases: Arc<Databases>,
-    /// Where skills lie beside the workspace.
+    /// Folders of skills outside the workspace.
     pub(crate) skills: SkillFolders,
-    /// The knowledge of the workspace.
+    /// Knowledge base of the workspace.
     pub(crate) knowledge: Arc<KnowledgeBase>,
-    /// Where Linear is, and whose key opens it.
+    /// Location of Linear, and the name of its key.
     pub(crate) linear: Linear,
-    /// Where Gmail is.
+    /// Location of Gmail.
     pub(crate) gmail: Gmail,
 }
 
-/// Every canonical tool, in the order in which they are listed.
+/// Returns every canonical tool, in listing order.
 pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
     let families = [
         tools_files::tools(),
@@ -47,21 +47,21 @@ pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
     families.concat()
 }
 
-/// What a configuration says about the tools.
+/// Configuration of the tools.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Toolset {
-    /// The names and shapes.
+    /// Names and schemas.
     pub(crate) dialect: Dialect,
-    /// Which are listed, where somebody says so.
+    /// Selection to list, if configured.
     pub(crate) catalogue: Option<CatalogueKind>,
-    /// Whether those that do more than read are left out.
+    /// True if tools that do more than read are left out.
     pub(crate) read_only: bool,
-    /// Whether calls change nothing.
+    /// True if calls change nothing.
     pub(crate) dry_run: bool,
 }
 
 impl Toolset {
-    /// Every tool as the dialect has it, in the order in which they are listed.
+    /// Returns every tool in the form of the dialect, in listing order.
     pub(crate) fn tools(
         self,
         programs: &Programs,
@@ -84,7 +84,7 @@ impl Toolset {
         tools
     }
 
-    /// These tools, only tried where calls change nothing.
+    /// Restricts these tools to dry runs if calls change nothing.
     pub(crate) fn tried(self, tools: Vec<Arc<dyn AnyTool>>) -> Vec<Arc<dyn AnyTool>> {
         if !self.dry_run {
             return tools;
@@ -96,7 +96,8 @@ impl Toolset {
             .collect()
     }
 
-    /// Which tools a client is shown. An agent of another source looks for that source's tools, so it is shown all of them.
+    /// Returns the selection that a client sees. Agents of other sources look for their own tools,
+    /// so other dialects list all tools by default.
     pub(crate) fn listed(self) -> CatalogueKind {
         let unless_told = match self.dialect {
             Dialect::Handfast => CatalogueKind::Core,
@@ -105,12 +106,12 @@ impl Toolset {
         self.catalogue.unwrap_or(unless_told)
     }
 
-    /// Whether people are shown the tool: all of them, unless one catalogue is asked for.
+    /// Returns true if people see the tool: all tools by default, or those of the configured catalogue.
     pub(crate) fn shows(self, tool: &dyn AnyTool) -> bool {
         self.catalogue.map_or_else(|| self.dialect.shows(tool), |kind| kind.lists(tool))
     }
 
-    /// What the dialect settles about decisions, in the words of the policy.
+    /// Converts the dialect's policy settings to the types of the policy.
     pub(crate) fn settled(self) -> policy::Dialect {
         let dialects::Settings {
             undoable_passes,
@@ -145,10 +146,10 @@ impl Toolset {
     }
 }
 
-/// The same tools for those among them that list tools, in their words of the moment.
+/// Builds the catalogue for the tools that list tools. Descriptions are evaluated at the time of a call.
 ///
 /// # Errors
-/// Where the time of their release is none.
+/// If the release time is invalid.
 pub(crate) fn catalogue(
     tools: &[Arc<dyn AnyTool>],
     dialect: Dialect,
@@ -170,7 +171,8 @@ pub(crate) fn catalogue(
     Ok(Catalogue::new(move || tools.iter().map(&entry).collect()))
 }
 
-/// Whether a tool works now, or why not: those of the vault need it open, those of Gmail a login in it.
+/// Returns whether a tool works now, or why not. Vault tools need an open vault, Gmail tools a
+/// login in it.
 fn status(canonical: &str, vault: &Vault) -> String {
     let of_gmail = canonical.starts_with("gmail_");
     if !of_gmail && !canonical.starts_with("vault_") {

@@ -1,7 +1,7 @@
-//! Where traces go, as the configuration and OpenTelemetry's own variables have it.
+//! Trace settings from the configuration and from OpenTelemetry's own variables.
 //!
-//! The names and meanings of the variables are those of OpenTelemetry's specification ("General SDK Configuration", "OTLP
-//! Exporter"), so that whatever sets them for other programs sets them for this one too.
+//! The names and meanings of the variables are those of OpenTelemetry's specification ("General SDK
+//! Configuration", "OTLP Exporter"), so settings for other programs apply to this one, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::report::{self, Warn};
 
-/// The variables that count.
+/// Supported variables.
 pub(crate) const VARIABLES: [&str; 18] = [
     "OTEL_SDK_DISABLED",
     "OTEL_TRACES_EXPORTER",
@@ -35,36 +35,36 @@ pub(crate) const VARIABLES: [&str; 18] = [
     "OTEL_BSP_EXPORT_TIMEOUT",
 ];
 
-/// The one protocol that is spoken.
+/// Name of the only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// How long the end of the program waits for what is still to be sent.
+/// Maximum time that the end of the program waits for unsent traces.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
-/// A collector of traces, as a configuration names it.
+/// A collector of traces, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Collector {
-    /// Its base URL, below which it takes traces at `v1/traces`.
+    /// Base URL, below which the collector accepts traces at `v1/traces`.
     pub endpoint: String,
-    /// What every request to it says beside, such as who sends it.
+    /// Headers of every request, for example for authentication.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What this program is called there.
+    /// Name of this program in the traces.
     pub service_name: Option<String>,
 }
 
-/// The variables as they were found.
+/// The variables as found in the environment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Variables(pub(crate) BTreeMap<&'static str, String>);
 
 impl Variables {
-    /// That of this name; an empty one is none.
+    /// Returns the variable of this name. An empty variable counts as unset.
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
-    /// That of traces alone, else that of all that is sent.
+    /// Returns the variable for traces, else the one for all signals.
     fn of_otlp(&self, name: &str) -> Option<&str> {
         self.get(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"))
             .or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
@@ -80,7 +80,8 @@ impl Variables {
         exact.or_else(|| self.get("OTEL_EXPORTER_OTLP_ENDPOINT").map(below))
     }
 
-    /// Values that no answer and no log may show: what is sent to prove who sends it.
+    /// Returns the values of headers, which prove the sender's identity. No answer and no log may
+    /// show them.
     pub(crate) fn secrets(&self) -> Vec<(String, String)> {
         let lists = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
         let all = lists.into_iter().filter_map(|name| Some((name, self.get(name)?)));
@@ -89,7 +90,7 @@ impl Variables {
     }
 }
 
-/// The number that a variable of this name has; of one that is none is told.
+/// Parses the number in a variable, and warns if it is not a number.
 fn number(name: &str, value: Option<&str>, warn: Warn) -> Option<u64> {
     let number = value?.parse().ok();
     if number.is_none() {
@@ -98,20 +99,20 @@ fn number(name: &str, value: Option<&str>, warn: Warn) -> Option<u64> {
     number
 }
 
-/// Where traces are taken below a base URL.
+/// Returns the URL for traces below a base URL.
 fn below(base: &str) -> String {
     format!("{}/v1/traces", base.trim_end_matches('/'))
 }
 
-/// A list as the variables have it: `name=value,name=value`, values with percent signs.
+/// Parses a list in the form of the variables: `name=value,name=value`, with percent-encoded values.
 fn pairs(list: &str) -> Vec<(String, String)> {
     let pairs = list.split(',').filter_map(|pair| pair.split_once('='));
     let decoded = |value: &str| percent_decode_str(value.trim()).decode_utf8_lossy().into_owned();
     pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value))).collect()
 }
 
-/// What sends the traces of calls; none where nobody has said where to. That something of it is wrong is told, and no reason not to
-/// begin: nothing rests on traces.
+/// Starts the exporter for the traces of calls. Returns `None` if no collector is set. A wrong
+/// setting causes a warning and does not prevent the start, because nothing depends on traces.
 pub(crate) fn exporter(
     collector: Option<(Collector, bool)>,
     variables: &Variables,
@@ -127,7 +128,8 @@ pub(crate) fn exporter(
     }
 }
 
-/// What the administrator says counts before the variables, and they count before what the user's file says.
+/// Combines the settings. The administrator's setting takes precedence over the variables, and
+/// these over the user's file.
 fn options(collector: Option<(Collector, bool)>, variables: &Variables, warn: Warn) -> Option<Options> {
     let (collector, is_managed) = collector.unzip();
     let is_managed = is_managed.unwrap_or_default();

@@ -42,9 +42,9 @@ pub enum Node {
     Subshell(Block),
     /// `{ ...; }`.
     Group(Block),
-    /// `if`, `case`: conditions and branches in their order. Not all of them run.
+    /// An `if` or a `case`: conditions and branches in their order. Not all of them run.
     Branches(Vec<Vec<Step>>, Vec<Redirect>),
-    /// `for`, `while`, `until`: the condition and the body, or the body once for each value. Each
+    /// A loop (`for`, `while`, `until`): the condition and the body, or the body once for each value. Each
     /// runs any number of times.
     Rounds(Vec<Vec<Step>>, Vec<Redirect>),
 }

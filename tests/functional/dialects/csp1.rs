@@ -73,7 +73,7 @@ fn a_command_starts_within_the_project_root_or_not_at_all() {
     }
 }
 
-/// Each is tried with a control: the same in a dialect that keeps nothing closed.
+/// Each attempt has a control: the same in a dialect that closes nothing.
 #[test]
 fn the_memory_is_closed_to_the_specialist_whatever_the_profile_says() {
     let fixture = Fixture::with_files(&[
@@ -130,7 +130,7 @@ fn the_limits_of_the_source_hold_and_npm_runs_within_them() {
     assert!(big["data"]["stderr"].as_str().unwrap().contains("MemoryError"), "{big:#}");
     let many = run("sh many.sh");
     assert_eq!(many["ok"], false, "{many:#}");
-    // Ten processes at once, of which the shell is one; threads are another matter.
+    // The shell counts as one of ten processes at once. Threads have another limit.
     let jobs = |count: u32| run(&format!("for i in $(seq {count}); do sleep 3 & done; wait; echo all ran"));
     let few = jobs(9);
     assert_eq!(few["data"]["stdout"], "all ran\n", "{few:#}");
@@ -150,7 +150,7 @@ fn the_limits_of_the_source_hold_and_npm_runs_within_them() {
     let control =
         call(&fixture, "sluagh", "run_command", &json!({"command": "python3", "args": ["big.py"]})).json();
     assert_eq!(control["data"]["stdout"], format!("{}\n", 700 << 20), "{control:#}");
-    // A user may give more, and whoever is not trusted only less.
+    // A user may raise the limit. An untrusted file may only lower it.
     fixture.write(
         "handfast.yaml",
         "sandbox_config:\n  normal:\n    limits: {process_memory_bytes: 2147483648}\n",

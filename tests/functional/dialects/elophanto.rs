@@ -52,7 +52,7 @@ fn dangerous_commands_ask_in_every_mode_and_read_only_ones_pass() {
             "{command}"
         );
     }
-    // What can be undone is asked about here, because the source does.
+    // Commands that can be undone are asked about in this dialect, because its source does so.
     assert_eq!(
         decision(&fixture, &["--dialect", "elophanto"], "shell_execute", json!({"command": "touch a"})),
         "check"
@@ -76,10 +76,10 @@ fn single_commands_are_set_to_moderate_by_configuration() {
         [("touch a", "moderate"), ("rm a", "destructive"), ("touch a; rm a", "destructive")]
     {
         assert_eq!(checked(command, "level"), level, "{command}");
-        // In smart auto both levels ask.
+        // In mode smart_auto both levels ask.
         assert_eq!(checked(command, "decision"), "check", "{command}");
     }
-    // The question says so too.
+    // The question names the level, too.
     let asked =
         fixture.run(&["--dialect", "elophanto", "call", "shell_execute", r#"{"command": "touch a"}"#]);
     assert_eq!(asked.code, 4, "{}", asked.stdout);
@@ -96,7 +96,7 @@ fn every_command_is_logged_before_it_runs() {
     {
         let _running = server.begin("shell_execute", json!({"command": command, "timeout": 120}));
     }
-    // Neither can end, and both stand in the log.
+    // Neither command can end, and both are in the audit.
     while fixture.recorded().len() < 2 {}
     for row in fixture.recorded() {
         assert_eq!((&row["kind"], &row["dialect"]), (&json!("intent"), &json!("elophanto")), "{row:#}");

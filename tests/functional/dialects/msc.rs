@@ -72,7 +72,7 @@ fn execute_names_the_programs_that_commands_find() {
     assert_eq!(missing["data"]["stdout"], "", "named, and not there: {missing:#}");
 }
 
-/// The programs that a server says commands find.
+/// Returns the programs that commands find, according to the server.
 fn programs(server: &mut Server) -> Vec<String> {
     let tools = server.tools();
     let execute = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "execute").unwrap();
@@ -166,12 +166,12 @@ fn a_profile_that_is_bound_to_a_label_decides_where_the_provider_has_it_and_nowh
         let run = fixture.run(&[&options[..], &["check", "file_list", "{}"]].concat());
         assert!(run.code == 2 && run.stderr.contains(named), "{}", run.stderr);
     }
-    // A workspace that nobody trusts binds nothing, neither for itself nor against the user.
+    // An untrusted workspace binds no label, neither to its own profile nor against the user.
     let untrusted = Fixture::with_files(&[("handfast.yaml", "labels:\n  x: normal\n")]);
     assert_eq!(decision(&untrusted, &[], "file_list", json!({"path": "."})), "pass");
 }
 
-/// The source's own profile, in the user's configuration.
+/// Builds a fixture whose user has the source's own profile, with a read list.
 fn with_a_read_list(files: &[(&str, &str)], more: &str) -> Fixture {
     let fixture = Fixture::with_files(files);
     let folder = fixture.home().join(".config/handfast");
@@ -183,7 +183,8 @@ fn with_a_read_list(files: &[(&str, &str)], more: &str) -> Fixture {
     fixture
 }
 
-/// Each is tried with a control: the same line under the same lists, where the profile lets commands see the workspace.
+/// Each attempt has a control: the same line under the same lists, with a profile that shows
+/// commands the workspace.
 #[test]
 fn commands_do_not_read_what_the_read_list_does_not_name() {
     let files = [
@@ -204,10 +205,10 @@ fn commands_do_not_read_what_the_read_list_does_not_name() {
             assert_eq!(text.contains("secret-"), !hides, "{command}: {answer:#}");
             assert!(!command.contains("tests") || text.contains("open-1"), "{answer:#}");
         }
-        // What a human approved is seen as it is named, and nothing else is.
+        // A command sees an approved file under its name, and no other hidden file.
         let answer = call(&fixture, "msc", "execute", &json!({"command": "cat docs/d.md"})).json();
         assert_eq!(answer["data"]["stdout"], "secret-1", "{answer:#}");
-        // The hidden files are where they were.
+        // The hidden files are unchanged.
         let written = call(&fixture, "msc", "execute", &json!({"command": "echo x > src/new; ls"})).json();
         assert_eq!(written["data"]["exit_code"], 0, "{written:#}");
         assert_eq!((fixture.read("docs/d.md"), fixture.read("src/new")), ("secret-1".into(), "x\n".into()));
@@ -231,7 +232,7 @@ fn git_sees_the_work_tree_where_it_is_listed() {
     );
 }
 
-/// The `sandbox_config` of the source, as it stands there.
+/// The `sandbox_config` of the source, copied verbatim.
 const VERBATIM: &str = r#"sandbox_config:
   # 标准策略：适用于大多数 subagent
   normal:
@@ -291,7 +292,7 @@ fn the_file_of_the_source_works_as_it_stands() {
             let decided = decision(&fixture, options, "execute", json!({"command": command}));
             assert_eq!(decided, expected, "{options:?} {command}");
         }
-        // The profile is for providers with the label, and open to nobody else.
+        // The profile is for providers with the label, and closed to all others.
         let run = fixture.run(&["--profile", "green_tea", "check", "execute", r#"{"command": "ls"}"#]);
         assert!(run.code == 2 && run.stderr.contains("bound to the label `green-tea`"), "{}", run.stderr);
         let run = fixture.run(&["--label", "black-tea", "check", "file_list", "{}"]);

@@ -85,7 +85,7 @@ fn the_folder_of_sage_is_denied_to_every_tool() {
         }
         assert_eq!(fixture.read(file), "secret");
     }
-    // In a script, which the policy does not read.
+    // A script, because the policy does not read its content.
     fixture.write("show.sh", "cat .sage/key sub/.sage/key sage/key\n");
     let command = json!({"command": "sh show.sh"});
     let shown = call(&fixture, "sage", "Bash", &command).json();
@@ -104,7 +104,7 @@ fn a_path_outside_the_workspace_is_an_error_whatever_anybody_answers() {
     std::os::unix::fs::symlink(&outside, fixture.workspace().join("link")).unwrap();
     let folder = fixture.home().join(".config/handfast");
     std::fs::create_dir_all(&folder).unwrap();
-    // Neither a list nor a mode nor a yes.
+    // Neither a list nor a mode nor an approval opens the path.
     let profile = json!({"mode": "full_auto", "allowed_write_paths": [".", outside], "allowed_read_paths": [".", outside]});
     std::fs::write(folder.join("config.yaml"), json!({"sandbox_config": {"normal": profile}}).to_string())
         .unwrap();
@@ -124,7 +124,7 @@ fn a_path_outside_the_workspace_is_an_error_whatever_anybody_answers() {
         let message = yes("Read", &json!({ "file": file }))["error"]["message"].clone();
         assert!(message.as_str().unwrap().contains("is outside workspace"), "{file}: {message}");
     }
-    // The control, here and in another dialect.
+    // The controls: a path inside, and another dialect.
     assert_eq!(yes("Read", &json!({"file": "inside"}))["data"]["content"], "in");
     let other = fixture.run(&["call", "--yes", "file_read", &json!({ "path": outside }).to_string()]).json();
     assert_eq!(other["data"]["content"], "old\n", "{other:#}");
@@ -227,7 +227,7 @@ fn a_read_only_registry_has_no_tool_that_changes_anything() {
     assert_eq!(fixture.read("a.txt"), "one\n");
 }
 
-/// One call under these options of the run.
+/// Makes one call under these options of the run.
 fn under(fixture: &Fixture, options: &[&str], tool: &str, arguments: &Value) -> Value {
     let call = ["--dialect", "sage", "--mode", "full_auto", "call", tool, &arguments.to_string()];
     fixture.run(&[options, &call].concat()).json()
@@ -261,7 +261,7 @@ fn a_dry_run_of_the_context_changes_nothing_by_any_tool_and_through_any_door() {
     let rows = fixture.run(&["audit", "list", "--tool", "file_write", "--json"]).stdout;
     let row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
     assert_eq!(row["plan"]["arguments"]["dry_run"], true, "the audit says so: {row:#}");
-    // The control: the same calls change it.
+    // The control: without the option, the same calls change the file.
     for (tool, arguments, _) in &calls {
         fixture.write("a.txt", "one\n");
         assert_eq!(under(&fixture, &[], tool, arguments)["ok"], true, "{tool}");
@@ -295,7 +295,7 @@ fn permissions_of_the_context_are_all_that_calls_may_do() {
     let quiet = json!({"command": "cat a.txt; echo y > a.txt"});
     let ran = under(&fixture, &["--permission", "read", "--permission", "run"], "Bash", &quiet);
     assert_eq!(fixture.read("a.txt"), "one\n", "a command writes no more than a tool: {ran:#}");
-    // They let nothing pass that the policy denies.
+    // Permissions do not lift denials of the policy.
     let denied = code(&["read"], "Read", &json!({"file": ".sage/key"}));
     assert_eq!(denied, "EPERMISSION");
     let wrong = fixture.run(&["--permission", "everything", "tools"]);

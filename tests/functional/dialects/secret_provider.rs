@@ -1,4 +1,4 @@
-//! SAGE's `secretProvider`: what a tool of one's own is given of the vault, in the dialect `sage`.
+//! SAGE's `secretProvider`: the access that a custom tool has to the vault, in the dialect `sage`.
 
 use handfast::tool::{Class, Code, Context, Effect, Level, Place, Plan, Spec, Tool, ToolError};
 use handfast::vault::RequestPart;
@@ -11,17 +11,17 @@ use crate::harness::{Fixture, Library};
 
 const SECRET: &str = "sk-0123456789-abcdef";
 
-/// Sends a secret to a host, or says that it did: what it would send is its answer.
+/// A tool that pretends to send a secret to a host. The output is the message that the tool would send.
 struct Notify;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// The secret that the plan names.
+    /// Name of the secret in the plan.
     planned: String,
-    /// The one that is asked for.
+    /// Name of the secret that the tool requests.
     asked: String,
-    /// The host that gets it.
+    /// Host that receives the secret.
     host: String,
 }
 
@@ -78,14 +78,14 @@ fn a_tool_is_given_the_secrets_that_its_plan_names_and_no_caller_sees_them() {
     for (planned, name, host, code) in [
         ("api_key", "other_key", "api.example.com", "EPERMISSION"),
         ("api_key", "api_key", "elsewhere.example.com", "EPERMISSION"),
-        // What the user denies is denied whatever the tool does.
+        // The user's denial applies to every tool.
         ("other_key", "other_key", "api.example.com", "EPERMISSION"),
         ("no_key", "no_key", "api.example.com", "ENOTFOUND"),
     ] {
         let refused = library.call("notify", asked(planned, name, host));
         assert_eq!(refused["error"]["code"], code, "{planned} {name} {host}: {refused:#}");
     }
-    // Everything but reading is asked about, and permissions leave it out where they do not name it.
+    // Everything except reading is asked about, and is denied if the permissions do not name it.
     let by_mode = Library::of(sage(Mode::SmartAuto));
     let unanswered = by_mode.call("notify", asked("api_key", "api_key", "api.example.com"));
     assert_eq!(unanswered["error"]["code"], "EAPPROVAL", "{unanswered:#}");

@@ -51,7 +51,7 @@ fn a_key_of_the_environment_goes_to_its_hosts_and_no_other_does() {
     std::fs::create_dir_all(&folder).unwrap();
     let listed = "environment_secrets:\n  LINEAR_API_KEY: [localhost]\n  ELSEWHERE_KEY: [api.example.com]\n";
     std::fs::write(folder.join("config.yaml"), listed).unwrap();
-    // What a workspace says about it does not count.
+    // The workspace's own list does not count.
     fixture.write("handfast.yaml", "environment_secrets:\n  UNBOUND_KEY: [localhost]\n");
     let fetch = |header: &str| {
         let mut command = fixture.command();

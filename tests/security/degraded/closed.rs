@@ -1,4 +1,4 @@
-//! What is closed to commands there: denied programs, and keys in toolchains.
+//! Denied programs, and keys in toolchains, on a host without namespaces.
 
 use super::Refusing;
 

@@ -13,7 +13,7 @@ fn what_a_reading_command_runs_changes_nothing() {
     assert_eq!(result["meta"]["sandbox"][0], "degraded:landlock", "{result:#}");
     reading::assert_ran_as_reader(&result);
     assert_eq!(reading::left(&own.fixture), Vec::<&str>::new());
-    // Nor by what changes a file that is open for reading, or its folder.
+    // Calls on a file that is open for reading, or on its folder, change nothing either.
     let script = "import os, sys\n\
         def attempt(name, act):\n    try:\n        act(); print(name, 'done', file=sys.stderr)\n    except OSError: pass\n\
         own = os.open('../plain', os.O_RDONLY)\n\
@@ -32,7 +32,7 @@ fn what_a_reading_command_runs_changes_nothing() {
     reading::assert_ran_as_reader(&result);
     assert!(!result["data"]["stderr"].as_str().unwrap().contains("done"), "{result:#}");
     assert_eq!(own.fixture.read("plain"), "plain\n");
-    // The controls: others change what is in the workspace.
+    // The control: other commands change the workspace.
     let result = own.call(&unread(reading::LINE));
     let told = result["data"]["stderr"].as_str().unwrap();
     for name in ["fchmod", "futimens", "folder", "flags", "link", "truncate"] {

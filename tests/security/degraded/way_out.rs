@@ -1,4 +1,4 @@
-//! Hosts that are listed, on such a machine.
+//! Listed hosts, on a machine that refuses namespaces.
 
 use serde_json::{Value, json};
 use testkit::web::{Reply, Server};
@@ -25,7 +25,7 @@ fn a_listed_host_is_out_of_reach_for_commands_there_and_the_agent_is_told_why() 
     );
     assert!(told.contains("handfast doctor"), "{told}");
     assert!(server.seen().is_empty());
-    // What asks from outside of any cell does so here too.
+    // A tool that connects from outside any cell still reaches the host.
     let arguments = json!({"url": server.url("/")}).to_string();
     let output = own.handfast().args(["call", "fetch_url", &arguments]).output().unwrap();
     let fetched: Value = serde_json::from_slice(&output.stdout).unwrap();

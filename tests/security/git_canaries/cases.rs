@@ -1,11 +1,11 @@
 //! The places in which canaries are planted.
 
-/// One step of a plant; the steps are calls of their own.
+/// One step of a plant. Each step is its own call.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// Write these files, executable where they are scripts.
+    /// Writes these files, scripts as executable.
     Files(&'static [(&'static str, &'static str)]),
-    /// Run this line.
+    /// Runs this line.
     Line(&'static str),
 }
 
@@ -13,14 +13,14 @@ use Step::{Files, Line};
 
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// What the user has done before, as a shell line in the workspace.
+    /// The user's preparation, as a shell line in the workspace.
     pub(super) setup: &'static str,
     pub(super) plant: &'static [Step],
-    /// What the user does afterwards.
+    /// The user's next command, which may fire the canary.
     pub(super) trigger: &'static str,
 }
 
-/// Stands for the canary in texts: a command that leaves a file behind.
+/// Placeholder of the canary in texts. The canary is a command that leaves a file behind.
 pub(super) const CANARY: &str = "@CANARY@";
 
 pub(super) const REPOSITORY: &str = "git init -q . && echo one > file && git add file && git commit -qm one";
@@ -32,10 +32,10 @@ const WORKTREE: &str =
     "git init -q . && echo one > file && git add file && git commit -qm one && git worktree add -q wt";
 const HOOK: &str = "#!/bin/sh\n@CANARY@\n";
 const MONITOR: &str = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"@CANARY@;:\"\n";
-/// A folder that would be a repository by itself, and says which folder is its worktree.
+/// Configuration of a folder that would be a repository on its own, and that names its worktree.
 const STANDALONE: &str =
     "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = \"@CANARY@;:\"\n";
-/// Configuration that counts in a repository without a worktree too.
+/// Configuration that also applies in a repository without a worktree.
 const CREDENTIALS: &str = "[core]\n\trepositoryformatversion = 0\n[credential]\n\thelper = \"!@CANARY@;:\"\n";
 const ASK_FOR_CREDENTIALS: &str =
     "cd x; printf 'protocol=https\nhost=h\n\n' | GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=true git credential fill";

@@ -1,7 +1,8 @@
-//! What it costs to change files: beside the programs that do the same without a checkpoint and without a journal.
+//! Cost of file changes, compared with programs that make the same changes without a checkpoint and
+//! without a journal.
 //!
-//! Each sample is taken on files that nobody has seen before, laid out and flushed outside the measured time, because
-//! content that is saved already is not saved again. Handfast and the other program take turns.
+//! Each sample uses new files, laid out and flushed outside the measured time, because content that
+//! is already saved is not saved again. Handfast and the other program take turns.
 
 mod memory;
 mod tree;
@@ -20,40 +21,43 @@ use crate::command::{Failure, Result, write};
 
 pub(super) use memory::{Peaks, peaks};
 
-/// The file that is edited, in bytes.
+/// Size in bytes of the file that is edited.
 const EDITED: usize = 10 * 1024 * 1024;
-/// What is patched: 1,000 files of some 4 KB.
+/// Files of the patch: 1,000 files of about 4 KB.
 const PATCHED: Tree = Tree { folders: 10, files: 100, lines: 60 };
-/// What a command changes: 5,000 files of some 1 KB.
+/// Files that a command changes: 5,000 files of about 1 KB.
 const CHANGED: Tree = Tree { folders: 50, files: 100, lines: 16 };
-/// Changes every file of [`CHANGED`] in its place, as a formatter does.
+/// Command that changes every file of [`CHANGED`] in place, as a formatter does.
 const CHANGE_ALL: &str = "cp -r new/. files/";
 
-/// How long one thing took with Handfast and otherwise.
+/// Durations of one operation with Handfast and with the other program.
 #[derive(Default)]
 pub(super) struct Beside {
     pub(super) handfast: Durations,
     pub(super) other: Durations,
 }
 
-/// The figures about changes.
+/// Figures about changes.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// One text in [`EDITED`] bytes, beside the peer's tool.
+    /// Edit of one text in [`EDITED`] bytes, compared with the peer's tool.
     pub(super) edit: Beside,
-    /// [`PATCHED`], beside `git apply`.
+    /// Patch of [`PATCHED`], compared with `git apply`.
     pub(super) patch: Beside,
-    /// What a command changed in [`CHANGED`] is saved and put in place, beside `cp -r` of these files.
+    /// Saving the changes that a command made to [`CHANGED`] and putting them in place, compared
+    /// with `cp -r` of these files.
     pub(super) checkpoint: Beside,
-    /// The same is taken back, beside `cp -r`.
+    /// Undo of the same changes, compared with `cp -r`.
     pub(super) undo: Beside,
-    /// A command that changes [`CHANGED`], with its checkpoint, beside the same command without a cell.
+    /// Command that changes [`CHANGED`], with its checkpoint, compared with the same command
+    /// without a cell.
     pub(super) command: Beside,
-    /// [`EDITED`] bytes that the caller has already, beside the first KB of them.
+    /// Read of [`EDITED`] bytes that the caller already has, compared with a read of the first KB
+    /// of them.
     pub(super) unchanged: Beside,
 }
 
-/// How often each is measured.
+/// Number of samples per measurement.
 #[derive(Clone, Copy)]
 pub(super) struct Samples {
     pub(super) edits: usize,
@@ -62,11 +66,11 @@ pub(super) struct Samples {
     pub(super) reads: usize,
 }
 
-/// Where it is measured: two workspaces with the same files, one for Handfast and one for the other programs.
+/// Two workspaces with the same files, one for Handfast and one for the other programs.
 pub(super) struct Places {
     pub(super) handfast: PathBuf,
     pub(super) other: PathBuf,
-    /// What was used in earlier turns.
+    /// Folder for files of earlier turns.
     away: PathBuf,
 }
 
@@ -80,8 +84,8 @@ impl Places {
         self.both().iter().try_for_each(|place| tree.lay_out(&place.join(name), turn))
     }
 
-    /// What was used goes out of the way and is not removed before the end: a file system that gives no inode again for a
-    /// while (ext4 without a journal) makes everything slow that is made behind a removal, whoever makes it.
+    /// Moves used files away instead of removing them. On a file system that delays the reuse of
+    /// inodes (ext4 without a journal), all creation after a removal is slow, for every process.
     fn put_away(&self, name: &str) -> Result<()> {
         for used in self.both().map(|place| place.join(name)).iter().filter(|used| used.exists()) {
             let failed = |error| Failure(format!("cannot move {}: {error}", used.display()));
@@ -91,7 +95,7 @@ impl Places {
         Ok(())
     }
 
-    /// So that neither pays for what was written before.
+    /// Flushes the file system, so that neither program pays for earlier writes.
     fn flush(&self) -> Result<()> {
         run_quietly(Command::new("sync").arg("-f").arg(&self.handfast)).map(drop)
     }
@@ -112,7 +116,7 @@ pub(super) fn prepare(folder: &Path) -> Result<Places> {
     Ok(Places { handfast: real(&places.handfast)?, other: real(&places.other)?, ..places })
 }
 
-/// Measures all. `kind` must serve the workspace of Handfast, `peer` the other one.
+/// Measures all changes. `kind` must serve the workspace of Handfast, `peer` the other one.
 pub(super) fn all(kind: &Kind, peer: &Kind, places: &Places, samples: Samples) -> Result<Changes> {
     let mut changes = Changes::default();
     eprintln!("editing 10 MB {} times", samples.edits);
@@ -130,7 +134,7 @@ pub(super) fn all(kind: &Kind, peer: &Kind, places: &Places, samples: Samples) -
     Ok(changes)
 }
 
-/// The first of each is not counted.
+/// Adds a duration, except that of the first turn.
 fn keep(durations: &mut Durations, turn: usize, took: Duration) {
     if turn > 0 {
         durations.add(took);
@@ -178,7 +182,8 @@ fn patches(kind: &Kind, places: &Places, count: usize, patch: &mut Beside) -> Re
         places.flush()?;
         keep(&mut patch.handfast, turn, server.call(("file_patch", json!({"patch": diff})))?.took);
         let mut git = Command::new("git");
-        // Not a repository, whatever lies around it; the ceiling counts only above the folder that git begins in.
+        // Outside of a repository, regardless of the folders above. The ceiling counts only above
+        // the folder that git begins in.
         let ceiling = places.other.parent().unwrap_or(&places.other);
         git.args(["apply", "patch"]).current_dir(&places.other).env("GIT_CEILING_DIRECTORIES", ceiling);
         keep(&mut patch.other, turn, run_quietly(&mut git)?);
@@ -187,7 +192,7 @@ fn patches(kind: &Kind, places: &Places, count: usize, patch: &mut Beside) -> Re
     server.stop()
 }
 
-/// Runs the command twice, on fresh files: as a dry run, which is applied and undone, and as it is.
+/// Runs the command twice, on fresh files: as a dry run that is applied and undone, and directly.
 fn change_all(server: &mut Server, places: &Places, turn: usize, changes: &mut Changes) -> Result<()> {
     let lay_out = |turn: usize| {
         places.lay_out("files", &CHANGED, turn)?;
@@ -209,7 +214,7 @@ fn change_all(server: &mut Server, places: &Places, turn: usize, changes: &mut C
     let id = text(&applied, "/_meta/handfast~1meta/checkpoint")?;
     let undone = server.call(("checkpoint_restore", json!({"id": id})))?;
     keep(&mut changes.undo.handfast, turn, undone.took);
-    // Undone, it is what it was beside.
+    // After the undo, the files must equal those of the other workspace.
     same(places)?;
     lay_out(4 * turn + 2)?;
     let ours = server.call(("shell_execute", json!({"command": CHANGE_ALL})))?;
@@ -220,14 +225,15 @@ fn change_all(server: &mut Server, places: &Places, turn: usize, changes: &mut C
     same(places)
 }
 
-/// What did not do the same work would be quick for the wrong reason.
+/// Fails if the two workspaces differ, because a program that did other work would be quick for the
+/// wrong reason.
 fn same(places: &Places) -> Result<()> {
     let mut compare = Command::new("diff");
     compare.args(["-r", "-q"]).args(places.both().map(|place| place.join("files")));
     run_quietly(&mut compare).map(drop)
 }
 
-/// A text of an answer, by its place in the result.
+/// Returns a text of an answer by its JSON pointer below `result`.
 fn text(answer: &Answer, place: &str) -> Result<String> {
     let message: Value = serde_json::from_str(&answer.line)
         .map_err(|error| Failure(format!("an answer that is no JSON: {error}")))?;
@@ -238,7 +244,7 @@ fn text(answer: &Answer, place: &str) -> Result<String> {
     })
 }
 
-/// Runs a program to its end and says how long that took.
+/// Runs a program to its end and returns the duration.
 fn run_quietly(command: &mut Command) -> Result<Duration> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();

@@ -1,7 +1,7 @@
-//! What a command costs, beside the same command without a cell and in bubblewrap's.
+//! Cost of a command, compared with the same command without a cell and in bubblewrap.
 //!
-//! The three take turns, one command each, and the 10th percentile is compared: it is near what an idle machine does,
-//! while the median tells of what else this one was doing.
+//! The three take turns, one command each. The report compares the 10th percentile, because it is
+//! close to the speed of an idle machine. The median also reflects other load.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,17 +13,18 @@ use crate::bench::measure::Durations;
 use crate::bench::server::{Kind, Server};
 use crate::command::{Failure, Result, probe, write};
 
-/// Commands at once: as many as one lane takes, which are 5 that run and 10 that wait.
+/// Number of commands at once, the capacity of one lane: 5 that run and 10 that wait.
 const AT_ONCE: usize = 15;
 /// Work for one core for some tens of milliseconds.
 const WORK: &str = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
-/// Changes ten files; the folders are those of [`prepare`].
+/// Command that changes ten files. The folders are those of [`prepare`].
 const TEN_FILES: &str = "for n in 0 1 2 3 4 5 6 7 8 9; do echo changed > d00$n/f00$n; done";
-/// Files in the workspace in which ten are changed: folders, and files in each.
+/// Number of folders in the workspace in which ten files are changed, followed by the number of
+/// files per folder.
 const FOLDERS: usize = 100;
 const FILES: usize = 1_000;
 
-/// How long one thing took in each of the ways.
+/// Durations of one operation in each of the three ways.
 #[derive(Default)]
 pub(super) struct Ways {
     pub(super) bare: Durations,
@@ -31,12 +32,12 @@ pub(super) struct Ways {
     pub(super) handfast: Durations,
 }
 
-/// The figures about commands.
+/// Figures about commands.
 #[derive(Default)]
 pub(super) struct Commands {
-    /// `true`.
+    /// The command `true`.
     pub(super) nothing: Ways,
-    /// Ten files changed in a workspace of many.
+    /// A command that changes ten files in a workspace of many.
     pub(super) ten_files: Ways,
     /// [`AT_ONCE`] commands that compute.
     pub(super) at_once: Ways,
@@ -52,7 +53,7 @@ pub(super) fn prepare(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Measures all, `count` commands each. The server must serve the workspace of [`prepare`].
+/// Measures all commands, `count` times each. The server must serve the workspace of [`prepare`].
 pub(super) fn all(kind: &Kind, workspace: &Path, count: usize) -> Result<Commands> {
     let mut server = Server::start(kind)?;
     let bubblewrap = probe(Command::new("bwrap").arg("--version"));
@@ -93,7 +94,8 @@ fn bare(workspace: &Path, line: &str) -> Command {
     command
 }
 
-/// What a careful user of bubblewrap writes: every namespace, the system read-only, the workspace writable, no rights.
+/// Wraps the command as a careful user of bubblewrap would: all namespaces, a read-only system, a
+/// writable workspace, no capabilities.
 fn wrapped(workspace: &Path, line: &str) -> Command {
     let mut command = Command::new("bwrap");
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
@@ -146,7 +148,7 @@ fn called_at_once(server: &mut Server) -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-/// A command that failed would be quick for the wrong reason.
+/// Fails if the command failed, because a failed command would be quick for the wrong reason.
 fn succeeded(answer: &str) -> Result<()> {
     let message: Value =
         serde_json::from_str(answer).map_err(|error| Failure(format!("shell_execute: {error}")))?;

@@ -1,4 +1,5 @@
-//! Texts that become vectors, beside onnxruntime with the same model of bytes: the same texts in turns, by seconds of the processor.
+//! Embedding of texts, compared with onnxruntime and the same int8 model: the same texts in turns,
+//! by seconds of processor time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,14 +11,14 @@ use crate::command::{Failure, Result, read, run as run_command};
 use crate::repository::Repository;
 use crate::setup;
 
-/// Texts of one round, of some 180 tokens each.
+/// Number of texts in one round, of about 180 tokens each.
 const CHUNKS: usize = 120;
-/// Words of one, a little more or less.
+/// Approximate number of words in one text.
 const WORDS: usize = 115;
-/// What a person asks, of 13 tokens.
+/// A typical question of a person, 13 tokens long.
 const QUERY: &str = "how do I undo what a command changed in my workspace";
 
-/// A program that answers a line of texts with a line of vectors.
+/// A program that answers each line of texts with a line of vectors.
 struct Server {
     name: &'static str,
     child: Child,
@@ -25,14 +26,14 @@ struct Server {
     output: BufReader<ChildStdout>,
 }
 
-/// Its answer.
+/// The answer to one line, with processor time and wall-clock time in seconds.
 struct Answer {
     cpu: f64,
     wall: f64,
     vectors: Vec<Vec<f64>>,
 }
 
-/// Measures and prints.
+/// Measures and prints the figures.
 pub(super) fn run(repository: &Repository, quick: bool) -> Result<()> {
     setup::embedding::install_peer(repository)?;
     let build = ["build", "--release", "--quiet", "--package", "embed-bert", "--example", "embed_lines"];
@@ -96,7 +97,7 @@ pub(super) fn run(repository: &Repository, quick: bool) -> Result<()> {
     servers.into_iter().try_for_each(Server::stop)
 }
 
-/// Texts of about the size of a chunk, out of the project's own pages.
+/// Returns texts of about the size of a chunk from the project's own pages.
 fn chunks(folder: &Path) -> Result<Vec<String>> {
     let mut words = Vec::new();
     for page in ["ARCHITECTURE.md", "GUARANTEES.md", "THREAT_MODEL.md", "DEPENDENCIES.md"] {

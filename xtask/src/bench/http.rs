@@ -1,7 +1,8 @@
-//! What the door over HTTP costs: a small read on one connection and with many in flight, and the memory of calls and of sessions.
+//! Cost of the HTTP door: a small read on one connection and with many in flight, and the memory of
+//! calls and of sessions.
 //!
-//! The client is in this process and takes its part of the processors; its requests are written and its answers looked at byte by byte,
-//! without a library.
+//! The client runs in this process and takes its share of the processors. The client writes
+//! requests and scans answers byte by byte, without a library.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,10 +19,10 @@ use crate::bench::server::figure;
 use crate::bench::{SMALL_FILE, text_of};
 use crate::command::{Failure, Result, write};
 
-/// Connections that call at once.
+/// Number of connections that call at once.
 const IN_FLIGHT: usize = 32;
 
-/// How often each thing is measured.
+/// Number of samples per measurement.
 #[derive(Clone, Copy)]
 pub(super) struct Samples {
     pub(super) alone: usize,
@@ -29,11 +30,11 @@ pub(super) struct Samples {
     pub(super) sessions: usize,
 }
 
-/// The figures.
+/// Figures about HTTP.
 pub(super) struct Http {
-    /// A read of 1 KB, one after the other.
+    /// Reads of 1 KB, one after the other.
     pub(super) alone: Durations,
-    /// Reads in a second, [`IN_FLIGHT`] at a time.
+    /// Reads per second, with [`IN_FLIGHT`] at a time.
     pub(super) each_second: f64,
     pub(super) calls: usize,
     pub(super) resident_at_first: u64,
@@ -49,7 +50,7 @@ struct Up {
     token: String,
 }
 
-/// One connection that is kept.
+/// One persistent connection.
 struct Client {
     stream: BufReader<TcpStream>,
     head: String,
@@ -151,7 +152,7 @@ impl Up {
         Ok(Client { stream: BufReader::new(stream), head })
     }
 
-    /// The resident memory of the server's own process, in KiB.
+    /// Returns the resident memory of the server's own process, in KiB.
     fn resident(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.map_err(|error| Failure(format!("handfast up has ended: {error}")))?;
@@ -161,14 +162,14 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        // Where it has ended by itself there is nothing to kill, and nothing to be told of it.
+        // If the process has already ended, `kill` fails and no action is needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Client {
-    /// The body of the answer.
+    /// Sends a request and returns the body of the answer.
     fn post(&mut self, body: &str) -> Result<String> {
         let request = format!("{}{}\r\n\r\n{body}", self.head, body.len());
         self.stream.get_mut().write_all(request.as_bytes()).map_err(|error| broken(&error))?;

@@ -1,4 +1,4 @@
-//! What is measured, in what order.
+//! The measurements of both servers, in order.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,33 +9,33 @@ use crate::bench::server::{Answer, Call, Kind, Server};
 use crate::bench::{Bench, ENTRIES, LARGE_FILE, SMALL_FILE, Samples};
 use crate::command::{Failure, Result};
 
-/// Large answers asked for before the first is read.
+/// Number of large answers requested before the first one is read.
 const IN_FLIGHT: usize = 32;
-/// How long a server may fill its memory before the answers are read.
+/// Time that a server may fill its memory before the answers are read.
 const UNREAD: Duration = Duration::from_secs(2);
-/// Both servers take turns this many times over the samples of one measure.
+/// Number of turns that both servers take over the samples of one measurement.
 const TURNS: usize = 10;
 
 /// The figures of one server.
 pub(super) struct Figures {
     pub(super) name: &'static str,
-    /// Spawn to the complete first `tools/list`.
+    /// Time from spawn to the complete first `tools/list`.
     pub(super) start: Durations,
-    /// Right after it, over all of the server's processes.
+    /// Resident memory right after the first `tools/list`, over all processes of the server.
     pub(super) resident_kib: u64,
     pub(super) threads: u64,
     pub(super) tools: usize,
-    /// Characters of the list of tools divided by four.
+    /// Number of characters in the tool list, divided by four.
     pub(super) tokens: usize,
     pub(super) small_read: Durations,
     pub(super) large_read: Durations,
     pub(super) names: Durations,
     pub(super) details: Durations,
-    /// The largest resident memory while [`IN_FLIGHT`] large answers were under way.
+    /// Peak resident memory while [`IN_FLIGHT`] large answers were under way.
     pub(super) peak_kib: u64,
 }
 
-/// Durations of one thing, sorted.
+/// Durations of one operation, sorted.
 #[derive(Default)]
 pub(super) struct Durations(Vec<Duration>);
 
@@ -49,12 +49,12 @@ impl Durations {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// The upper median, which is one of the samples.
+    /// Returns the upper median, which is one of the samples.
     pub(super) fn median(&self) -> Duration {
         self.0.get(self.0.len() / 2).copied().unwrap_or_default()
     }
 
-    /// What one sample in ten is quicker than.
+    /// Returns the 10th percentile: one sample in ten is quicker.
     pub(super) fn tenth(&self) -> Duration {
         self.0.get(self.0.len() / 10).copied().unwrap_or_default()
     }
@@ -143,7 +143,7 @@ fn size_of_list(answer: &Answer) -> Result<(usize, usize)> {
     Ok((tools.len(), characters / 4))
 }
 
-/// Asks both servers the same `count` times, by turns, after one answer that is not counted.
+/// Sends both servers the same call `count` times, in turns, after one answer that is not counted.
 fn in_turns(
     kinds: [&Kind; 2],
     servers: &mut [Server; 2],
@@ -154,7 +154,7 @@ fn in_turns(
     let mut durations = [Durations::default(), Durations::default()];
     for (kind, server) in kinds.iter().zip(servers.iter_mut()) {
         let answer = server.call(call(kind))?;
-        // An answer that was cut short would be quick for the wrong reason.
+        // A truncated answer would be quick for the wrong reason.
         if answer.line.len() < least {
             return Err(Failure(format!(
                 "{}: an answer of {} bytes, under {least}",
@@ -177,7 +177,8 @@ fn in_turns(
 fn peak_memory(kind: &Kind) -> Result<u64> {
     let mut server = Server::start(kind)?;
     server.send_calls(&(kind.read)("large.txt"), IN_FLIGHT)?;
-    // A client that does not read is the hard case: nothing but the server's own bounds holds the answers back.
+    // A client that does not read is the hard case: only the server's own bounds limit the answers
+    // in memory.
     thread::sleep(UNREAD);
     for _ in 0..IN_FLIGHT {
         server.answer(Instant::now())?;

@@ -1,4 +1,4 @@
-//! The figures as a table, with what the project has promised itself beside them.
+//! Tables of the figures, with the targets of the project.
 
 pub(super) mod changes;
 pub(super) mod http;
@@ -14,7 +14,7 @@ struct Row {
     what: &'static str,
     ours: String,
     theirs: String,
-    /// Ours divided by theirs.
+    /// Our figure divided by the peer's.
     ratio: Option<f64>,
     target: &'static str,
 }
@@ -148,7 +148,8 @@ fn quotient(ours: f64, theirs: f64) -> Option<f64> {
     (theirs > 0.0).then(|| ours / theirs)
 }
 
-/// Kibibytes of memory lie far below the 52 bits that a float holds exactly; more than 4 TiB is shown as that.
+/// Converts kibibytes to a float. Above 4 TiB the result is capped, so the conversion is always
+/// exact (a float has 52 bits).
 fn as_float(kibibytes: u64) -> f64 {
     u32::try_from(kibibytes).map_or(f64::from(u32::MAX), f64::from)
 }

@@ -1,4 +1,5 @@
-//! One MCP server over its standard streams, spoken to in raw messages, without an SDK whose cost would be measured too.
+//! An MCP server over standard streams. Messages are written raw, because an SDK would add its own
+//! cost to the measurement.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,28 +14,29 @@ use serde_json::{Value, json};
 
 use crate::command::{Failure, Result};
 
-/// A server that hangs is ended after this long, so that the benchmark fails instead of hanging with it.
+/// Lifetime after which a hanging server is killed, so that the benchmark fails instead of hanging.
 const LIFETIME: Duration = Duration::from_mins(5);
 
 /// A tool's name and its arguments.
 pub(super) type Call = (&'static str, Value);
 
-/// Says how a text of a file is replaced: the file, named relative to the workspace, the text, and what comes.
+/// A function that builds the call for an edit from the file (relative to the workspace), the old
+/// text and the new text.
 pub(super) type Edit = Box<dyn Fn(&str, &str, &str) -> Call>;
 
-/// How one server is started and asked.
+/// A kind of server: the command that starts it, and the calls that it understands.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// Where its standard error goes.
+    /// Path of the log that receives standard error.
     pub(super) log: PathBuf,
     pub(super) command: Box<dyn Fn() -> Command>,
-    /// Reads a whole file, named relative to the workspace.
+    /// Builds the call that reads a whole file, relative to the workspace.
     pub(super) read: Box<dyn Fn(&str) -> Call>,
-    /// Lists the names in a folder, named relative to the workspace.
+    /// Builds the call that lists the names in a folder, relative to the workspace.
     pub(super) list_names: Box<dyn Fn(&str) -> Call>,
-    /// Lists them with what the server knows about each entry, its size at least.
+    /// Builds the call that lists a folder with details of each entry, at least its size.
     pub(super) list_details: Box<dyn Fn(&str) -> Call>,
-    /// Replaces a text that is there once.
+    /// Builds the call that replaces a text that occurs once.
     pub(super) edit: Edit,
 }
 
@@ -47,19 +49,19 @@ pub(super) struct Server {
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     next_id: u64,
-    /// Dropped with the server, which tells the thread that would end it.
+    /// Sender that is dropped with the server and thereby stops the thread that enforces [`LIFETIME`].
     _lifetime: Sender<()>,
 }
 
-/// What a request was answered with, and when.
+/// The answer to a request.
 pub(super) struct Answer {
     pub(super) took: Duration,
-    /// The message as it came.
+    /// The raw message.
     pub(super) line: String,
 }
 
 impl Server {
-    /// Starts the server and greets it; it has not been asked anything yet.
+    /// Starts the server and initializes the session. No other request has been sent yet.
     pub(super) fn start(kind: &Kind) -> Result<Self> {
         let failed =
             |what: &str, error: &dyn std::fmt::Display| Failure(format!("{}: {what}: {error}", kind.name));
@@ -97,7 +99,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Sends a request and waits for its answer, which must be no error.
+    /// Sends a request and waits for its answer. An error answer is a failure.
     pub(super) fn request(&mut self, method: &str, parameters: &Value) -> Result<Answer> {
         let id = self.fresh_id();
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters});
@@ -106,12 +108,12 @@ impl Server {
         self.answer(started)
     }
 
-    /// Calls a tool and waits for its answer, which must be no error.
+    /// Calls a tool and waits for its answer. An error answer is a failure.
     pub(super) fn call(&mut self, (tool, arguments): Call) -> Result<Answer> {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Sends the same call `count` times without reading a single answer.
+    /// Sends the same call `count` times without reading an answer.
     pub(super) fn send_calls(&mut self, (tool, arguments): &Call, count: usize) -> Result<()> {
         for _ in 0..count {
             let id = self.fresh_id();
@@ -121,7 +123,7 @@ impl Server {
         Ok(())
     }
 
-    /// The next answer to whatever was sent; the clock runs from `started` until it is here whole.
+    /// Returns the next answer. The duration runs from `started` until the complete message has arrived.
     pub(super) fn answer(&mut self, started: Instant) -> Result<Answer> {
         loop {
             let mut line = String::new();
@@ -132,7 +134,8 @@ impl Server {
                 Err(error) => return Err(self.fault(&format!("cannot read its answer: {error}"))),
                 Ok(_) => {}
             }
-            // Looked at outside the measured time. A notification has a method and is no answer.
+            // Parsing is outside the measured time. A message with a method is a notification, not
+            // an answer.
             let message: Value = serde_json::from_str(&line)
                 .map_err(|error| self.fault(&format!("it answered no JSON: {error}")))?;
             if message.get("method").is_some() {
@@ -147,13 +150,13 @@ impl Server {
         }
     }
 
-    /// The memory that the server and every process it has started take, in KiB: a page that several of them share counts once, and not
-    /// once for each, as the sum of their `VmRSS` would have it.
+    /// Returns the memory of the server and of every process it has started, in KiB. A page that
+    /// several processes share counts once, unlike in the sum of their `VmRSS`.
     pub(super) fn resident(&self) -> Result<u64> {
         self.figure_of_all("smaps_rollup", "Pss")
     }
 
-    /// A figure of `/proc/PID/status`, summed over the server and every process it has started.
+    /// Returns a figure of `/proc/PID/status`, summed over the server and every process it has started.
     pub(super) fn status(&self, field: &str) -> Result<u64> {
         self.figure_of_all("status", field)
     }
@@ -169,7 +172,8 @@ impl Server {
                 }
                 Err(_ended) => None,
             };
-            // What ended meanwhile, waited for or not, has no memory any more; the server itself must live.
+            // A process that ended meanwhile, reaped or not, uses no memory. The server itself must
+            // be alive.
             match figure {
                 Some(figure) => sum += figure,
                 None if process == self.process => {
@@ -185,7 +189,7 @@ impl Server {
         Ok(sum)
     }
 
-    /// Closes its input and waits until it has ended by itself.
+    /// Closes the server's input and waits until the server exits.
     pub(super) fn stop(mut self) -> Result<()> {
         drop(self.requests.take());
         let mut rest = String::new();
@@ -211,24 +215,24 @@ impl Server {
     }
 }
 
-/// A failed benchmark leaves no server behind; one that was stopped has ended already.
+/// Kills the server after a failed benchmark. A server that was stopped has already ended.
 impl Drop for Server {
     fn drop(&mut self) {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
-            // The exit status of a server that was killed says nothing.
+            // The exit status of a killed server carries no information.
             let _ = child.wait();
         }
     }
 }
 
-/// Kills `child` after `limit`, unless the returned sender is dropped before.
+/// Kills `child` after `limit`, unless the returned sender is dropped first.
 fn end_after(limit: Duration, child: &Arc<Mutex<Child>>) -> Sender<()> {
     let (alive, ended) = mpsc::channel();
     let child = Arc::clone(child);
     thread::spawn(move || {
         if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            // Fails only where it has ended already, which is what is wanted.
+            // Fails only if the process has already ended.
             let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     });

@@ -1,4 +1,4 @@
-//! A tool's description as Markdown.
+//! Markdown pages of tools.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::command::{Failure, Result};
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the tool's own types; change it there. -->";
 
-/// How arguments of every tool are read.
+/// Description of the coercion that every tool applies to its arguments.
 const ARGUMENTS: &str = "\
 Arguments are read as their schema leaves no doubt, at every depth and in every dialect:
 
@@ -20,7 +20,7 @@ Arguments are read as their schema leaves no doubt, at every depth and in every 
 A required field keeps what was sent: an empty `content` of `file_write` is an empty file.
 So does a field that holds text: `\"5\"` stays a text there.";
 
-/// The list of all tools.
+/// Returns the list of all tools.
 pub(super) fn index(tools: &[Value]) -> Result<String> {
     let mut text =
         format!("# Tools\n\n{GENERATED}\n\n{ARGUMENTS}\n\n| tool | level | what it does |\n|---|---|---|\n");
@@ -32,7 +32,7 @@ pub(super) fn index(tools: &[Value]) -> Result<String> {
     Ok(text)
 }
 
-/// The page of one tool.
+/// Returns the page of one tool.
 pub(super) fn page(tool: &Value) -> Result<String> {
     let name = field(tool, "name")?;
     let mut text = format!("# `{name}`\n\n{GENERATED}\n\n");
@@ -60,7 +60,7 @@ fn timeout(tool: &Value) -> Result<String> {
     }
 }
 
-/// A text field that every tool must have.
+/// Returns a text field that every tool must have.
 pub(super) fn field<'a>(tool: &'a Value, name: &str) -> Result<&'a str> {
     let text = tool.get(name).and_then(Value::as_str);
     text.ok_or_else(|| Failure(format!("`handfast tools --json`: a tool without `{name}`: {tool}")))
@@ -90,7 +90,7 @@ fn section(text: &mut String, title: &str, schema: &Value, with_default: bool) {
     }
 }
 
-/// One row a field; the fields of a field follow it, named by their path.
+/// Adds one row per field, each followed by its nested fields, named by their path.
 fn collect_rows(schema: &Value, prefix: &str, with_default: bool, rows: &mut Vec<String>) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     let required = schema.get("required").and_then(Value::as_array);
@@ -123,7 +123,7 @@ fn kind_of(property: &Value) -> String {
     }
     let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
     let of = property.get("items").map(|items| format!(" of {}", kind_of(items))).unwrap_or_default();
-    // That a count is not negative goes without saying.
+    // A minimum of zero is obvious for a count and therefore omitted.
     let least = property.get("minimum").filter(|bound| bound.as_f64() != Some(0.0));
     let bounds = [("at least", least), ("at most", property.get("maximum"))];
     let lengths = [("at least", property.get("minItems")), ("at most", property.get("maxItems"))];
@@ -159,7 +159,7 @@ fn block(text: &mut String, value: &Map<String, Value>) {
     line(text, &format!("\n```json\n{:#}\n```", Value::Object(value.clone())));
 }
 
-/// Prose with one sentence a line, as every document here has it.
+/// Breaks prose into one sentence per line, the convention of all documents here.
 fn sentences(prose: &str) -> String {
     let mut text = String::new();
     let mut rest = prose.trim();
@@ -172,13 +172,13 @@ fn sentences(prose: &str) -> String {
     text + rest
 }
 
-/// Text that stays within one cell of a table.
+/// Returns text that stays within one table cell.
 fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 fn line(text: &mut String, line: &str) {
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "{line}");
 }
 

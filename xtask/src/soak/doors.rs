@@ -14,27 +14,27 @@ use serde_json::{Value, json};
 use crate::command::{Failure, Result};
 use crate::soak::place::{Place, Process};
 
-/// The longest time that an answer may take.
+/// Maximum time for an answer.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The answer to a call.
 pub(super) enum Answer {
     /// The result, in the shape of the command line.
     Result(Value),
-    /// The soak itself broke the call off; its changes are all there or not at all.
+    /// The soak itself interrupted the call. Its changes are all present or all absent.
     Lost,
 }
 
-/// How a call is broken off, and after how long.
+/// An interruption of a call, with the delay before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Break {
     /// The client closes its connection.
     Disconnect(Duration),
-    /// The process gets a signal.
+    /// The process receives a signal.
     Signal(Signal, Duration),
 }
 
-/// One caller's way in.
+/// The door of one caller.
 pub(super) enum Door<'place> {
     Http(Arc<Up<'place>>),
     Mcp(&'place Place, Option<Mcp<'place>>),
@@ -60,7 +60,7 @@ impl Door<'_> {
         }
     }
 
-    /// Makes a call and breaks it off. Nobody reads its answer.
+    /// Makes a call and interrupts it. The answer is not read.
     pub(super) fn broken_call(&mut self, tool: &str, arguments: &Value, how: Break) -> Result<()> {
         let (Break::Disconnect(pause) | Break::Signal(_, pause)) = how;
         match self {
@@ -90,7 +90,7 @@ impl Door<'_> {
         }
     }
 
-    /// Ends the connection in order, where there is one of this door's own.
+    /// Closes the connection cleanly if this door owns one.
     pub(super) fn close(&mut self) -> Result<()> {
         let Self::Mcp(_, server) = self else { return Ok(()) };
         let Some(mut mcp) = server.take() else { return Ok(()) };
@@ -112,11 +112,11 @@ impl Door<'_> {
     }
 }
 
-/// A running `handfast up` that several workers call, and that one of them kills and starts again.
+/// A running `handfast up` that several workers call, and that one of them kills and restarts.
 pub(super) struct Up<'place> {
     place: &'place Place,
     running: RwLock<Running<'place>>,
-    /// Counts the signals; a call that fails while it grows was broken off by the soak.
+    /// Number of signals sent. If the number grows during a call, the soak interrupted that call.
     generation: AtomicU64,
 }
 
@@ -160,7 +160,7 @@ impl<'place> Up<'place> {
         Ok(())
     }
 
-    /// Ends the server in order.
+    /// Ends the server cleanly.
     pub(super) fn end(&self) -> Result<()> {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         running.process.signal(Signal::SIGTERM);
@@ -222,7 +222,7 @@ impl<'place> Mcp<'place> {
         }
     }
 
-    /// Starts the server that this command is, and greets it.
+    /// Starts the server with this command and initializes the session.
     pub(super) fn start(command: &mut std::process::Command, place: &'place Place) -> Result<Self> {
         let mut process = place.start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let (input, output) = (process.child.stdin.take(), process.child.stdout.take());
@@ -268,7 +268,7 @@ impl<'place> Mcp<'place> {
         }
     }
 
-    /// The next line of its output.
+    /// Returns the next line of the server's output.
     pub(super) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line).map_err(|error| broken("handfast mcp", &error))?;
@@ -284,7 +284,7 @@ impl<'place> Mcp<'place> {
     }
 }
 
-/// Reads a result of MCP into the shape of the command line, as far as the soak looks at it.
+/// Converts a result of MCP to the shape of the command line, with the fields that the soak checks.
 fn plain(tool: &str, result: &mut Value) -> Value {
     let meta = result["_meta"]["handfast/meta"].take();
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
@@ -296,7 +296,7 @@ fn plain(tool: &str, result: &mut Value) -> Value {
     if tool == "shell_execute" {
         return json!({"ok": true, "data": of_command(text), "meta": meta});
     }
-    // A record is JSON; before a text stand its other fields.
+    // A record is JSON. Before a text, a line has the other fields.
     let data = serde_json::from_str(text).ok().or_else(|| {
         let (fields, content) = text.split_once('\n')?;
         let fields = fields.strip_prefix("[about ")?.strip_suffix(']')?;
@@ -307,7 +307,7 @@ fn plain(tool: &str, result: &mut Value) -> Value {
     json!({"ok": true, "data": data, "meta": meta})
 }
 
-/// Reads the output of a command, whose last lines in brackets are Handfast's.
+/// Parses the output of a command. The last lines in brackets are Handfast's.
 fn of_command(text: &str) -> Value {
     let (own, output): (Vec<&str>, Vec<&str>) =
         text.split_inclusive('\n').partition(|line| line.starts_with('[') && line.trim_end().ends_with(']'));

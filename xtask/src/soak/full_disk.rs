@@ -1,4 +1,5 @@
-//! A state folder on a disk that is full: every change works whole or changes nothing, and all works again when there is space.
+//! A state folder on a full disk: every change is complete or has no effect, and all calls work
+//! again when space is available.
 
 use std::path::Path;
 
@@ -8,12 +9,13 @@ use crate::command::{Failure, Result};
 use crate::soak::doors::Mcp;
 use crate::soak::place::Place;
 
-/// Calls with the disk nearly full.
+/// Number of calls with the disk nearly full.
 const CALLS: usize = 30;
-/// Bytes that the filler leaves.
+/// Bytes that the filler leaves free.
 const SPARE: u64 = 2_000_000;
 
-/// Fills the disk beneath a server, makes changes, frees the disk, and verifies the audit. Says where it cannot.
+/// Fills the disk beneath a server, makes changes, frees the disk, and verifies the audit. Prints a
+/// note if the test is not possible.
 pub(super) fn run(place: &Place) -> Result<()> {
     let script = "program() { \"$program\" --workspace \"$workspace\" --state \"$state\" --no-input \"$@\"; }; \
                   program --mode full_auto mcp; program audit verify >&2; echo verified";
@@ -25,7 +27,7 @@ pub(super) fn run(place: &Place) -> Result<()> {
     let file = place.workspace.join("held");
     let mut content = "before\n".to_owned();
     works(&write(&mut server, &content)?)?;
-    // The folders of the server's mount namespace, seen from here.
+    // Path of the filler in the server's mount namespace, as seen from this process.
     let filler = format!("/proc/{}/root{}", server.id(), place.state.join("filler").display());
     if !fill(Path::new(&filler)) {
         return Err(Failure(format!("cannot fill the small disk by {filler}")));
@@ -37,7 +39,8 @@ pub(super) fn run(place: &Place) -> Result<()> {
         match result["error"]["effect"].as_str() {
             None => content = next,
             Some("none") => refused += 1,
-            // The change is there, and only the row of its end found no space; the answer says so.
+            // The change is complete. Only the row of its end found no space, and the answer
+            // reports that.
             Some("done") => (content, unrecorded) = (next, unrecorded + 1),
             Some(_) => return Err(Failure(format!("FULL DISK: {result}"))),
         }
@@ -64,7 +67,7 @@ pub(super) fn run(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Text that cannot be packed much, more of it each turn.
+/// Returns text that hardly compresses, longer in each turn.
 fn text(turn: usize) -> String {
     let mut state = turn as u64 + 1;
     let mut line = || {
@@ -83,12 +86,12 @@ fn works(result: &Value) -> Result<()> {
     if result["ok"] == true { Ok(()) } else { Err(Failure(format!("FULL DISK: {result}"))) }
 }
 
-/// Writes until there is no space left, and gives back enough for a few small changes.
+/// Writes until no space is left, then frees enough for a few small changes.
 fn fill(path: &Path) -> bool {
     use std::io::Write as _;
     let Ok(mut file) = std::fs::File::create(path) else { return false };
     let block = [0; 4096];
-    // The bound only matters where the disk is not the small one.
+    // The bound applies only if the path is not on the small disk.
     let full = (0..16_384).any(|_| file.write_all(&block).is_err());
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     full && file.set_len(length.saturating_sub(SPARE)).is_ok()

@@ -1,24 +1,24 @@
-//! What the processes of a soak take of the machine, and what they leave there.
+//! Resources that the processes of a soak use and leave behind.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::command::{Failure, Result};
 
-/// The figures of one quiet moment.
+/// Figures of one quiet moment.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Figures {
     /// Proportional set size of the server that is never killed, with every process it has started.
     pub(super) memory_kib: u64,
     pub(super) descriptors: u64,
     pub(super) threads: u64,
-    /// Folders below the state, without the fixed fan-out of the saved files.
+    /// Number of folders below the state, without the fixed fan-out of the saved files.
     pub(super) folders: u64,
     /// Median duration of a read over HTTP.
     pub(super) read: Duration,
 }
 
-/// A figure, at the beginning and at the end, and what it may be at most at the end.
+/// A figure at the beginning and at the end, with its maximum at the end.
 struct Row {
     name: &'static str,
     unit: &'static str,
@@ -28,7 +28,7 @@ struct Row {
 }
 
 impl Figures {
-    /// Of the process with all below it, and of the state folder.
+    /// Measures the process with all its descendants, and the state folder.
     pub(super) fn of(process: u32, state: &Path, read: Duration) -> Self {
         let mut figures = Self { folders: folders(state), read, ..Self::default() };
         let mut waiting = vec![process];
@@ -48,7 +48,7 @@ impl Figures {
         figures
     }
 
-    /// Prints both figures side by side, and fails where one has grown beyond its bound.
+    /// Prints both figures side by side, and fails if one has grown beyond its bound.
     pub(super) fn compare(first: Self, last: Self) -> Result<()> {
         let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let row = |name, unit, first: u64, last, more| Row { name, unit, first, last, most: first + more };
@@ -57,7 +57,7 @@ impl Figures {
             row("descriptors", "", first.descriptors, last.descriptors, 32),
             row("threads", "", first.threads, last.threads, 8),
             row("folders in the state", "", first.folders, last.folders, 8),
-            // Three times as long, and 2 ms for what else the machine does.
+            // At most three times as long, plus 2 ms for other load on the machine.
             row(
                 "median of a read",
                 "µs",
@@ -80,7 +80,7 @@ impl Figures {
     }
 }
 
-/// The command lines of the processes of this machine that hold one of these texts.
+/// Returns the command lines of processes on this machine that contain one of these texts.
 pub(super) fn processes_with(texts: &[&str]) -> Vec<String> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

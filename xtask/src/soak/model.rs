@@ -1,6 +1,6 @@
-//! What the workspace must hold, as far as one worker changes it.
+//! The expected state of the workspace, as far as one worker changes it.
 //!
-//! Each worker has a folder and a table of its own, so its model is exact while others call at the same time.
+//! Each worker has its own folder and table, so its model is exact while others call at the same time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,16 +9,16 @@ use crate::command::{Failure, Result};
 
 /// The files and rows of one worker.
 pub(super) struct Model {
-    /// The worker's folder and table.
+    /// Name of the worker's folder and table.
     pub(super) name: String,
-    /// The content of each file in the folder, by its name.
+    /// Content of each file in the folder, by name.
     pub(super) files: BTreeMap<String, String>,
     pub(super) rows: Vec<String>,
-    /// Files of calls that were broken off, outside the folder.
+    /// Files of interrupted calls, outside the folder.
     broken: Vec<Broken>,
 }
 
-/// The files of one call that was broken off: all of `before`, or all of `after`.
+/// The files of one interrupted call: all in the state `before`, or all in the state `after`.
 pub(super) struct Broken {
     pub(super) before: Vec<(String, Option<String>)>,
     pub(super) after: Vec<(String, Option<String>)>,
@@ -29,7 +29,7 @@ impl Model {
         Self { name, files: BTreeMap::new(), rows: Vec::new(), broken: Vec::new() }
     }
 
-    /// The path of a file for the tools.
+    /// Returns the path of a file for the tools.
     pub(super) fn path(&self, file: &str) -> String {
         format!("{}/{file}", self.name)
     }
@@ -38,7 +38,8 @@ impl Model {
         self.broken.push(broken);
     }
 
-    /// Compares the workspace with the model. Every process must have ended, and one must have started since, which tidies up.
+    /// Compares the workspace with the model. Every process must have ended, and one must have
+    /// started since, which cleans up.
     pub(super) fn verify(&self, workspace: &Path) -> Result<()> {
         let content = |path: &str| std::fs::read_to_string(workspace.join(path)).ok();
         for (file, expected) in &self.files {
@@ -68,7 +69,7 @@ impl Model {
     }
 }
 
-/// Numbers that only look random, so that a seed repeats a run.
+/// A generator of pseudorandom numbers, so that a seed repeats a run.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -76,7 +77,7 @@ impl Dice {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::command::{Failure, Result, remove_folder};
 
-/// The longest time that a process may take to end after SIGTERM, or after its input is closed.
+/// Maximum time for a process to end after SIGTERM, or after its input is closed.
 const END: Duration = Duration::from_mins(1);
 
 /// A workspace, a state folder and a home that every process of one soak shares.
@@ -22,13 +22,14 @@ pub(super) struct Place {
     pub(super) state: PathBuf,
     home: PathBuf,
     binary: PathBuf,
-    /// Set by a failure, a signal or the end of the time; each worker stops before its next call.
+    /// Stop flag, set by a failure, a signal or the end of the time. Each worker stops before its
+    /// next call.
     pub(super) stop: AtomicBool,
     running: Mutex<Vec<u32>>,
 }
 
 impl Place {
-    /// Creates the folders anew, and removes what an earlier soak left.
+    /// Creates new folders, and removes those of an earlier soak.
     pub(super) fn new(folder: &Path, binary: &Path) -> Result<Self> {
         remove_folder(folder)?;
         let real = |name: &str| -> Result<PathBuf> {
@@ -44,21 +45,23 @@ impl Place {
         Ok(Self { workspace, state, home, binary, stop, running })
     }
 
-    /// The program in these folders, in a process group of its own: Ctrl-C reaches the soak alone, which then ends the program.
+    /// Returns the program in these folders, in its own process group. Ctrl-C reaches only the
+    /// soak, which then ends the program.
     pub(super) fn program(&self) -> Command {
         let mut command = self.clean(&self.binary);
         command.arg("--workspace").arg(&self.workspace).arg("--state").arg(&self.state).arg("--no-input");
         command
     }
 
-    /// The program for calls that nobody is asked about.
+    /// Returns the program for calls that need no approval.
     pub(super) fn caller(&self) -> Command {
         let mut command = self.program();
         command.args(["--mode", "full_auto"]);
         command
     }
 
-    /// A shell in a mount namespace of its own, whose `$state` is a small disk; `None` where this user may not mount.
+    /// Returns a shell in its own mount namespace, whose `$state` is a small disk. Returns `None`
+    /// if this user may not mount.
     pub(super) fn on_small_disk(&self, script: &str) -> Option<Command> {
         let choices: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
         let mount = "mount -t tmpfs -o size=8m handfast \"$state\"";
@@ -92,7 +95,7 @@ impl Place {
         Ok(Process { place: self, child })
     }
 
-    /// Kills every process that was started and not waited for.
+    /// Kills every started process that has not been waited for.
     pub(super) fn kill_all(&self) {
         for process in self.running.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             send(*process, Signal::SIGKILL);
@@ -104,7 +107,7 @@ impl Place {
     }
 }
 
-/// A process of the soak; killed with the value.
+/// A process of the soak, killed when the value is dropped.
 pub(super) struct Process<'place> {
     place: &'place Place,
     pub(super) child: Child,
@@ -115,7 +118,7 @@ impl Process<'_> {
         send(self.child.id(), signal);
     }
 
-    /// Waits for the end, which must come within [`END`].
+    /// Waits for the process to end. Fails after [`END`].
     pub(super) fn ended(&mut self) -> Result<ExitStatus> {
         let began = Instant::now();
         loop {
@@ -134,7 +137,7 @@ impl Process<'_> {
 impl Drop for Process<'_> {
     fn drop(&mut self) {
         let id = self.child.id();
-        // Fails only where the process has ended, and then there is nothing left to do.
+        // Fails only if the process has ended. Then no action is needed.
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.place.running.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != id);
@@ -143,7 +146,7 @@ impl Drop for Process<'_> {
 
 fn send(process: u32, signal: Signal) {
     if let Ok(id) = i32::try_from(process) {
-        // The process may have ended by itself.
+        // The process may have ended already.
         let _ = kill(Pid::from_raw(id), signal);
     }
 }

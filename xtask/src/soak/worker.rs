@@ -1,4 +1,4 @@
-//! One caller: it makes calls at random through its door and compares each answer with its model.
+//! One caller: makes random calls through its door and compares each answer with its model.
 
 use std::time::Duration;
 
@@ -9,37 +9,38 @@ use crate::command::{Failure, Result};
 use crate::soak::doors::{Answer, Break, Door};
 use crate::soak::model::{Broken, Dice, Model};
 
-/// The most files in a worker's folder.
+/// Maximum number of files in a worker's folder.
 const FILES: usize = 24;
-/// One call in so many is broken off.
+/// One call in this many is interrupted.
 const BREAKS: usize = 40;
 
-/// What becomes of the process behind a door.
+/// The fate of the process behind a door.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It runs to the end of the soak.
+    /// The process runs to the end of the soak.
     Stays,
-    /// Another worker kills it.
+    /// Another worker kills the process.
     Dies,
-    /// This worker kills it.
+    /// The worker itself kills the process.
     Kills,
 }
 
-/// A door, the model of what is changed through it, and the calls that must have rows in the audit.
+/// A door, the model of the changes through it, and the calls that must have rows in the audit.
 pub(super) struct Worker<'place> {
     pub(super) door: Door<'place>,
     pub(super) model: Model,
-    /// The ids of acknowledged calls whose rows are committed before their answers; of a door that is never killed, of all calls.
+    /// Ids of acknowledged calls whose rows are committed before their answers. For a door that is
+    /// never killed, ids of all calls.
     pub(super) recorded: Vec<String>,
     pub(super) calls: usize,
     pub(super) breaks: usize,
     fate: Fate,
     dice: Dice,
-    /// Part of the name of every process that its commands leave running.
+    /// Part of the name of every process that the worker's commands leave running.
     pub(super) marker: String,
 }
 
-/// An acknowledged change that can be undone: its checkpoint, the file and what that was before.
+/// An acknowledged change that can be undone: its checkpoint, the file and the earlier content.
 type Undo = (String, String, Option<String>);
 
 impl<'place> Worker<'place> {
@@ -50,14 +51,14 @@ impl<'place> Worker<'place> {
         Self { door, model, recorded: Vec::new(), calls: 0, breaks: 0, fate, dice, marker }
     }
 
-    /// Makes the folder and the table.
+    /// Creates the folder and the table.
     pub(super) fn prepare(&mut self) -> Result<()> {
         let sql = format!("CREATE TABLE {} (id INTEGER PRIMARY KEY, v TEXT)", self.model.name);
         self.works("db_write", &json!({"sql": sql}))?;
         self.write_anew("f0")
     }
 
-    /// Makes one call of some kind, or a few that belong together.
+    /// Makes one call of a random kind, or a few related calls.
     pub(super) fn step(&mut self) -> Result<()> {
         if self.dice.below(BREAKS) == 0 {
             return self.broken();
@@ -108,7 +109,7 @@ impl<'place> Worker<'place> {
         self.changed(&result, name, Some(content), None)
     }
 
-    /// A command that makes one file out of another.
+    /// Runs a command that makes one file out of another.
     fn command(&mut self) -> Result<()> {
         let Some((name, content)) = self.some_file() else { return self.write() };
         let made = format!("c{}", self.dice.below(FILES));
@@ -127,7 +128,7 @@ impl<'place> Worker<'place> {
         self.changed(&result, made, before, Some(content.to_ascii_uppercase()))
     }
 
-    /// Takes an acknowledged change over into the model, and undoes one in eight.
+    /// Applies an acknowledged change to the model, and undoes one in eight.
     fn changed(
         &mut self,
         result: &Value,
@@ -190,7 +191,7 @@ impl<'place> Worker<'place> {
         let value = format!("row {} of {}", self.calls, self.model.name);
         let sql = format!("INSERT INTO {} (v) VALUES (?)", self.model.name);
         let Some(result) = self.works("db_write", &json!({"sql": sql, "params": [value]}))? else {
-            // The row is there or is not.
+            // The row may or may not exist.
             return self.look_at_rows(Some(value));
         };
         check(&result, "/data/affected_rows", &json!(1))?;
@@ -202,7 +203,8 @@ impl<'place> Worker<'place> {
         self.look_at_rows(None)
     }
 
-    /// Compares the count and the last row with the model. `unknown` is the value of a row that may be there.
+    /// Compares the count and the last row with the model. `unknown` is the value of a row that may
+    /// exist.
     pub(super) fn look_at_rows(&mut self, unknown: Option<String>) -> Result<()> {
         let table = &self.model.name;
         let sql = format!(
@@ -221,7 +223,7 @@ impl<'place> Worker<'place> {
         check(&result, "/data/rows/0/v", &json!(self.model.rows.last()))
     }
 
-    /// A command in the background that answers what is typed.
+    /// Runs a command in the background that echoes its input.
     fn session(&mut self) -> Result<()> {
         let word = format!("echo-{}", self.calls);
         let line = format!("exec -a {} cat", self.marker);
@@ -233,7 +235,7 @@ impl<'place> Worker<'place> {
         let typed = json!({"action": "write", "session_id": id, "text": format!("{word}\n")});
         let read = json!({"action": "read", "session_id": id, "regex": word, "wait": 60});
         let close = json!({"action": "close", "session_id": id});
-        // A server that was killed in between has taken its sessions along.
+        // A server that was killed meanwhile has lost its sessions.
         let accepted = if self.fate == Fate::Stays { "" } else { "ENOTFOUND" };
         if self.works_or("shell_session", &typed, accepted)?.is_none() {
             return Ok(());
@@ -258,7 +260,7 @@ impl<'place> Worker<'place> {
         check(&result, "/error/effect", &json!("none"))
     }
 
-    /// A call that is broken off: of several files all are changed or none, whenever it ends.
+    /// Interrupts a call. All of its files are changed or none, regardless of the moment.
     fn broken(&mut self) -> Result<()> {
         let [a, b] = ["a", "b"].map(|end| format!("lost/{}-{}{end}", self.model.name, self.calls));
         let text = format!("{}\n", self.calls);
@@ -286,17 +288,19 @@ impl<'place> Worker<'place> {
         broken.map_err(|failure| Failure(format!("{tool} {arguments}, broken off by {how:?}: {failure}")))
     }
 
-    /// A wait in the middle of a command, in half of the calls longer than the soak waits for it.
+    /// Returns a wait for the middle of a command. In half of the calls the wait is longer than the
+    /// soak's patience.
     fn pause(&mut self) -> String {
         if self.dice.below(2) == 0 { String::new() } else { format!("(exec -a {} sleep 300);", self.marker) }
     }
 
-    /// The answer to a call that must work; nothing where the soak broke it off.
+    /// Makes a call that must work. Returns `None` if the soak interrupted it.
     fn works(&mut self, tool: &str, arguments: &Value) -> Result<Option<Value>> {
         self.works_or(tool, arguments, "")
     }
 
-    /// The same, or nothing where the answer is this error.
+    /// Makes a call that must work or fail with the error `accepted`. Returns `None` in the latter
+    /// case and if the soak interrupted the call.
     fn works_or(&mut self, tool: &str, arguments: &Value, accepted: &str) -> Result<Option<Value>> {
         self.calls += 1;
         let Answer::Result(result) = self.door.call(tool, arguments)? else { return Ok(None) };
@@ -318,7 +322,7 @@ impl<'place> Worker<'place> {
         self.recorded.extend(result["meta"]["call_id"].as_str().map(str::to_owned));
     }
 
-    /// Writes a file until that is acknowledged, whatever became of an earlier change of it that was not.
+    /// Writes a file until a write is acknowledged, regardless of an earlier, unacknowledged change.
     fn write_anew(&mut self, name: &str) -> Result<()> {
         loop {
             let content = self.text();
@@ -342,7 +346,7 @@ impl<'place> Worker<'place> {
         self.model.files.iter().nth(chosen).map(|(name, content)| (name.clone(), content.clone()))
     }
 
-    /// A text whose first line is in no other file.
+    /// Returns a text whose first line is in no other file.
     fn text(&mut self) -> String {
         let lines = 1 << self.dice.below(9);
         let first = format!("stamp {}.{} first\n", self.model.name, self.calls);

@@ -1,4 +1,4 @@
-//! Documents that must keep up with the code.
+//! Rules for documents that must stay in step with the code.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use crate::tidy::{Finding, Tree, has_extension};
 
 const CODE_MAP: &str = "docs/ARCHITECTURE.md";
 const DEPENDENCIES: &str = "docs/DEPENDENCIES.md";
-/// Pages that `cargo xtask docs` writes.
+/// Folder of the pages that `cargo xtask docs` writes.
 const GENERATED: &str = "docs/tools/";
-/// The pages whose lines rest on tests.
+/// Pages whose lines refer to tests.
 const PROMISES: [&str; 2] = ["docs/GUARANTEES.md", "docs/THREAT_MODEL.md"];
 
-/// Every crate stands in the code map, as `` `crates/NAME` `` or `` `NAME` ``.
+/// Requires that the code map names every crate, as `` `crates/NAME` `` or `` `NAME` ``.
 pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(CODE_MAP) else {
         return vec![Finding::file(CODE_MAP, "is missing")];
@@ -24,7 +24,8 @@ pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Every direct dependency from outside has a row `` | `NAME` | … | ``, and every row has a dependency.
+/// Requires a row `` | `NAME` | … | `` for every direct outside dependency, and a dependency for
+/// every row.
 pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(DEPENDENCIES) else {
         return vec![Finding::file(DEPENDENCIES, "is missing")];
@@ -41,9 +42,10 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
     missing.chain(stale).map(|message| Finding::file(DEPENDENCIES, message)).collect()
 }
 
-/// Tests that the pages of promises name are there.
+/// Requires that the tests named on the pages of promises exist.
 ///
-/// A test's name is a sentence, so what stands in backticks with three underscores or more is one.
+/// A test's name is a sentence, so text in backticks with three underscores or more is the name of
+/// a test.
 pub(super) fn promises(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let declared = |name: &str| {
@@ -68,13 +70,14 @@ fn in_backticks(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Links to files of this repository, and paths of it in backticks, lead to a file or a folder that is there.
+/// Requires that links to files of this repository, and its paths in backticks, lead to an existing
+/// file or folder.
 pub(super) fn links(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| has_extension(&file.path, "md")) {
         for (number, line) in file.text.lines().enumerate() {
             let linked = link_targets(line).map(|target| (file.path.as_str(), target));
-            // The worked examples on the generated pages lie in a workspace of their own.
+            // The worked examples on the generated pages refer to a workspace of their own.
             let ours = !file.path.starts_with(GENERATED);
             let named = in_backticks(line).filter(|span| ours && is_path(span)).map(|path| ("", path));
             let gone = linked.chain(named).filter(|(from, target)| !leads_somewhere(tree, from, target));
@@ -91,7 +94,8 @@ fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with(['#', '<']))
 }
 
-/// Whether this is a path of the repository, rather than a pattern of such paths such as `crates/NAME/*.rs`.
+/// Returns true if the text is a path of the repository, rather than a pattern of paths such as
+/// `crates/NAME/*.rs`.
 fn is_path(span: &str) -> bool {
     let placeholder = |part: &str| !has_extension(part, "md") && part.split(['-', '.']).any(is_placeholder);
     ["crates/", "docs/", "tests/", "xtask/"].iter().any(|folder| span.starts_with(folder))

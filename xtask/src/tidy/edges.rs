@@ -1,30 +1,30 @@
-//! Which crate may name which.
+//! Rules for dependencies between crates.
 //!
-//! The order of the layers is the architecture; an edge that is not allowed here needs a change of
+//! The order of the layers is the architecture. An edge that is not allowed here needs a change of
 //! `docs/ARCHITECTURE.md` first.
 
 use crate::tidy::{Finding, Tree};
 
-/// What a crate is for, which decides what it may name.
+/// The purpose of a crate, which decides its permitted dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
-    /// The words that everyone speaks.
+    /// The vocabulary of all crates.
     Vocabulary,
-    /// The pure decision.
+    /// The pure policy decision.
     Policy,
-    /// Everything durable.
+    /// Durable state.
     Store,
-    /// What a pure decision reads with: no input or output, and no judgement.
+    /// The parsers of a pure decision: no input or output, and no judgement.
     Syntax,
-    /// How a process waits for the locks of others.
+    /// Waiting for the locks of other processes.
     Locks,
-    /// Something that works on the machine and knows no tool.
+    /// A mechanism that works on the machine and knows no tool.
     Mechanism,
-    /// What whoever searches by words and by meaning speaks in: no engine and no database.
+    /// The vocabulary of search by words and by meaning: no engine and no database.
     Search,
-    /// What texts are compared by, and the arithmetic of that.
+    /// The comparison of texts by meaning, and its arithmetic.
     Meaning,
-    /// What is known, and found by that.
+    /// The knowledge base, and search in it.
     Knowledge,
     /// The life of a call.
     Engine,
@@ -32,23 +32,23 @@ enum Layer {
     Tools,
     /// Outside names and shapes.
     Dialects,
-    /// A wire.
+    /// A wire protocol.
     Door,
-    /// What carries the messages of other wires beside its own.
+    /// A wire protocol that also carries the messages of other doors.
     Carrier,
-    /// What asks other servers, for Handfast itself.
+    /// Requests to other servers on behalf of Handfast itself.
     Outward,
-    /// What carries the connections of cells.
+    /// The connections of cells.
     Egress,
-    /// What tools of several families have in common.
+    /// Shared code of several tool families.
     Outgoing,
-    /// What tells others of the calls.
+    /// Reports of calls to other systems.
     Telling,
-    /// What composes it all.
+    /// The composition of all crates.
     Product,
-    /// What tests are written with.
+    /// The test kit.
     TestKit,
-    /// These commands.
+    /// The repository's own commands.
     Xtask,
 }
 
@@ -57,7 +57,7 @@ use Layer::{
     Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
-/// The layer of every crate by name; `tools-*` go by their prefix.
+/// The layer of every crate by name. `tools-*` match by their prefix.
 const LAYERS: [(&str, Layer); 32] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
@@ -93,7 +93,7 @@ const LAYERS: [(&str, Layer); 32] = [
     ("xtask", Xtask),
 ];
 
-/// Outside crates that only some crates may name, and why.
+/// Outside crates that only some crates may name, with the reason.
 const OWNERS: [(&str, &[&str], &str); 13] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
@@ -122,7 +122,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ("schemars", &["tool", "tools-*"], "schemas come from the tools' own types"),
 ];
 
-/// What code that ships may name.
+/// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | Locks | Search | Outward | Xtask => &[],
@@ -146,15 +146,16 @@ fn allowed(layer: Layer) -> &'static [Layer] {
     }
 }
 
-/// What tests may name besides: the test kit, and for the crates that only make sense together with others, those.
+/// Returns the layers that tests may name in addition: the test kit, and companion crates for
+/// crates that only make sense together.
 fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
     match layer {
         Xtask => &[],
-        // A door is tested in front of a real engine, and that needs what the engine is made of.
+        // A door is tested with a real engine, and that needs the engine's parts.
         Door | Carrier => &[TestKit, Policy, Store, Mechanism],
-        // What is found by meaning is tested with a model.
+        // Search by meaning is tested with a model.
         Tools => &[TestKit, Search],
-        // What comes out of a cell is tested with cells, and its speed measured with the row that each connection has in the audit.
+        // Egress is tested with cells, and its speed is measured with each connection's row in the audit.
         Egress => &[Mechanism, Store],
         _ => &[TestKit],
     }
@@ -165,7 +166,7 @@ fn layer_of(name: &str) -> Option<Layer> {
     listed.or_else(|| name.starts_with("tools-").then_some(Tools))
 }
 
-/// The edges within the workspace.
+/// Checks the edges within the workspace.
 pub(super) fn inside(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in &tree.packages {
@@ -190,7 +191,8 @@ pub(super) fn inside(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The edges to the outside that the architecture rests on. Tests may name what they like: they drive real peers.
+/// Checks the edges to outside crates that the architecture relies on. Tests may name any crate,
+/// because they drive real peers.
 pub(super) fn outside(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in &tree.packages {
@@ -207,7 +209,7 @@ pub(super) fn outside(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// What the workspace's `Cargo.toml` states a version of and nobody uses.
+/// Reports dependencies that the workspace's `Cargo.toml` lists with a version and no crate uses.
 pub(super) fn unused(tree: &Tree) -> Vec<Finding> {
     let manifest = tree.text("Cargo.toml").unwrap_or_default();
     let section = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();

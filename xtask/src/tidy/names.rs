@@ -1,24 +1,25 @@
-//! What things may not be called, and which paths may not be written down.
+//! Rules against empty names and machine-specific paths.
 
 use crate::tidy::{Finding, Tree};
 
-/// Words that say nothing about what a thing is.
+/// Words that do not describe a thing.
 const EMPTY_WORDS: [&str; 8] =
     ["manager", "managers", "helper", "helpers", "util", "utils", "utility", "common"];
 
-/// Standards whose generations are told apart by number; the number is theirs, not ours.
+/// Standards whose generations are distinguished by number. The number belongs to the standard.
 const NUMBERED_STANDARDS: [&str; 4] = ["cgroup", "abi", "uuid", "ip"];
 
 const DECLARES: [&str; 10] =
     ["struct", "enum", "trait", "type", "mod", "fn", "const", "static", "union", "macro_rules!"];
 
-/// Where build machines keep a checkout. Put together at run time, so that this file does not break its own rule.
+/// Folders in which build machines place a checkout. The full paths are assembled at run time, so
+/// that this file does not break its own rule.
 const BUILD_FOLDERS: [&str; 4] = ["work", "builds", "home/runner", "var/lib/jenkins"];
 
-/// The user that a command in a cell believes to be; its home is the same on every machine.
+/// User name inside a cell. The user's home is the same on every machine.
 const CELL_USER: &str = "agent";
 
-/// Names of declared items and of files.
+/// Checks the names of declared items and of files.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, source) in &tree.sources {
@@ -40,10 +41,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Absolute paths of the machine or the person that something was written on.
+/// Reports absolute paths of the author's machine or home.
 ///
-/// Build folders are refused in every file, homes in the literals of code that ships: documents and tests have
-/// made-up users.
+/// Build folders are refused in every file, homes only in the literals of shipped code, because
+/// documents and tests have made-up users.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let folders = BUILD_FOLDERS.map(|folder| format!("/{folder}/"));
@@ -70,14 +71,15 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Whether what follows the folder of homes is a name, and not that of the user whom every cell has.
+/// Returns true if the text after the folder of homes is a name other than that of the cell's user.
 fn is_of_a_person(rest: &str) -> bool {
     let name =
         rest.split(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c))).next().unwrap_or_default();
     !name.is_empty() && name != CELL_USER
 }
 
-/// Whether `line` holds `path` as the start of an absolute path rather than within a longer one.
+/// Returns true if `line` contains `path` as the start of an absolute path rather than within a
+/// longer one.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line.get(..at).and_then(|before| before.chars().next_back());
@@ -108,7 +110,8 @@ fn fault_of(name: &str) -> Option<String> {
         .then(|| format!("`{last}` keeps an old generation beside a new one; replace the old one"))
 }
 
-/// The words of a name, in lower case: `FileManager`, `file_manager` and `FILE_MANAGER` have the same two.
+/// Returns the words of a name, in lower case: `FileManager`, `file_manager` and `FILE_MANAGER`
+/// have the same two.
 fn words_of(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before_is_lower = false;

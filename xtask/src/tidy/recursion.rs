@@ -1,9 +1,10 @@
-//! A function that calls itself says what bounds its depth: a stack that overflows ends the whole program, and every caller's call.
+//! A rule for recursion: a function that calls itself must state what bounds its depth. A stack
+//! overflow ends the whole program, and the calls of every caller.
 
 use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
-/// How a comment begins that names the bound, within the function or in the comment above it.
+/// Beginning of the comment that names the bound, within the function or in the comment above it.
 const BOUND: &str = "// BOUNDED: ";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -25,12 +26,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Tells whether a file is part of what users run; the crate that helps tests is not.
+/// Returns true if the file is part of the shipped product. The crate that helps tests is not.
 fn ships(path: &str) -> bool {
     path.starts_with("crates/") && !path.starts_with("crates/testkit/")
 }
 
-/// Reads the name off a line where a function begins.
+/// Returns the name of the function that begins on this line.
 fn function_name(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
     let is_declaration = before.split_whitespace().all(|word| {
@@ -42,7 +43,8 @@ fn function_name(line: &str) -> Option<&str> {
     (is_declaration && !name.is_empty()).then_some(name)
 }
 
-/// Finds the last line of the function that begins here: the first one that closes a brace at the function's own indentation.
+/// Returns the last line of the function that begins here: the first line that closes a brace at
+/// the function's own indentation.
 fn end(source: &Source, first: usize) -> usize {
     let indentation = |line: &str| line.len() - line.trim_start().len();
     let own = source.code.get(first).map_or(0, |line| indentation(line));
@@ -54,20 +56,21 @@ fn end(source: &Source, first: usize) -> usize {
     rest.take_while(|line| !ends(line)).count().saturating_add(first).min(source.code.len() - 1)
 }
 
-/// Tells whether a function's lines call a function of its name: of its own type for a method, of its own module for any other.
+/// Returns true if the lines of a function call a function of the same name: on its own type for a
+/// method, in its own module otherwise.
 fn calls_itself(lines: &[String], name: &str) -> bool {
     let text = lines.join("\n");
     let Some((signature, body)) = text.split_once('{') else { return false };
     let takes_self = signature.split(|character| !is_part_of_name(character)).any(|word| word == "self");
     if body.contains(&format!("let {name} = ")) {
-        // A closure of that name is called.
+        // The call refers to a closure of that name.
         return false;
     }
     let call = format!("{name}(");
     body.match_indices(&call).any(|(at, _)| {
         let before = &body[..at];
         if before.ends_with("Self::") && body[at + call.len()..].trim_start().starts_with("self") {
-            // A trait's method hands over to the type's own of that name.
+            // A trait's method delegates to the type's own method of that name.
             return false;
         }
         if before.ends_with("self.") || before.ends_with("Self::") {

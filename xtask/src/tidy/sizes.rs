@@ -1,12 +1,13 @@
-//! How long a file may be.
+//! A rule for the length of files.
 
 use crate::tidy::{Finding, Tree, has_extension};
 
-/// Nobody reads a longer one.
+/// Number of lines at which a file is forbidden, because nobody reads a longer one.
 const FORBIDDEN: usize = 800;
-/// A longer one needs a line in [`REASONS`].
+/// Maximum number of lines without an entry in [`REASONS`].
 const REASON_NEEDED: usize = 500;
-/// A page that is read in one go: bird's-eye view, life of a call, code map, invariants.
+/// The architecture page and its maximum number of lines. The page is read in one go: bird's-eye
+/// view, life of a call, code map, invariants.
 const ARCHITECTURE: (&str, usize) = ("docs/ARCHITECTURE.md", 400);
 
 /// Files over 500 lines, each with the reason why splitting it would be worse.

@@ -1,14 +1,15 @@
-//! Rust text told apart: code, the content of its literals, and which lines are tests.
+//! A scanner that separates Rust text into code, the content of literals, and test lines.
 //!
-//! It is no parser: it knows comments, literals and braces, which is all that the rules need to tell a mention from a use.
+//! The scanner is no parser: it knows comments, literals and braces. With these the rules can
+//! distinguish a mention from a use.
 
-/// One Rust file, read line by line.
+/// One Rust file, line by line.
 pub(super) struct Source {
-    /// The code, with comments and the content of literals turned into spaces.
+    /// The code, with comments and the content of literals replaced by spaces.
     pub(super) code: Vec<String>,
-    /// The content of literals alone, everything else turned into spaces.
+    /// The content of literals, with all other text replaced by spaces.
     pub(super) literals: Vec<String>,
-    /// Whether a line belongs to tests.
+    /// True for each line that belongs to tests.
     pub(super) in_test: Vec<bool>,
 }
 
@@ -35,7 +36,7 @@ impl Source {
         Self { literals: only(Part::Literal), in_test, code }
     }
 
-    /// The lines of code with their number and whether they are tests.
+    /// Returns the lines of code with their number and a flag for tests.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str, bool)> {
         self.code
             .iter()
@@ -45,7 +46,8 @@ impl Source {
     }
 }
 
-/// A file that does not ship: an integration test, an example, or the module that `#[cfg(test)] mod tests;` names.
+/// Returns true for a file that does not ship: an integration test, an example, or the module that
+/// `#[cfg(test)] mod tests;` names.
 fn is_test_file(path: &str) -> bool {
     let folders = path.split('/').rev().skip(1);
     folders.into_iter().any(|folder| ["tests", "examples", "benches"].contains(&folder))
@@ -67,7 +69,7 @@ fn parts(text: &[char]) -> Vec<Part> {
                 Some(length) => (Part::Literal, length),
                 None => (Part::Code, 1),
             },
-            // The `r` of `br"…"` stands after a letter that belongs to the literal.
+            // The `r` of `br"…"` follows a letter that belongs to the literal.
             ['b' | 'c', 'r', '"' | '#', ..] if !after_name => match rest.get(1..).and_then(raw_string) {
                 Some(length) => (Part::Literal, length + 1),
                 None => (Part::Code, 1),
@@ -104,12 +106,12 @@ fn quoted(text: &[char]) -> usize {
     text.len()
 }
 
-/// An escaped character literal; the escape may be long, as in `'\u{1F600}'`.
+/// Returns the length of an escaped character literal. The escape may be long, as in `'\u{1F600}'`.
 fn character(text: &[char]) -> usize {
     text.iter().skip(3).position(|c| *c == '\'').map_or(text.len(), |end| end + 4)
 }
 
-/// The length of a raw string that starts at its `r`, or nothing where this is a raw identifier.
+/// Returns the length of a raw string that starts at its `r`, or `None` for a raw identifier.
 fn raw_string(text: &[char]) -> Option<usize> {
     let hashes = text.iter().skip(1).take_while(|c| **c == '#').count();
     if text.get(1 + hashes) != Some(&'"') {

@@ -1,4 +1,4 @@
-//! Tests that are skipped, or that pass because the machine was quick enough.
+//! A rule against tests that are skipped, or that pass because the machine was quick enough.
 
 use crate::tidy::{Finding, Tree};
 

@@ -1,11 +1,12 @@
-//! A tool is one file: its example, its code and the proof that what must be denied is denied.
+//! Rules for tools: one file per tool, with its example, its code and the proof that forbidden
+//! calls are denied.
 
 use std::collections::BTreeSet;
 
 use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
-/// Files of the families that hold no tool, each with what it holds.
+/// Files of the families that contain no tool, each with its content.
 const SHARED: [(&str, &str); 50] = [
     ("crates/tools-data/src/failure.rs", "what the errors of a database become for a caller"),
     ("crates/tools-data/src/skills.rs", "folders with a SKILL.md, and what is said of them"),
@@ -59,10 +60,10 @@ const SHARED: [(&str, &str); 50] = [
     ("crates/tools-work/src/linear/queries.rs", "every document that is sent"),
 ];
 
-/// What the name of a denial test may hold.
+/// Words that mark the name of a denial test.
 const DENIALS: [&str; 3] = ["denied", "denies", "refuse"];
 
-/// What runs a tool's worked example and compares its result.
+/// Calls that run a tool's worked example and compare its result.
 const TRIES_EXAMPLES: [&str; 2] = ["check_family(", "check_tool("];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -96,7 +97,7 @@ fn check_with(tree: &Tree, shared: &[(&str, &str)]) -> Vec<Finding> {
     found
 }
 
-/// Families whose worked examples nothing runs.
+/// Reports families whose worked examples no test runs.
 fn untried_families(tree: &Tree) -> Vec<Finding> {
     let family =
         |path: &str| path.split('/').nth(1).filter(|name| name.starts_with("tools-")).map(str::to_owned);

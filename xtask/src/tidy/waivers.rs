@@ -1,10 +1,10 @@
-//! A lint is waived in the open: with a reason, and unsafe code in two crates alone.
+//! Rules for waived lints: every waiver has a reason, and only two crates contain unsafe code.
 
 use crate::tidy::{Finding, Tree};
 
 const ATTRIBUTES: [&str; 4] = ["#[allow(", "#![allow(", "#[expect(", "#![expect("];
 
-/// Where unsafe code may be: what speaks with the kernel, and what speaks with the processor.
+/// Crates that may contain unsafe code, for access to the kernel and to processor instructions.
 const UNSAFE: [&str; 2] = ["crates/sandbox/", "crates/simd/"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -30,7 +30,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The attribute that starts at this byte of this line, up to its closing bracket.
+/// Returns the attribute that starts at this byte of this line, up to its closing bracket.
 fn attribute_from(code: &[String], first: usize, start: usize) -> String {
     let rest = code.iter().skip(first + 1).map(String::as_str);
     let text: String = code.get(first).and_then(|line| line.get(start..)).into_iter().chain(rest).collect();

@@ -1,4 +1,4 @@
-//! `handfast approvals`: what waits for an answer, answering it, and taking back what was allowed for a time.
+//! `handfast approvals`: lists questions, answers them, and revokes leases.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::report::{command, covered, note, table};
 use crate::surroundings::Surroundings;
 use crate::terminal::{preview, span};
 
-/// Who answers here, for the audit.
+/// Name of the answering party in the audit.
 const BY: &str = "the user, with handfast approvals";
 
 pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<ExitCode, Failure> {
@@ -41,7 +41,8 @@ pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// The engine of the workspace that a question is about: what a yes may cover depends on its rules.
+/// Returns the engine of the workspace that a question is about. The scope of an approval depends
+/// on the rules of that workspace.
 pub(crate) fn engine_of(global: &Global, asked: &StoredQuestion) -> Result<Arc<Engine>, Failure> {
     let there = Global { workspace: Some(asked.workspace.clone()), ..global.clone() };
     Ok(compose(Wanted::once(&there))?.engine)
@@ -89,7 +90,7 @@ fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
     print(&text)
 }
 
-/// The beginning of a text, with a sign where it goes on.
+/// Cuts a text to 80 characters, with a marker if it was longer.
 fn abbreviated(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{} ...", text.get(..end).unwrap_or_default()),
@@ -128,7 +129,7 @@ fn show(approvals: &Approvals, id: &str, json: bool) -> Result<(), Failure> {
     print(&text(&asked))
 }
 
-/// All that there is to know before an answer.
+/// Returns all facts that are relevant for an answer.
 pub(crate) fn text(asked: &StoredQuestion) -> String {
     let question = &asked.question;
     let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state_name());
@@ -203,7 +204,8 @@ fn approve(
     Ok(())
 }
 
-/// Whether whoever sits at the terminal wants it so; where nobody does, the command line has said so.
+/// Asks the user at the terminal for confirmation. Without a terminal, the command line counts as
+/// confirmation.
 fn confirmed(offer: &Offer) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(true);
@@ -214,7 +216,7 @@ fn confirmed(offer: &Offer) -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// Says what a yes does to its call.
+/// Describes the effect of an approval on its call.
 fn then(approved: &StoredQuestion) -> &'static str {
     if approved.caller_waits {
         "the call goes on"
@@ -223,7 +225,7 @@ fn then(approved: &StoredQuestion) -> &'static str {
     }
 }
 
-/// What a yes came to.
+/// Describes the outcome of an approval.
 pub(crate) fn said(approved: &GrantResult) -> String {
     let id = &approved.approval.question.id;
     match (&approved.applied, &approved.lease) {

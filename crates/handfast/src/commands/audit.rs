@@ -1,4 +1,4 @@
-//! `handfast audit`: what was done, and the proof that nobody changed the record.
+//! `handfast audit`: shows recorded calls, and proves that nobody changed the record.
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write};
@@ -27,7 +27,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
         let reading =
             AuditReading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };
         match reading.record(&store, &SystemClock, secrets(), "ok") {
-            // A copy that is kept as evidence, or a snapshot: nothing can be recorded there, whoever does what.
+            // A snapshot, or a copy that serves as evidence. No reading can be recorded there.
             Err(StoreError::NotWritable { path, .. }) => {
                 can_be_written.set(false);
                 note(&format!("{} cannot be written, so this reading is not recorded", path.display()));
@@ -43,10 +43,11 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
             list(&store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
         }
         Some(AuditCommand::Show { call, json }) => show(&store, &call, json, record),
-        // It tells nothing of what was done, so it writes nothing either.
+        // Verification reveals no calls, so it is not recorded.
         Some(AuditCommand::Verify { expect, json }) => verify(&store, expect.as_deref(), json),
         Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => {
-            // Before the first row is out; so its own row is the last one that it gives.
+            // Record the export before the first row is written, so that its own row is the last
+            // one in the output.
             record(json!({ "all": true })).and_then(|()| export(&store))
         }
     }?;
@@ -96,7 +97,7 @@ fn as_cells(call: &RecordedCall) -> Vec<String> {
     ]
 }
 
-/// The effects of a plan in one short line.
+/// Returns the effects of a plan in one short line.
 fn summary(plan: &str) -> String {
     let plan: Value = serde_json::from_str(plan).unwrap_or_default();
     let effects = plan["effects"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -150,7 +151,7 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The id that starts with what was typed, where only one does.
+/// Returns the id that starts with `typed`. Fails if the match is not unique.
 fn full_id(store: &Store, typed: &str) -> Result<String, Failure> {
     if !store.audit().show(typed)?.is_empty() {
         return Ok(typed.to_owned());
@@ -210,7 +211,7 @@ fn export(store: &Store) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A stream in which secrets are covered that became known after its rows were written.
+/// A stream that covers secrets which became known after its rows were written.
 struct CoveredOutput<W> {
     pieces: Pieces,
     to: W,
@@ -234,11 +235,11 @@ impl<W: Write> Write for CoveredOutput<W> {
     }
 }
 
-/// Whether the reader of standard output has gone, which ends an export but is no failure.
+/// Returns true if the reader of standard output has gone. An export then ends without a failure.
 fn went_away(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        // The store shares its causes, and what is shared is not seen through by `downcast_ref`.
+        // The store shares its causes in an `Arc`, which `downcast_ref` does not see through.
         let shared = error.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>();
         let written = shared.map_or_else(|| error.downcast_ref(), |shared| shared.downcast_ref());
         if written.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe) {

@@ -1,4 +1,4 @@
-//! `handfast call`: one call, its result on standard output.
+//! `handfast call`: makes one call and prints its result on standard output.
 
 use std::io::{self, Read};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::report::warn;
 use crate::signals::Signals;
 use crate::terminal::{NoTerminalAsker, ProgressLine, TerminalAsker, YesAsker};
 
-/// The most that one message to a door may hold (design section 4).
+/// Maximum size of one message to a door in bytes (design section 4).
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
 pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
     let composed = compose(Wanted::once(global))?;
@@ -53,14 +53,15 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     };
     let runtime = tokio_runtime()?;
     let (result, signal) = runtime.block_on(live(&composed, request, arguments, &stop, line.as_deref()))?;
-    // A question that waits for a line on the terminal holds its thread; the process does not wait for it.
+    // A question at the terminal blocks its thread until a line is typed. The process does not wait
+    // for that thread.
     runtime.shutdown_timeout(Duration::ZERO);
     composed.store.close()?;
     match composed.toolset.dialect.answer(&result) {
         Some(answer) => print_json(&answer)?,
         None => print_json(&result)?,
     }
-    // Behind the answer. What cannot be removed now, a later call removes.
+    // Pruning comes after the answer. A later call removes what cannot be removed now.
     if let Err(error) = composed.engine.prune_briefly() {
         warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
     }
@@ -68,7 +69,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
 }
 
-/// Makes the call; also the exit code of the signal that ended it, if one did.
+/// Makes the call. Returns the result and, if a signal ended the call, the exit code for that signal.
 async fn live(
     composed: &Composed,
     mut request: CallRequest,
@@ -90,7 +91,7 @@ async fn live(
             result = &mut call => break result,
             code = signals.next() => {
                 if signalled.is_some() {
-                    // The first signal ends the call in good order; whoever sends another wants no order any more.
+                    // The first signal ends the call cleanly, a second signal ends the process at once.
                     std::process::exit(i32::from(code));
                 }
                 signalled = Some(code);
@@ -116,7 +117,7 @@ fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn
     }
 }
 
-/// The text of the arguments: given, from standard input, or none.
+/// Returns the text of the arguments: the given text, standard input for `-`, or an empty object.
 pub(super) fn read(given: Option<&str>) -> Result<String, ToolError> {
     match given {
         None => Ok("{}".to_owned()),
@@ -148,7 +149,8 @@ fn too_large() -> ToolError {
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, ToolError> {
-    // Some editors and shells put a byte order mark before UTF-8 (RFC 8259, section 8.1, lets a reader ignore it).
+    // Some editors and shells put a byte order mark before UTF-8. RFC 8259, section 8.1, permits a
+    // reader to ignore it.
     serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text))
         .map_err(|error| ToolError::validation("arguments", format!("not valid JSON: {error}")))
 }

@@ -1,5 +1,5 @@
-//! `handfast changes`: what commands changed and what is not in the workspace, because others changed the same meanwhile or
-//! because it needs an approval of its own.
+//! `handfast changes`: shows and applies changes that are set aside, because others changed the
+//! same files meanwhile or because they need a separate approval.
 
 use std::process::ExitCode;
 
@@ -73,7 +73,7 @@ fn show(kept: &KeptChanges, json: bool) -> Result<(), Failure> {
     print(&text)
 }
 
-/// The id that starts with what was typed, where only one does.
+/// Returns the id that starts with `typed`. Fails if the match is not unique.
 fn full_id(engine: &Engine, typed: &str) -> Result<String, Failure> {
     let kept = engine.kept_changes()?;
     let mut fits = kept.into_iter().map(|kept| kept.id).filter(|id| id.starts_with(typed));

@@ -1,4 +1,4 @@
-//! `handfast check`: what the policy would decide, and why.
+//! `handfast check`: shows what the policy would decide, and why.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::process::ExitCode;
@@ -29,7 +29,8 @@ pub(super) fn run(global: &Global, call: &CallArgs) -> Result<ExitCode, Failure>
     }
 }
 
-/// One answer a line, so that a policy can be tried on a history of calls. A value may also span lines when it is the only one.
+/// Prints one answer per line, so that a policy can be tried on a history of calls. A value may
+/// also span several lines.
 fn check_lines(composed: &Composed, tool: &str) -> Result<ExitCode, Failure> {
     let mut failed = false;
     let mut answer = |value: &[u8]| -> Result<(), Failure> {
@@ -53,12 +54,12 @@ fn check_lines(composed: &Composed, tool: &str) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::from(2) } else { ExitCode::SUCCESS })
 }
 
-/// The JSON values of a stream: one a line, or spread over lines.
+/// Reader of the JSON values in a stream: one per line, or spread over several lines.
 struct Values<R> {
     input: R,
-    /// The beginning of a value that goes on.
+    /// Bytes of a value that is still incomplete.
     pending: Vec<u8>,
-    /// A value that ended what went before it.
+    /// A complete value that followed an incomplete one and is returned next.
     next: Option<Vec<u8>>,
 }
 
@@ -84,13 +85,14 @@ impl<R: BufRead> Values<R> {
             if self.pending.len() as u64 > call::LARGEST_MESSAGE {
                 return Err(Failure::usage("a value of standard input is larger than the limit of 32 MiB"));
             }
-            // Only what closes something can end a value, so that a long one is not read again for each of its lines.
+            // Try to parse only after a closing bracket, so that a long value is not parsed again
+            // for each of its lines.
             let may_end =
                 begun == 0 || line.trim_ascii().ends_with(b"}") || line.trim_ascii().ends_with(b"]");
             if may_end && !is_unfinished(&self.pending) {
                 let all = std::mem::take(&mut self.pending);
                 let before = all.get(..begun).unwrap_or_default();
-                // A line that was cut off must not take the next one with it.
+                // A truncated value must not swallow the next line.
                 if !before.is_empty() && is_value(&line) && !is_value(&all) {
                     self.next = Some(line);
                     return Ok(Some(before.to_vec()));

@@ -1,4 +1,4 @@
-//! `handfast checkpoints`: what can be undone.
+//! `handfast checkpoints`: shows what can be undone.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,17 +34,17 @@ pub(super) fn run(global: &Global, command: Option<CheckpointsCommand>) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// A text of many lines, each made visible.
+/// Makes each line of a text visible.
 pub(super) fn lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", tool::visible(line))).collect()
 }
 
-/// Paths as people type them: relative to the workspace.
+/// Resolves paths relative to the workspace, as users type them.
 pub(super) fn resolved(workspace: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().map(|path| workspace.join(path).components().collect()).collect()
 }
 
-/// What the engine said, with what to do about it.
+/// Converts an error of the engine to a failure that includes the hint.
 pub(super) fn refused(error: &ToolError) -> Failure {
     let hint = error.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
     let text = format!("{}{hint}", error.message);

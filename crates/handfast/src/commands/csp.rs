@@ -15,10 +15,10 @@ use crate::compose::{Composed, Wanted, compose};
 use crate::report::note;
 use crate::signals::Signals;
 
-/// How often it is looked whether somebody still reads the answers.
+/// Interval between checks for a reader of the answers.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long the answers to what was stopped may take to be written.
+/// Maximum time for writing the answers to cancelled requests.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
@@ -42,7 +42,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let input = BufReader::new(tokio::io::stdin());
         let serving = ::csp::serve(engine.clone(), options, input, tokio::io::stdout(), async {
-            // It is never dropped before the end.
+            // The sender is never dropped before the end.
             let _ = stopped.await;
         });
         tokio::pin!(serving);
@@ -52,7 +52,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
             code = signals.next() => {
                 let _ = stop.send(());
                 tokio::select! {
-                    // Whoever does not read them in time, or sends another signal, gets none.
+                    // A reader that is too slow, or a second signal, forfeits these answers.
                     _ = tokio::time::timeout(LAST_ANSWERS, &mut serving) => {}
                     _ = signals.next() => {}
                 }
@@ -71,12 +71,12 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How CSP/1 is answered, over whatever it comes.
+/// Returns the options of CSP/1 for any transport.
 pub(super) fn options(composed: &Composed) -> ::csp::Options {
     ::csp::Options::new(composed.session.clone())
 }
 
-/// Waits until standard output is a pipe or a socket that nobody reads any more.
+/// Waits until standard output is a pipe or a socket without a reader.
 async fn nobody_reads() {
     loop {
         tokio::time::sleep(LOOK).await;

@@ -1,4 +1,4 @@
-//! `handfast doctor`: what this machine really enforces, tried out.
+//! `handfast doctor`: tests what this machine really enforces.
 
 mod calls;
 mod toolchains;
@@ -17,20 +17,20 @@ use crate::places::open_store;
 use crate::report::table;
 use crate::surroundings::Surroundings;
 
-/// One thing that was tried.
+/// The result of one test.
 #[derive(Debug, Serialize)]
 struct Finding {
-    /// What was tried.
+    /// Name of the test.
     name: &'static str,
-    /// The name of the line in `docs/GUARANTEES.md` that was tried; none where nothing is promised.
+    /// Name of the tested line in `docs/GUARANTEES.md`, or `None` if nothing is promised.
     promise: Option<&'static str>,
-    /// Whether it is as promised.
+    /// Verdict on the promise.
     verdict: Verdict,
-    /// What sees to it.
+    /// Mechanism that enforces the promise.
     enforced_by: String,
-    /// What was seen.
+    /// Observation.
     detail: String,
-    /// What to do where it does not hold.
+    /// Advice if the promise does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
@@ -58,7 +58,7 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(broken)))
 }
 
-/// Each hint once, with the names that it is for.
+/// Returns each hint once, with the names of its findings.
 fn hints(findings: &[Finding]) -> Vec<(&str, Vec<&str>)> {
     let mut hints: Vec<(&str, Vec<&str>)> = Vec::new();
     for finding in findings {
@@ -71,7 +71,7 @@ fn hints(findings: &[Finding]) -> Vec<(&str, Vec<&str>)> {
     hints
 }
 
-/// This program, which makes the attempts itself, so that they need nothing that a machine may not have.
+/// Returns this program as the attempter, so that the attempts need no other program on the machine.
 pub(super) fn attempter() -> Result<Attempter, Failure> {
     let program = std::env::current_exe()?.canonicalize()?;
     let arguments = vec!["probe-attempt".into(), "--".into()];
@@ -101,7 +101,7 @@ impl From<Probe> for Finding {
     }
 }
 
-/// The state folder can be used, and the audit log in it is whole.
+/// Checks that the state folder is usable and its audit log is intact.
 fn state(global: &Global, surroundings: &Surroundings) -> Finding {
     let checked = open_store(global, surroundings).and_then(|store| Ok(store.audit().verify(None)?));
     let (verdict, detail, hint) = match checked {
@@ -129,7 +129,7 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
     }
 }
 
-/// Reads back what is saved, so that every change can be undone whole.
+/// Reads back the saved content, so that every change can be undone completely.
 fn saved(global: &Global, surroundings: &Surroundings) -> Finding {
     let checked = open_store(global, surroundings).and_then(|store| Ok(store.blobs().check(&|_| true)?));
     let (verdict, detail, hint) = match checked.map(Option::unwrap_or_default) {
@@ -160,7 +160,7 @@ fn saved(global: &Global, surroundings: &Surroundings) -> Finding {
     }
 }
 
-/// Texts can be found by their meaning: the model is opened.
+/// Checks that texts can be found by meaning, by opening the model.
 fn embeddings(composed: Option<&Composed>) -> Option<Finding> {
     let (verdict, detail, hint) = match composed?.embeddings.as_ref().map(|opens| opens()) {
         Some(Ok(model)) => {
@@ -188,7 +188,7 @@ fn embeddings(composed: Option<&Composed>) -> Option<Finding> {
     })
 }
 
-/// The configuration files can be read, and the workspace opened.
+/// Checks that the configuration files can be read and the workspace opened.
 fn configuration(composed: &Result<Composed, Failure>) -> Finding {
     let (verdict, detail, hint) = match composed {
         Ok(composed) => (Verdict::Holds, format!("workspace {}", composed.workspace.display()), None),

@@ -1,4 +1,4 @@
-//! `handfast init`: a configuration to start from.
+//! `handfast init`: writes a configuration to start from.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use crate::places::workspace;
 use crate::report::{note, warn};
 use crate::surroundings::Surroundings;
 
-/// What a new `handfast.yaml` says: the built-in values, each explained.
+/// Content of a new `handfast.yaml`: the built-in values, each explained.
 pub(crate) const TEMPLATE: &str = include_str!("init.yaml");
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         other => other.map_err(|error| unwritten(&path, &error))?,
     };
     if let Err(error) = file.write_all(TEMPLATE.as_bytes()) {
-        // Half a template would be a broken configuration, which stops every later start.
+        // Half a template would be a broken configuration, which prevents every later start.
         let _ = std::fs::remove_file(&path);
         return Err(unwritten(&path, &error));
     }

@@ -1,7 +1,8 @@
-//! Keeps the index of knowledge up with its files while `up` runs: what changes below `knowledge/` is indexed when it has been quiet for a
-//! moment, by a call of the tool like any other, so that policy and audit know of it.
+//! Keeps the knowledge index current while `up` runs. Changes below `knowledge/` are indexed after
+//! a short quiet period, by an ordinary call of the tool, so that policy and audit cover it.
 //!
-//! Nothing rests on this: a search looks for itself. It makes vectors before somebody waits for them.
+//! No feature depends on this: a search checks for changes itself. The benefit is that vectors are
+//! ready before somebody waits for them.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -18,17 +19,17 @@ use tool::{SessionId, Stop, NoProgress};
 
 use crate::compose::Composed;
 
-/// The folder, in the workspace, and the tool that indexes it.
+/// Folder in the workspace, and the tool that indexes it.
 const FOLDER: &str = "knowledge";
 const TOOL: &str = "knowledge_index";
 
-/// How long it has to be quiet.
+/// Duration of the quiet period.
 const QUIET: Timespec = Timespec { tv_sec: 1, tv_nsec: 500_000_000 };
 
-/// Folders that are watched at most.
+/// Maximum number of watched folders.
 const MOST_FOLDERS: usize = 2_000;
 
-/// What is to be told.
+/// Events to watch for.
 const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::MOVED_TO)
@@ -37,7 +38,7 @@ const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
-/// Begins to keep up, where the tool is one of this runtime. Needs a tokio runtime around it.
+/// Starts the indexing if this runtime has the tool. Requires a tokio runtime.
 pub(super) fn keep_up(composed: &Composed) {
     let engine = composed.engine.clone();
     if !engine.tools().iter().any(|tool| tool.name() == TOOL) {
@@ -46,7 +47,7 @@ pub(super) fn keep_up(composed: &Composed) {
     let (sender, mut changed) = mpsc::channel::<()>(1);
     let folder = composed.workspace.clone();
     let watching = std::thread::Builder::new().name("knowing".to_owned()).spawn(move || {
-        // Where changes are not told, searches look for themselves.
+        // Without change events, searches check for changes themselves.
         let _ = watch(&folder, &sender);
     });
     if watching.is_err() {
@@ -55,7 +56,7 @@ pub(super) fn keep_up(composed: &Composed) {
     let (session, dialect) = (composed.session.clone(), composed.toolset.dialect.as_str());
     tokio::spawn(async move {
         while changed.recv().await.is_some() {
-            // What came of it is in the audit.
+            // The audit records the outcome.
             let _ = index(&engine, session.clone(), dialect).await;
         }
     });
@@ -77,7 +78,7 @@ async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) 
     engine.call(request).await.ok()
 }
 
-/// Tells of changes until nobody listens any more.
+/// Reports changes until the receiver is gone.
 fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
     let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let base = workspace.join(FOLDER);
@@ -88,7 +89,8 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
     loop {
         poll(&mut [PollFd::new(&inotify, PollFlags::IN)], None).or_else(ignore_interrupts)?;
         let mut concerns = read(&inotify, around)?;
-        // Until it has been quiet for a moment: an editor writes a file in several steps, and a checkout writes many.
+        // Wait for a quiet moment: an editor writes a file in several steps, and a checkout writes
+        // many files.
         while poll(&mut [PollFd::new(&inotify, PollFlags::IN)], Some(&QUIET)).or_else(ignore_interrupts)? > 0
         {
             concerns = read(&inotify, around)? || concerns;
@@ -96,11 +98,11 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
         if !concerns {
             continue;
         }
-        // New folders are told of by their names alone.
+        // The kernel reports a new folder only by its name, without watching it.
         add_below(&inotify, &base);
         match sender.try_send(()) {
             Err(mpsc::error::TrySendError::Closed(())) => return Ok(()),
-            // One that waits already is for this too.
+            // A pending notification covers this change as well.
             Ok(()) | Err(mpsc::error::TrySendError::Full(())) => {}
         }
     }
@@ -110,7 +112,7 @@ fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
     if errno == Errno::INTR { Ok(1) } else { Err(errno) }
 }
 
-/// Reads what was told, and says whether anything of it is about the base.
+/// Reads the pending events. Returns true if one of them concerns the base.
 fn read(inotify: &OwnedFd, around: i32) -> Result<bool, Errno> {
     let mut concerns = false;
     let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
@@ -129,7 +131,7 @@ fn read(inotify: &OwnedFd, around: i32) -> Result<bool, Errno> {
     }
 }
 
-/// Watches a folder and those below it, as far as that can be had, and says whether it is there.
+/// Watches a folder and the folders below it, best effort. Returns true if the folder exists.
 fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
     let mut waiting: Vec<PathBuf> = vec![base.to_owned()];
     let mut watched = 0;
@@ -161,7 +163,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut told = |change: &dyn Fn()| {
             runtime.block_on(async {
-                // Again until it is heard: the watch may not stand yet.
+                // Repeat the change until it is noticed, because the watch may not be active yet.
                 loop {
                     change();
                     if tokio::time::timeout(Duration::from_secs(4), changed.recv()).await.is_ok() {

@@ -1,4 +1,5 @@
-//! `handfast login` and `handfast logout`: the user lets calls use an account, and ends that. No token is ever printed.
+//! `handfast login` and `handfast logout`: grants and revokes the use of an account. Tokens are
+//! never printed.
 
 mod client;
 mod loopback;
@@ -31,15 +32,15 @@ use crate::signals::Signals;
 use crate::surroundings::Surroundings;
 use loopback::{Answer, Loopback};
 
-/// How long Google may take to answer.
+/// Maximum time for an answer from Google.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of an answer at most.
+/// Maximum size of an answer in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
 pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, Failure> {
     let LoginCommand::Gmail(arguments) = command;
     let at = Account::of(global, true)?;
-    // Before anybody is sent to a browser in vain.
+    // Check the vault before the user is sent to a browser in vain.
     match at.vault.contents() {
         Err(error) => return Err(said(error)),
         Ok(_) if !at.vault.exists() && !at.vault.can_be_made() => return Err(said(VaultError::NoVault)),
@@ -65,7 +66,7 @@ pub(super) fn logout(global: &Global, command: &LogoutCommand) -> Result<ExitCod
     tokio_runtime()?.block_on(at.log_out(*forget_client))
 }
 
-/// An account, and where what is known of it lies.
+/// An account and the storage of its login.
 struct Account<'a> {
     gmail: Gmail,
     vault: Vault,
@@ -121,7 +122,7 @@ impl<'a> Account<'a> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Puts what was given out into the vault, and says so.
+    /// Stores the grant in the vault, and reports the login.
     async fn keep(&self, client: &Client, scopes: &str, grant: &Grant) -> Result<(), Failure> {
         let account = self.account(&grant.access).await;
         let given = grant.scopes.clone().unwrap_or_else(|| scopes.to_owned());
@@ -143,7 +144,7 @@ impl<'a> Account<'a> {
         Ok(())
     }
 
-    /// Whose mailbox it is, where that may be asked.
+    /// Returns the address of the mailbox, if the token permits the request.
     async fn account(&self, token: &SecretBytes) -> Option<String> {
         let target = self.gmail.api().join("gmail/v1/users/me/profile").ok()?;
         let mut value = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat()).ok()?;
@@ -152,7 +153,7 @@ impl<'a> Account<'a> {
         let (status, body) = self.ask(fetch::Method::GET, &target, headers, Vec::new()).await.ok()?;
         let said: Value = serde_json::from_slice(&body).ok().filter(|_| status == 200)?;
         let address = said["emailAddress"].as_str()?;
-        // It becomes the sender of what is sent.
+        // The address becomes the sender of outgoing mail.
         let plain = |c: char| c.is_ascii_graphic() && !"<>,;:\"()".contains(c);
         (address.contains('@') && address.chars().all(plain)).then(|| address.to_owned())
     }
@@ -175,7 +176,7 @@ impl<'a> Account<'a> {
         let token = match self.vault.value_for(REFRESH, &host, RequestPart::Body, SystemClock.now()) {
             Ok(token) => Some(token),
             Err(VaultError::Unknown | VaultError::NoVault) => None,
-            // Bound to another address: it is not sent to this one.
+            // A login bound to another address is not sent to this one.
             Err(VaultError::NotForHost | VaultError::NotForPlace { .. } | VaultError::Expired) => {
                 warn(
                     "the login was made for another address, so it is not taken back there; do that in your Google account",
@@ -188,7 +189,7 @@ impl<'a> Account<'a> {
         if let Some(token) = token {
             let taken = self.post(self.gmail.revocation(), oauth::revocation(&token)).await;
             let what = match taken {
-                // A token that Google knows no longer is taken back already.
+                // Status 400 means that the token is unknown to Google, and thus already revoked.
                 Ok((200 | 400, _)) => None,
                 Ok((status, _)) => Some(format!("it answers with status {status}")),
                 Err(failure) => Some(failure.error.to_string()),
@@ -216,7 +217,8 @@ impl<'a> Account<'a> {
         self.ask(fetch::Method::POST, target, [(fetch::CONTENT_TYPE, kind)].into_iter().collect(), form).await
     }
 
-    /// An answer to the user's own command: the addresses are those of the user's configuration, wherever they lead.
+    /// Sends a request for the user's own command. The addresses come from the user's
+    /// configuration, so any target is permitted.
     async fn ask(
         &self,
         method: fetch::Method,
@@ -243,7 +245,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// Asks the desktop to show the address. Who has none opens it by hand.
+/// Asks the desktop to open the address. Without a desktop, the user opens it by hand.
 #[expect(
     clippy::disallowed_methods,
     reason = "the user's own command starts the user's own browser, outside of any call"

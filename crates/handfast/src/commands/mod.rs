@@ -1,4 +1,4 @@
-//! One file a command. What they share is here: how a command ends.
+//! The commands, one file each, and the handling of their results.
 
 mod approvals;
 mod audit;
@@ -33,16 +33,16 @@ use serde::Serialize;
 use crate::cli::{Cli, Command};
 use crate::report::{covered, secrets};
 
-/// Why a command could not even begin, or broke off; printed to standard error.
+/// The reason why a command could not start or failed. Printed to standard error.
 pub(crate) struct Failure {
-    /// What happened.
+    /// The error.
     pub(crate) error: Box<dyn Error + Send + Sync>,
-    /// 2 for wrong usage, 1 otherwise.
+    /// Exit code: 2 for wrong usage, 1 otherwise.
     pub(crate) exit_code: u8,
 }
 
 impl Failure {
-    /// Wrong usage or a wrong configuration.
+    /// Creates a failure for wrong usage or a wrong configuration.
     pub(crate) fn usage(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), exit_code: 2 }
     }
@@ -57,7 +57,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
 /// Runs one command.
 ///
 /// # Errors
-/// Where it could not begin, or broke off.
+/// If the command could not start or failed.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let global = &cli.global;
     match cli.command {
@@ -92,7 +92,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Writes text to standard output. A reader that went away ends the program quietly, as it does every filter.
+/// Writes text to standard output. A closed pipe ends the program quietly, as in every filter.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(covered(text).as_bytes()).and_then(|()| out.flush()) {
@@ -113,7 +113,8 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
-/// The same JSON with escapes for what would hide on a terminal, or steer it. Such characters stand in strings alone.
+/// Escapes control and invisible characters in JSON, which could hide on a terminal or steer it.
+/// Such characters occur in strings only.
 fn escaped(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for character in json.chars() {
@@ -128,7 +129,7 @@ fn escaped(json: &str) -> String {
     shown
 }
 
-/// A runtime for one command: no threads but the caller's own until a call needs one.
+/// Creates a runtime for one command, without further threads until a call needs one.
 pub(crate) fn tokio_runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -1,4 +1,4 @@
-//! `handfast policy`: the rules that decide, and the examples that they carry.
+//! `handfast policy`: shows the rules, and checks their examples.
 
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ fn show_rules(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which of the files it is, before its path.
+/// Returns the name of the configuration layer, for display before the path.
 fn layer(origin: &Origin) -> &'static str {
     match origin {
         Origin::BuiltIn | Origin::CommandLine | Origin::Ceiling | Origin::Lease(_) => "",
@@ -53,7 +53,7 @@ fn layer(origin: &Origin) -> &'static str {
 fn test(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
     let tried = examples(setup).map_err(Failure::usage)?;
     let failed = tried.iter().filter(|example| !example.holds()).count();
-    // Rules that can never decide are looked for in a policy that can be had.
+    // The search for rules that never apply needs a policy that compiles.
     let found = if failed == 0 { findings(setup).map_err(Failure::usage)? } else { Vec::new() };
     if as_json {
         let unused: Vec<_> =

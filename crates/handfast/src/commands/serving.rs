@@ -1,4 +1,4 @@
-//! What the commands share that serve many calls: `mcp` and `up`.
+//! Shared code of the commands that serve many calls: `mcp` and `up`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::compose::Composed;
 use crate::config::Elicitation;
 use crate::report::warn;
 
-/// Starts the spawner, and then raises the limit on this process's open files as far as it may: cells keep the one that was there.
-/// Call it before anything makes a thread. Without a spawner every command makes its own cell, which is slower and no different.
+/// Starts the spawner, then raises the limit on this process's open files to its maximum. Cells
+/// keep the earlier limit. Must be called before any thread is started. Without a spawner, every
+/// command creates its own cell, which is slower but otherwise equal.
 pub(super) fn start_spawner() -> Option<Arc<Spawner>> {
     let started = Spawner::start(Pool::default());
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, what there is counts.
+    // If the limit cannot be raised, the present limit applies.
     let _as_before = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     match started {
         Ok(spawner) => Some(Arc::new(spawner)),
@@ -28,11 +29,11 @@ pub(super) fn start_spawner() -> Option<Arc<Spawner>> {
     }
 }
 
-/// How often a server asks whether it is time to read back what is saved.
+/// Interval at which a server asks whether saved content is due for a check.
 const CHECK_ASKED_EVERY: Duration = Duration::from_hours(1);
 
-/// Makes ready for the first command and removes what was kept for too long, while nobody waits. From then on the server reads
-/// back what is saved, once a day.
+/// Prepares for the first command and prunes expired content in the background. From then on, the
+/// server reads saved content back once a day.
 pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
     let engine = engine.clone();
     runtime.spawn(async move {
@@ -44,7 +45,8 @@ pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
             }
         });
         let mut ended = made_ready.await;
-        // Only a defect ends one of these; the server goes on without the rest of them.
+        // A failure of one of these tasks is always a defect. The server continues without the
+        // remaining checks.
         while ended.is_ok() {
             let checking = engine.clone();
             ended = tokio::task::spawn_blocking(move || check_saved(&checking)).await;
@@ -53,7 +55,7 @@ pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
     });
 }
 
-/// Reads back what is saved, where that is due, and warns of what is damaged.
+/// Reads back saved content if that is due, and warns about damage.
 fn check_saved(engine: &Engine) {
     match engine.check_saved() {
         Ok(Some(checked)) if !checked.damaged.is_empty() => warn(&damaged(&checked.damaged)),
@@ -62,10 +64,11 @@ fn check_saved(engine: &Engine) {
     }
 }
 
-/// Changes that are named when saved content is damaged.
+/// Maximum number of changes that are named when saved content is damaged.
 const MOST_NAMED: usize = 5;
 
-/// Tells which changes cannot be undone whole, from their ids and how many saved files of each are damaged.
+/// Describes which changes cannot be undone completely, from their ids and the number of damaged
+/// files of each.
 pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
     let named: Vec<String> =
         checkpoints.iter().take(MOST_NAMED).map(|(id, files)| format!("{id} ({files})")).collect();
@@ -77,13 +80,13 @@ pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
     )
 }
 
-/// Whether `--no-input` was given: nobody is asked anything.
+/// True if `--no-input` was given: nobody is asked anything.
 #[derive(Clone, Copy)]
 pub(crate) struct NoInput(pub(crate) bool);
 
-/// How MCP is spoken, over whatever it comes.
+/// Returns the options of MCP for any transport.
 ///
-/// No client is sent a form where nobody is to be asked (`no_input`).
+/// With `no_input`, no client is sent a form.
 pub(crate) fn mcp_options(composed: &Composed, no_input: NoInput) -> mcp::Options {
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.title = Some("Handfast".to_owned());

@@ -1,4 +1,4 @@
-//! `handfast tools`: what there is.
+//! `handfast tools`: lists the tools.
 
 use std::process::ExitCode;
 

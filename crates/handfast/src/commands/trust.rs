@@ -1,4 +1,5 @@
-//! `handfast trust`: the workspace's own configuration may loosen rules from now on, as long as it stays as it is.
+//! `handfast trust`: permits the workspace's own configuration to loosen rules, as long as it stays
+//! unchanged.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `handfast undo`: takes back what calls changed.
+//! `handfast undo`: takes back the changes of calls.
 
 use std::process::ExitCode;
 
@@ -38,7 +38,7 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     }
     let undone = tokio_runtime()?.block_on(engine.undo(&request)).map_err(|mut error| {
         if let Some(diff) = error.data.as_ref().and_then(|data| data.get("diff")?.as_str()) {
-            // Standard output is for results; this is why there is none.
+            // Standard output is for results. The difference explains the missing result.
             note(&format!("undoing would change this:\n{}", lines(diff)));
             error.hint = Some("--force overwrites it, with --path only there".to_owned());
         }
@@ -62,7 +62,7 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what an undo would do. Fails as the undo itself would.
+/// Shows what an undo would do. Fails if the undo would fail.
 fn shown(trial: &UndoTrial, as_json: bool) -> Result<ExitCode, Failure> {
     let code = if trial.conflict.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if as_json {

@@ -1,4 +1,4 @@
-//! `handfast up`: serves agents over HTTP, until it is told to end.
+//! `handfast up`: serves agents over HTTP until it is asked to end.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::report::{command, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
 
-/// Files that one connection and the call on it may have open, on the average.
+/// Average number of open files per connection, including those of its call.
 const FILES_A_CONNECTION: u64 = 4;
 
 pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failure> {
@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         let serving = http::serve(composed.engine.clone(), options, listener, async {
             let code = signals.next().await;
             tokio::spawn(async move {
-                // Whoever sends another signal wants no order any more.
+                // A second signal ends the process at once.
                 std::process::exit(i32::from(signals.next().await));
             });
             code
@@ -80,14 +80,15 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     ended.map(ExitCode::from)
 }
 
-/// Says in the state folder that this process listens there, for whoever wants the same address.
+/// Publishes in the state folder that this process listens on the address, for processes that want
+/// the same one.
 fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
     let server = Server { process: std::process::id(), address, workspace: composed.workspace.clone() };
     let begun = Listening::begin(&composed.state, &server);
     begun.inspect_err(|error| warn(&format!("others cannot be told who listens here: {error}"))).ok()
 }
 
-/// Tells who listens where this process wanted to, and what to do.
+/// Explains which process already uses the address, and what to do.
 fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
     let (address, in_use) = match &error {
         HttpError::Listen { address, source } => (*address, source.kind() == ErrorKind::AddrInUse),
@@ -114,13 +115,13 @@ fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
     })
 }
 
-/// How many connections the system lets this process have.
+/// Returns the number of connections that the system's limit on open files permits.
 fn connections() -> usize {
     let files = getrlimit(Resource::Nofile).current;
     usize::try_from(files.unwrap_or(u64::MAX) / FILES_A_CONNECTION).unwrap_or(usize::MAX).max(16)
 }
 
-/// Where the server is, and what a client needs to reach it.
+/// Returns the greeting: the address of the server, and the settings that a client needs.
 fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json: bool) -> String {
     let base = format!("http://{}", reached_at(address));
     let of = |role: Role| tokens.iter().find(|token| token.role == role);
@@ -154,7 +155,7 @@ fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json:
     text
 }
 
-/// Where a client on this machine finds it.
+/// Returns the address at which a client on this machine reaches the server.
 fn reached_at(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
@@ -164,7 +165,7 @@ fn reached_at(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// A call that changes nothing and exists in the dialect.
+/// Returns a call that changes nothing and exists in the dialect.
 fn first_call(dialect: Dialect) -> Value {
     let (tool, arguments) = match dialect {
         Dialect::Handfast | Dialect::Elophanto => ("file_list", json!({"path": "."})),
@@ -176,7 +177,7 @@ fn first_call(dialect: Dialect) -> Value {
     json!({"tool": tool, "arguments": arguments})
 }
 
-/// What clients have to be told, each in its own words.
+/// Returns the configuration of common clients, each in its own format.
 fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
     let bearer = token.map(|token| format!("Authorization: Bearer {token}"));
     let option = bearer.as_ref().map(|bearer| format!(" --header \"{bearer}\"")).unwrap_or_default();

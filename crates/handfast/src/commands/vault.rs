@@ -1,4 +1,4 @@
-//! `handfast vault`: the user's own way to the secrets. None of its commands prints a value.
+//! `handfast vault`: manages the user's secrets. None of its commands prints a value.
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::places::{VAULT_FOLDER, open_store, state_folder};
 use crate::report::{note, warn};
 use crate::surroundings::{Surroundings, vault_keys};
 
-/// Bytes that are read of an import, at most.
+/// Maximum number of bytes read from an import.
 const LARGEST_IMPORT: u64 = 16 * 1024 * 1024;
 
 pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<ExitCode, Failure> {
@@ -61,7 +61,7 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
         }
         VaultCommand::Rotate => {
             let vault = opened(global, &surroundings, folder, false)?;
-            // Before anything is typed in vain.
+            // Check that the vault opens before anything is typed in vain.
             vault.contents().map_err(said)?;
             let new = vault.has_passphrase().then(new_passphrase).transpose()?;
             recorded
@@ -94,7 +94,7 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes of the vault, which are in the audit as those by its tools are.
+/// Recorder of changes to the vault. The audit shows them in the same way as changes by tools.
 pub(super) struct Recorded<'a> {
     pub(super) global: &'a Global,
     pub(super) surroundings: &'a Surroundings,
@@ -110,7 +110,8 @@ impl Recorded<'_> {
         self.tried(what, arguments, work)?.map_err(said)
     }
 
-    /// The same where the caller goes on after what the vault refuses.
+    /// Records a change like [`Recorded::change`], but returns the vault's error, so that the
+    /// caller can continue.
     fn tried<T>(
         &self,
         what: &str,
@@ -130,7 +131,7 @@ impl Recorded<'_> {
     }
 }
 
-/// What stands against a change.
+/// The reason why a change was refused.
 enum Refused {
     Vault(VaultError),
     Store(StoreError),
@@ -148,7 +149,7 @@ impl From<StoreError> for Refused {
     }
 }
 
-/// What the audit is told of a secret that is set.
+/// Returns the arguments that the audit records for a stored secret.
 fn asked(name: &str, bound: &Bound) -> Value {
     json!({"name": name, "hosts": bound.hosts})
 }
@@ -176,7 +177,7 @@ fn change(name: &str, bound: &Bound, now: Timestamp) -> Result<Change, Failure> 
     Ok(Change { hosts: hosts(bound), places, expires_at, ..named })
 }
 
-/// The value, typed where somebody is there to type it.
+/// Reads the value from the terminal if there is one, or else from standard input.
 fn value_of(name: &str) -> Result<Zeroizing<String>, Failure> {
     if std::io::stdin().is_terminal() {
         return Ok(ask(&format!("Value of {}: ", visible(name)))?);
@@ -193,7 +194,7 @@ fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
     Ok(ask_twice("New passphrase: ")?)
 }
 
-/// The vault, with what opens it: what the surroundings give, and else a passphrase that is typed.
+/// Opens the vault with the keys of the surroundings, or else with a typed passphrase.
 pub(super) fn opened(
     global: &Global,
     surroundings: &Surroundings,
@@ -217,7 +218,7 @@ pub(super) fn opened(
     Ok(Vault::new(folder, Keys { passphrase: Some(SecretBytes::copy_of(typed.as_bytes())), ..keys()? }))
 }
 
-/// The error with what to do.
+/// Converts an error of the vault to a failure with advice.
 pub(super) fn said(error: VaultError) -> Failure {
     let what = match &error {
         VaultError::Locked | VaultError::NoVault => {
@@ -313,7 +314,7 @@ fn import(
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Without the quotes around it.
+/// Removes the quotes around a value.
 fn unquoted(value: &str) -> &str {
     let within = |quote| value.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
     within('"').or_else(|| within('\'')).unwrap_or(value)

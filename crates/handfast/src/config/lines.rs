@@ -1,7 +1,7 @@
-//! On which line of a configuration each key and each entry of a list stands.
+//! Line numbers of each key and each list entry in a configuration.
 //!
-//! The file is read a second time, as a tree of anything: the shapes that the settings are read into would each have to
-//! carry places, and those that a program makes have none.
+//! The file is read a second time, as a generic tree. Otherwise every settings type would have to
+//! carry positions, and settings that a program creates have none.
 
 use std::fmt;
 
@@ -10,16 +10,17 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
-/// The lines of a file.
+/// The line numbers of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FileLines {
-    /// Those of its profiles.
+    /// Line numbers within its profiles.
     pub(crate) profiles: Lines,
     keys: Vec<(String, u32)>,
 }
 
 impl FileLines {
-    /// The lines of a text that was read as settings before. Where it cannot be read as a tree, none is known.
+    /// Returns the line numbers of a text that parsed as settings. If the text does not parse as a
+    /// tree, no line is known.
     pub(crate) fn of(text: &str) -> Self {
         let Ok(Node::Map(keys)) = serde_saphyr::from_str::<Node>(text) else { return Self::default() };
         let mut lines = Self::default();
@@ -34,7 +35,7 @@ impl FileLines {
         lines
     }
 
-    /// The line of a key of the whole file.
+    /// Returns the line of a top-level key.
     pub(crate) fn of_key(&self, key: &str) -> Option<u32> {
         self.keys.iter().find(|(known, _)| known == key).map(|(_, line)| *line)
     }
@@ -46,7 +47,7 @@ impl FileLines {
             let entries = match value {
                 Node::List(lines) => lines,
                 Node::Map(limits) => {
-                    // The keys below `limits` are named as if they were the profile's own.
+                    // The keys below `limits` are recorded under the profile itself.
                     for (limit, _) in limits {
                         if let Some(at) = line(&limit) {
                             self.profiles.note(profile, &limit.value, at, Vec::new());
@@ -65,7 +66,7 @@ fn line<T>(spanned: &Spanned<T>) -> Option<u32> {
     u32::try_from(spanned.referenced.line()).ok().filter(|line| *line > 0)
 }
 
-/// A value, as far as its keys and entries are looked for.
+/// A value, reduced to its keys and entries.
 enum Node {
     Map(Vec<(Spanned<String>, Node)>),
     /// The line of each entry.

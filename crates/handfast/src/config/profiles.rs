@@ -1,4 +1,4 @@
-//! `sandbox_config`: the profiles by name, and MSC's `allowed_paths` beside or in them.
+//! `sandbox_config`: the profiles by name, and MSC's `allowed_paths` next to the profiles or in them.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use policy::{DEFAULT_PROFILE, ListEntry, ProfileSource, Profiles};
 use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 
-/// The key that stands for both lists of allowed paths: in a profile for those of that one, beside the profiles for those of `normal`.
+/// Key that stands for both lists of allowed paths: in a profile for its own lists, next to the
+/// profiles for those of `normal`.
 const ALLOWED_PATHS: &str = "allowed_paths";
 
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Profiles, D::Error> {

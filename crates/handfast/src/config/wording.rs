@@ -1,10 +1,10 @@
-//! What is wrong with a configuration, in words that say what to write instead.
+//! Error messages for a configuration, with advice on what to write instead.
 
 use serde_saphyr::Error;
 
 use super::Settings;
 
-/// What is wrong, where the library tells it. Its position stands elsewhere.
+/// Describes the problem, as far as the library reports it. The position is reported separately.
 pub(super) fn in_plain_words(error: &Error) -> String {
     match bare(error) {
         Error::SerdeUnknownField { field, expected, .. } => unknown_key(field, expected),
@@ -35,7 +35,7 @@ pub(super) fn in_plain_words(error: &Error) -> String {
     }
 }
 
-/// The error without what surrounds it.
+/// Returns the innermost error, without its wrappers.
 fn bare(mut error: &Error) -> &Error {
     while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
         error = inner;
@@ -47,7 +47,8 @@ fn is_whole_number(kind: &str) -> bool {
     ["u8", "u16", "u32", "u64", "usize", "i32", "i64"].contains(&kind)
 }
 
-/// The message without the position at its end, which stands before it already, in the form that editors understand.
+/// Removes the position from the end of a message, because the position is already in front, in the
+/// form that editors understand.
 fn without_position(message: &str) -> &str {
     match message.rsplit_once(" at line ") {
         Some((before, position)) if position.starts_with(|sign: char| sign.is_ascii_digit()) => before,
@@ -55,7 +56,7 @@ fn without_position(message: &str) -> &str {
     }
 }
 
-/// What to write, where the library speaks of its own parts.
+/// Translates the library's syntax terms into advice on what to write.
 fn of_syntax(problem: &str) -> &str {
     let expected = [
         ("expected mapping start", "keys with values are expected here, indented; `{}` stands for none"),
@@ -81,14 +82,14 @@ fn unknown_key(typed: &str, here: &[&'static str]) -> String {
     elsewhere.unwrap_or_else(|| format!("there is no key `{typed}` here; there are `{}`", here.join("`, `")))
 }
 
-/// Where keys may stand: what leads there, and what the place is called.
+/// Levels at which keys may stand: the YAML that leads to the level, and a description of the level.
 const LEVELS: [(&str, &str); 3] = [
     ("", "of the whole file, at the beginning of a line"),
     ("sandbox_config:\n  normal:\n    ", "of a profile, below `sandbox_config:` and the profile's name"),
     ("sandbox_config:\n  normal:\n    limits:\n      ", "of a profile's `limits:`"),
 ];
 
-/// The keys that may stand behind this beginning of a file.
+/// Returns the keys that may follow this beginning of a file.
 fn keys_below(begin: &str) -> Vec<&'static str> {
     match serde_saphyr::from_str::<Settings>(&format!("{begin}\"\": 0\n")).as_ref().map_err(bare) {
         Err(Error::SerdeUnknownField { expected, .. }) => expected.clone(),

@@ -1,4 +1,4 @@
-//! How the screen looks. It reads the state and changes nothing.
+//! Rendering of the screen. Reads the state and changes nothing.
 
 use engine::Scope;
 use ratatui::Frame;
@@ -12,15 +12,16 @@ use super::state::{Action, Mode, Page, State, key_of};
 use crate::commands::approval_text;
 use crate::terminal::span;
 
-/// Below this height the details take the place of the list, one question at a time.
+/// Height in lines below which the details replace the list, one question at a time.
 const SMALL: u16 = 14;
 
-/// Draws all of it, and gives how many lines of the details are seen, of how many. Nothing is told by colour: bold and reversed
-/// text are seen on every terminal.
+/// Draws the whole screen. Returns the number of visible lines of the details, and the number of
+/// all their lines. No information depends on colour: bold and reversed text are visible on every
+/// terminal.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
     let area = frame.area();
     let bottom = Text::from(wrapped_lines(bottom(state), usize::from(area.width)));
-    // Long lines of the bottom must be seen whole: they say what a key will do.
+    // Long lines at the bottom must be visible completely, because they describe what a key will do.
     let height = u16::try_from(bottom.lines.len()).unwrap_or(u16::MAX);
     let height = height.clamp(1, area.height.saturating_sub(3).max(1));
     let [top, middle, last] =
@@ -41,8 +42,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
     seen
 }
 
-/// The text in lines of at most so many columns. A line is cut behind a word where one ends in its second half, else where it is
-/// full, as a terminal does: commands and files have long words, and where they end should be seen.
+/// Wraps the text at this number of columns. A line breaks after a word that ends in its second
+/// half, else where it is full, as in a terminal. Commands and files have long words, and their
+/// ends should be visible.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -63,7 +65,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The same for lines with a style of their own.
+/// Wraps lines that have a style each.
 fn wrapped_lines(lines: Vec<(String, Modifier)>, width: usize) -> Vec<Line<'static>> {
     let styled = |(text, style): (String, Modifier)| {
         wrapped(&text, width).into_iter().map(move |row| Line::styled(row, style))
@@ -119,7 +121,8 @@ fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) -> (usize, usize) {
     (seen, lines.len())
 }
 
-/// The list, and below it all of the lease that is selected, of which a row of the list may be too short.
+/// Draws the list, and below it the full text of the selected lease, for which a row of the list
+/// may be too short.
 fn leases(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let Some(lease) = state.leases.get(state.selected) else { return rows(frame, area, state) };
     let whole = wrapped(&format!("{}: {}", lease.id, visible(&lease.covers)), usize::from(area.width));
@@ -181,7 +184,7 @@ fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
     frame.render_stateful_widget(list, area, &mut selected);
 }
 
-/// The last lines: what is being done, and what keys do.
+/// Returns the last lines of the screen: the current action, and the keys.
 fn bottom(state: &State) -> Vec<(String, Modifier)> {
     let bold = |text: String| (text, Modifier::BOLD);
     let plain = |text: String| (text, Modifier::empty());
@@ -209,7 +212,7 @@ fn bottom(state: &State) -> Vec<(String, Modifier)> {
     }
 }
 
-/// What a second key would do.
+/// Describes what a second key would do.
 fn what(state: &State, action: &Action) -> String {
     match action {
         Action::Allow { id, scope } => match state.offered(id, *scope) {

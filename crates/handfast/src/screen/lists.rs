@@ -1,8 +1,8 @@
 //! Entries of the allow and deny lists in the user's configuration: read, added and removed.
 //!
-//! A person's file is changed line by line, so that comments and order stay. What comes out is read again before it is
-//! written, and must say exactly what it said before and the one entry more or less; a file that is written in a way that is
-//! not understood here is left alone.
+//! The user's file is edited line by line, so that comments and order stay. The result is parsed
+//! before it is written, and must equal the earlier content except for the one entry. A file in an
+//! unsupported notation stays unchanged.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::state::Entry;
 use crate::config::{ConfigFile, parse_profiles};
 
-/// The entries of all lists of a profile, in the order in which lists are shown.
+/// Returns the entries of all lists of a profile, in display order.
 pub(super) fn entries(file: &Path, profile: &str) -> io::Result<Vec<Entry>> {
     let profiles = said(&read(file)?)?;
     let of_list = |list: &List| {
@@ -32,7 +32,7 @@ pub(super) fn add(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
     let key = entry.list.key();
     let mut expected = said(&before)?;
     let there = expected[profile][key].as_array().cloned();
-    // A list that is named no longer stands for what an absent one stands for, so that comes into it first.
+    // An explicit list replaces the default of an absent one, so the default entries are added first.
     let first: Vec<&str> = match entry.list {
         _ if there.is_some() => Vec::new(),
         List::AllowedReadPaths | List::AllowedWritePaths => vec!["."],
@@ -47,7 +47,7 @@ pub(super) fn add(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
     write(file, &after, &expected)
 }
 
-/// Removes an entry from its list. A list that has none left stays, because an empty list and an absent one differ.
+/// Removes an entry from its list. An empty list remains, because it differs from an absent list.
 pub(super) fn remove(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
     let before = read(file)?;
     let key = entry.list.key();
@@ -63,7 +63,7 @@ fn not_understood() -> io::Error {
     io::Error::other("the configuration is written in a way that is not changed here; edit it by hand")
 }
 
-/// An entry is a text, or a mapping that holds it with examples.
+/// Returns the text of an entry, which is a text or a mapping that contains the text with examples.
 fn text_of(entry: &Value) -> Option<&str> {
     entry.as_str().or_else(|| entry.as_object()?.values().find_map(Value::as_str))
 }
@@ -76,7 +76,7 @@ fn read(file: &Path) -> io::Result<String> {
     }
 }
 
-/// What the text says of profiles.
+/// Parses the profiles of the text.
 fn said(text: &str) -> io::Result<Value> {
     let profiles = parse_profiles(text).map_err(io::Error::other)?;
     let mut value = serde_json::to_value(profiles).map_err(io::Error::other)?;
@@ -86,7 +86,7 @@ fn said(text: &str) -> io::Result<Value> {
     Ok(value)
 }
 
-/// What is written says exactly what is expected, or nothing is written.
+/// Writes the text if it parses to exactly the expected profiles. Otherwise nothing is written.
 fn write(file: &Path, text: &str, expected: &Value) -> io::Result<()> {
     if without_nulls(said(text)?) != without_nulls(expected.clone()) {
         return Err(not_understood());
@@ -94,7 +94,7 @@ fn write(file: &Path, text: &str, expected: &Value) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
-    // A link is written through.
+    // Write through a link to its target.
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let mode = fs::metadata(&real).map_or(0o600, |data| data.permissions().mode() & 0o777);
     let beside = real.with_extension("yaml.handfast-new");
@@ -105,7 +105,8 @@ fn write(file: &Path, text: &str, expected: &Value) -> io::Result<()> {
     fs::rename(&beside, &real)
 }
 
-/// A key that is absent and one without a value say the same, and so do a profile that is absent and an empty one.
+/// Removes keys without a value and empty mappings. An absent key equals one without a value, and
+/// an absent profile equals an empty one.
 // BOUNDED: by the depth of JSON that is read, 128.
 fn without_nulls(value: Value) -> Value {
     match value {
@@ -117,7 +118,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// The text with entries behind the last one of a list; none where that cannot be done.
+/// Returns the text with entries added after the last one of a list, or `None` if that is not supported.
 fn inserted(text: &str, profile: &str, key: &str, entries: &[&str]) -> Option<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let item = |indent: usize, entry: &&str| format!("{:indent$}- {}", "", quoted(entry));
@@ -183,12 +184,12 @@ fn inserted(text: &str, profile: &str, key: &str, entries: &[&str]) -> Option<St
     Some(lines.join("\n") + "\n")
 }
 
-/// Puts new lines before the one of this number.
+/// Inserts new lines before the line with this index.
 fn insert(lines: &mut Vec<String>, at: usize, new: impl IntoIterator<Item = String>) {
     lines.splice(at..at, new);
 }
 
-/// The text without an entry of a list; none where that cannot be done.
+/// Returns the text without an entry of a list, or `None` if that is not supported.
 fn removed(text: &str, profile: &str, key: &str, at: usize) -> Option<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let config = find(&lines, 0..lines.len(), "sandbox_config")?;
@@ -204,7 +205,7 @@ fn removed(text: &str, profile: &str, key: &str, at: usize) -> Option<String> {
         .filter(|line| lines.get(*line).is_some_and(|line| line.trim_start().starts_with("- ")))
         .collect();
     let start = *starts.get(at)?;
-    // An entry with examples has lines of its own below it.
+    // An entry with examples has further lines below it.
     let end = starts.get(at + 1).copied().unwrap_or_else(|| {
         let deeper = |line: &&usize| {
             **line > start
@@ -227,14 +228,14 @@ fn removed(text: &str, profile: &str, key: &str, at: usize) -> Option<String> {
 /// A key of a block mapping.
 struct Found {
     line: usize,
-    /// What stands behind the colon, without a comment.
+    /// Text after the colon, without a comment.
     value: String,
-    /// The lines below it that are deeper.
+    /// Range of the deeper lines below the key.
     children: std::ops::Range<usize>,
     child_indent: Option<usize>,
 }
 
-/// The key among the outermost of these lines.
+/// Finds the key among the outermost of these lines.
 fn find(lines: &[String], within: std::ops::Range<usize>, key: &str) -> Option<Found> {
     let is_key = |line: &usize| lines.get(*line).is_some_and(|line| !is_blank(line));
     let indent = within.clone().find(is_key).and_then(|line| lines.get(line)).map(|line| indent_of(line))?;
@@ -247,7 +248,7 @@ fn find(lines: &[String], within: std::ops::Range<usize>, key: &str) -> Option<F
     let is_item = |line: &str| line.trim_start().starts_with("- ");
     let end = (line + 1..within.end)
         .find(|next| {
-            // The items of a list may stand at the indent of their key.
+            // The items of a list may have the same indent as their key.
             lines.get(*next).is_some_and(|next| {
                 !is_blank(next) && indent_of(next) <= indent && !(is_item(next) && indent_of(next) == indent)
             })
@@ -275,7 +276,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// The text in double quotes, which YAML reads as JSON does.
+/// Returns the text in double quotes, which YAML reads like JSON.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

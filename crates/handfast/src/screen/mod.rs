@@ -1,7 +1,8 @@
-//! `handfast approvals` on a terminal: what waits for an answer, as it comes.
+//! `handfast approvals` on a terminal: a screen of the questions that wait for an answer.
 //!
-//! While it is open, calls that have nobody else to ask wait for it. It works in one thread and looks at the state ten times a
-//! second, so it needs nothing from the other processes but the state folder.
+//! While the screen is open, calls without another asker wait for its answer. The screen runs in
+//! one thread and polls the state every 50 ms, so it needs only the state folder from other
+//! processes.
 
 mod draw;
 mod lists;
@@ -33,16 +34,16 @@ use crate::surroundings::Surroundings;
 use crate::terminal::forget_typed;
 use state::{Action, State};
 
-/// Who answers here, for the audit.
+/// Name of the answering party in the audit.
 const BY: &str = "the user, at the approvals screen";
 
-/// How often it looks for keys and for what others have written.
+/// Interval between checks for keys and for changes by others.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often it looks at the times of what it shows, some of which may have run out.
+/// Number of checks after which the shown times are renewed, some of which may have expired.
 const RENEW: u32 = 40;
 
-/// The exit code of whom the end of its terminal ended: 128 and the number of `SIGHUP`.
+/// Exit code of a process that was ended by the end of its terminal: 128 plus the number of `SIGHUP`.
 const HUNG_UP: i32 = 129;
 
 pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failure> {
@@ -59,7 +60,7 @@ pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failur
         global,
     };
     let runtime = tokio_runtime()?;
-    // What was typed before there was anything to see is no answer.
+    // Input typed before anything was visible is no answer.
     forget_typed(io::stdin())?;
     end_with_the_terminal()?;
     let mut terminal = ratatui::try_init()?;
@@ -68,28 +69,30 @@ pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failur
     ended.map(ExitCode::from)
 }
 
-/// The profile whose lists are edited: the chosen one, else the user's own.
+/// Returns the profile whose lists are edited: the chosen one, else the user's own.
 fn profile(global: &Global, file: Option<&std::path::Path>) -> String {
-    // A file that cannot be read is said to be so on the page of its lists.
+    // The page of the lists reports a file that cannot be read.
     let own = || ConfigFile::read(file?).ok().flatten()?.settings.profile;
     global.profile.clone().or_else(own).unwrap_or_else(|| policy::DEFAULT_PROFILE.to_owned())
 }
 
-/// Ends this process when its terminal is gone: whoever reads its keys then never comes back, and no signal is heard.
+/// Ends this process when its terminal is gone. Otherwise the thread that reads keys would never
+/// return, and no signal would be noticed.
 fn end_with_the_terminal() -> io::Result<()> {
     let terminal = io::stdin().as_fd().try_clone_to_owned()?;
     std::thread::spawn(move || {
-        // Nothing is asked for, so that only its end is told.
+        // No events are requested, so only the end of the terminal is reported.
         while poll(&mut [PollFd::new(&terminal, PollFlags::empty())], None) == Err(Errno::INTR) {}
         process::exit(HUNG_UP);
     });
     Ok(())
 }
 
-/// Has everything drawn again. `Terminal::clear` would ask the terminal where its cursor is, and not every one answers.
+/// Requests a complete redraw. `Terminal::clear` would ask the terminal for its cursor position,
+/// and not every terminal answers.
 fn begin_anew(terminal: &mut DefaultTerminal) -> io::Result<()> {
     terminal.backend_mut().clear_region(ClearType::All)?;
-    // Both buffers are empty then, and the next drawing differs from them in everything.
+    // Both buffers are empty now, so the next drawing differs from them in every cell.
     terminal.swap_buffers();
     Ok(())
 }
@@ -98,14 +101,14 @@ struct Screen<'a> {
     approvals: Approvals,
     watch: Watch,
     profile: String,
-    /// The user's configuration; none where there is no home folder.
+    /// Path of the user's configuration, or `None` if there is no home folder.
     file: Option<PathBuf>,
     state: State,
     global: &'a Global,
 }
 
 impl Screen<'_> {
-    /// Shows and answers until it is closed. Gives the exit code.
+    /// Shows the screen and answers questions until it is closed. Returns the exit code.
     async fn live(&mut self, terminal: &mut DefaultTerminal) -> Result<u8, Failure> {
         let mut signals = Signals::listen()?;
         let mut look = tokio::time::interval(LOOK);
@@ -137,7 +140,7 @@ impl Screen<'_> {
                         Some(action) => {
                             self.state.said = self.done(action).await;
                             self.renew()?;
-                            // What the composition of a runtime warns of stands on the same terminal.
+                            // Composing a runtime may print warnings on the same terminal.
                             begin_anew(terminal)?;
                         }
                         None => {}
@@ -168,7 +171,7 @@ impl Screen<'_> {
         }
     }
 
-    /// Does what a key led to. Gives what came of it, for the bottom line.
+    /// Executes the action of a key. Returns the outcome for the bottom line.
     async fn done(&self, action: Action) -> String {
         let done = match action {
             Action::Allow { id, scope } => {

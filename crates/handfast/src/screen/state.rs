@@ -1,18 +1,19 @@
-//! What the screen of approvals shows, and what a key does to it. No input and no output: a key leads to an [`Action`] at most.
+//! State of the approvals screen, and the effect of keys on it. Without input or output: a key
+//! results in an [`Action`] at most.
 
 use engine::{StoredQuestion, Offer, Scope};
 use policy::List;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use store::Lease;
 
-/// The pages, in their order.
+/// The pages, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
-    /// What waits for an answer.
+    /// Questions that wait for an answer.
     Waiting,
-    /// What is allowed for a time.
+    /// Leases.
     Leases,
-    /// The allow and deny lists of the user's configuration.
+    /// Allow and deny lists of the user's configuration.
     Lists,
 }
 
@@ -35,20 +36,20 @@ pub(super) struct Entry {
     pub(super) text: String,
 }
 
-/// What the bottom of the screen is about.
+/// The mode of the screen's bottom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Looking.
+    /// Browsing, without input in progress.
     Browse,
-    /// A yes that reaches beyond the call, or something that is taken away, waits for a second key.
+    /// An approval beyond the call, or a removal, waits for a second key.
     Confirm(Action),
-    /// A word for the agent is typed.
+    /// A message for the agent is being typed.
     Message { id: String, text: String },
-    /// An entry of a list is typed.
+    /// An entry of a list is being typed.
     Entry { list: List, text: String },
 }
 
-/// What is to be done.
+/// An action to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
@@ -59,7 +60,7 @@ pub(super) enum Action {
     Remove(Entry),
 }
 
-/// The whole screen.
+/// The state of the whole screen.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) page: Page,
@@ -67,19 +68,19 @@ pub(super) struct State {
     pub(super) asked: Vec<StoredQuestion>,
     pub(super) leases: Vec<Lease>,
     pub(super) entries: Vec<Entry>,
-    /// The profile and the file that the entries are of, or why they are not known.
+    /// Profile and file of the entries, or the reason why they are unknown.
     pub(super) lists_of: String,
     pub(super) selected: usize,
-    /// Lines that the details are scrolled by.
+    /// Number of lines by which the details are scrolled.
     pub(super) scrolled: usize,
-    /// Lines of the details that are seen at once, and how far they can be scrolled, as last drawn.
+    /// Number of visible lines of the details, and maximum scroll position, as last drawn.
     page_lines: usize,
     most_scrolled: usize,
-    /// The question that is on the screen, as last drawn.
+    /// Id of the question on the screen, as last drawn.
     drawn: Option<String>,
-    /// Another question has taken the place of the one that was looked at.
+    /// True if another question has replaced the one that the user was looking at.
     replaced: bool,
-    /// What came of the last action.
+    /// Outcome of the last action.
     pub(super) said: String,
 }
 
@@ -102,7 +103,7 @@ impl State {
         }
     }
 
-    /// Notes what is on the screen now: so many lines of details are seen of so many.
+    /// Records what is on the screen now: the numbers of visible lines and of all lines of the details.
     pub(super) fn is_drawn(&mut self, seen: usize, lines: usize) {
         self.page_lines = seen.max(1);
         self.most_scrolled = lines.saturating_sub(seen);
@@ -110,8 +111,8 @@ impl State {
         self.drawn = self.current().map(|asked| asked.question.id.clone());
     }
 
-    /// Takes over what is true now. What was selected stays so, where it is still there; what waits for a second key about
-    /// something that is gone does not.
+    /// Replaces the content with the current one. The selection stays if the item still exists. A
+    /// pending second key is cancelled if its question is gone.
     pub(super) fn renew(&mut self, asked: Vec<StoredQuestion>, leases: Vec<Lease>, entries: Vec<Entry>) {
         let before = self.current().map(|asked| asked.question.id.clone());
         self.asked = asked;
@@ -139,7 +140,7 @@ impl State {
         self.selected = self.selected.min(self.rows().saturating_sub(1));
     }
 
-    /// The question that is selected.
+    /// Returns the selected question.
     pub(super) fn current(&self) -> Option<&StoredQuestion> {
         self.asked.get(self.selected).filter(|_| self.page == Page::Waiting)
     }
@@ -152,7 +153,7 @@ impl State {
         }
     }
 
-    /// What a key leads to.
+    /// Returns the action of a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Action> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return (key.code == KeyCode::Char('c')).then_some(Action::Quit);
@@ -210,7 +211,7 @@ impl State {
 
     fn answer(&mut self, letter: char) -> Option<Action> {
         let id = self.current()?.question.id.clone();
-        // The key was for another question than the one that stands there by now.
+        // The key was meant for a question that another one has replaced by now.
         if std::mem::take(&mut self.replaced) || self.drawn.as_ref() != Some(&id) {
             "another question stands here now; nothing was answered".clone_into(&mut self.said);
             return None;
@@ -289,14 +290,14 @@ impl State {
         }
     }
 
-    /// The offer that waits for a second key.
+    /// Returns the offer that waits for a second key.
     pub(super) fn offered(&self, id: &str, scope: Scope) -> Option<&Offer> {
         let asked = self.asked.iter().find(|asked| asked.question.id == id)?;
         asked.question.offers.iter().find(|offer| offer.scope == scope)
     }
 }
 
-/// The letter that stands for a yes of this reach.
+/// Returns the key for an approval of this scope.
 pub(super) fn key_of(scope: Scope) -> char {
     match scope {
         Scope::Once => 'y',
@@ -312,7 +313,7 @@ enum Typed {
     GivenUp,
 }
 
-/// Characters that may be typed into one line.
+/// Maximum number of characters in one line of input.
 const LONGEST_TEXT: usize = 500;
 
 fn typed(key: KeyCode, mut text: String) -> Typed {

@@ -1,4 +1,4 @@
-//! Every page and every question of the screen as they look, and which key answers what.
+//! Tests for the rendering of every page and question, and for the effect of each key.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn entry() -> Entry {
     Entry { list: List::DenyExecCommand, text: "git push".to_owned() }
 }
 
-/// A screen of this size with these questions.
+/// A screen of a fixed size with questions.
 struct Screen {
     terminal: Terminal<TestBackend>,
     state: State,
@@ -94,7 +94,7 @@ impl Screen {
         screen
     }
 
-    /// Draws, and gives the lines without the spaces at their ends.
+    /// Draws the screen, and returns its lines without trailing spaces.
     fn shown(&mut self) -> String {
         let mut details = (0, 0);
         self.terminal.draw(|frame| details = draw(frame, &self.state)).unwrap();
@@ -104,7 +104,7 @@ impl Screen {
             let (mut row, mut x) = (String::new(), 0);
             while let Some(cell) = buffer.cell((x, y)) {
                 row.push_str(cell.symbol());
-                // A wide character stands over the next cell too.
+                // A wide character also covers the next cell.
                 x += u16::try_from(Span::raw(cell.symbol()).width()).unwrap().max(1);
             }
             row.trim_end().to_owned()
@@ -287,7 +287,8 @@ fn leases_and_lists_have_pages_of_their_own() {
 #[test]
 fn a_key_answers_no_question_that_was_not_on_the_screen() {
     let mut screen = Screen::new((60, 16), vec![asked("b"), asked("a")]);
-    // The one that was looked at is answered elsewhere, and the key comes before anything is drawn, or right behind.
+    // Another process answers the visible question. The key arrives before the next drawing, or
+    // right after it.
     for drawn in [false, true] {
         screen.state.renew(vec![asked("b"), asked("a")], Vec::new(), Vec::new());
         screen.press(KeyCode::Home);
@@ -301,14 +302,14 @@ fn a_key_answers_no_question_that_was_not_on_the_screen() {
         let allowed = Action::Allow { id: "a".to_owned(), scope: Scope::Once };
         assert_eq!(screen.press(KeyCode::Char('y')), Some(allowed), "the control");
     }
-    // A question that appears where there was none.
+    // A question appears on an empty screen.
     screen.state.renew(Vec::new(), Vec::new(), Vec::new());
     screen.shown();
     screen.state.renew(vec![asked("c")], Vec::new(), Vec::new());
     assert_eq!(screen.press(KeyCode::Char('y')), None);
     screen.shown();
     assert!(screen.press(KeyCode::Char('y')).is_some(), "the control");
-    // What comes above the question leaves it where it is.
+    // New questions above the selected one leave it in place.
     screen.state.renew(vec![asked("d"), asked("c")], Vec::new(), Vec::new());
     let allowed = Action::Allow { id: "c".to_owned(), scope: Scope::Once };
     assert_eq!(screen.press(KeyCode::Char('y')), Some(allowed));

@@ -1,6 +1,7 @@
-//! The toolchains that are known: where each lies, and from which parts of it programs run.
+//! The known toolchains: their locations, and the parts that programs run from.
 //!
-//! Nothing else of their folders is shown: beside what runs lie keys, downloads, histories and other projects.
+//! The rest of their folders stays hidden, because it also contains keys, downloads, histories and
+//! other projects.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +9,18 @@ use engine::Toolchain;
 
 /// One kind of toolchain.
 pub(super) struct Kind {
-    /// Where it lies in the home.
+    /// Usual folder, relative to the home.
     pub(super) folder: &'static str,
-    /// The variable by which its user has it lie elsewhere.
+    /// Variable by which a user names another folder.
     pub(super) variable: Option<&'static str>,
-    /// What programs run from. An empty one is all of it.
+    /// Parts that programs run from. An empty string stands for the whole folder.
     pub(super) parts: &'static [&'static str],
-    /// The variable by which it finds itself in a cell, where the home is another one, and what that names.
+    /// Variable by which the toolchain finds itself in a cell, whose home differs, and the part
+    /// that the variable names.
     pub(super) tells: Option<(&'static str, &'static str)>,
-    /// The parts with repositories of git that its programs read.
+    /// Parts with git repositories that the toolchain's programs read.
     pub(super) repositories: &'static [&'static str],
-    /// What lies in the parts and no program reads.
+    /// Paths within the parts that no program reads.
     pub(super) excepted: &'static [&'static str],
 }
 
@@ -102,7 +104,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::new(".local/share/uv", None, &["python", "tools"]),
     Kind::new(".local/share/pipx", Some("PIPX_HOME"), &["py", "shared", "venvs"]),
     Kind::new(".local/pipx", None, &["shared", "venvs"]),
-    // Its programs lie in the folder itself.
+    // Programs of pnpm lie in the folder itself.
     Kind::new(".local/share/pnpm", Some("PNPM_HOME"), &[""]),
     Kind {
         tells: Some(("GOMODCACHE", "pkg/mod")),
@@ -134,16 +136,17 @@ pub(super) const KINDS: &[Kind] = &[
     ),
 ];
 
-/// Where a user's folders lie.
+/// The locations of a user's folders.
 pub(super) trait Places {
-    /// The user's home.
+    /// Returns the user's home.
     fn home(&self) -> Option<&Path>;
-    /// The folder that a variable of the environment names.
+    /// Returns the folder that an environment variable names.
     fn named(&self, variable: &str) -> Option<PathBuf>;
 }
 
 impl Kind {
-    /// The toolchains of this kind, whether they are there or not: where its user says, and at the usual place.
+    /// Returns the toolchains of this kind, existing or not: at the user's location, and at the
+    /// usual one.
     pub(super) fn of(&self, places: &dyn Places) -> Vec<Toolchain> {
         let at = |folder: PathBuf, named: bool| Toolchain {
             folder,

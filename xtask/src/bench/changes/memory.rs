@@ -1,4 +1,4 @@
-//! How much memory large changes take.
+//! Memory use of large changes.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use crate::bench::server::{Call, Kind, Server};
 use crate::bench::text_of;
 use crate::command::{Result, remove_folder, write};
 
-/// A patch of some 12 MB for 20,000 files.
+/// Files of the patch: about 12 MB for 20,000 files.
 const PATCHED: Tree = Tree { folders: 100, files: 200, lines: 8 };
 const EDITED: usize = 100 * 1024 * 1024;
-/// The files that a command changes, of [`LARGE`] bytes each: 1 GiB.
+/// Number of files that a command changes, of [`LARGE`] bytes each: 1 GiB.
 const FILES: usize = 64;
 const LARGE: usize = 16 * 1024 * 1024;
 
-/// The largest resident memory of the server with all its processes, in KiB.
+/// Peak resident memory of the server with all its processes, in KiB.
 pub(crate) struct Peaks {
     pub(crate) patch: u64,
     pub(crate) patch_bytes: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Peaks {
     pub(crate) command: u64,
 }
 
-/// Makes each change once, with a server of its own.
+/// Makes each change once, each with a server of its own.
 pub(crate) fn peaks(kind: &Kind, workspace: &Path) -> Result<Peaks> {
     eprintln!("changing much at once, for the memory that it takes");
     let folder = workspace.join("large");

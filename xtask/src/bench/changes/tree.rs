@@ -1,11 +1,11 @@
-//! The files that are changed.
+//! The files that the benchmark changes.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::command::{Result, write};
 
-/// Folders with files of lines, no file like another.
+/// Folders of text files, each file with different content.
 #[derive(Clone, Copy)]
 pub(super) struct Tree {
     pub(super) folders: usize,
@@ -14,12 +14,12 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Writes all of it. Another `turn` has another content.
+    /// Writes all files. Each `turn` has different content.
     pub(super) fn lay_out(&self, folder: &Path, turn: usize) -> Result<()> {
         self.paths().try_for_each(|path| write(&folder.join(&path), &self.content(&path, turn)))
     }
 
-    /// A diff in git's form that changes the line in the middle of every file of this turn.
+    /// Returns a diff in git's form that changes the middle line of every file of this turn.
     pub(super) fn patch(&self, folder: &str, turn: usize) -> String {
         let middle = self.lines / 2;
         let mut text = String::new();
@@ -47,7 +47,7 @@ impl Tree {
     fn content(&self, path: &str, turn: usize) -> String {
         let mut content = String::new();
         for line in 0..self.lines {
-            // A number that no other line has, so that nothing compresses to nothing.
+            // A number that is unique to the line, so that the content does not compress to nothing.
             let mut own = DefaultHasher::new();
             (path, turn, line).hash(&mut own);
             let own = own.finish();

@@ -1,4 +1,4 @@
-//! The figures about changes as tables.
+//! Tables of the figures about changes.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::bench::changes::{Beside, Changes, Peaks};
 use crate::bench::measure::Durations;
 use crate::command::Result;
 
-/// What a figure is held to.
+/// The target of a figure.
 #[derive(Clone, Copy)]
 enum Target {
-    /// So many times what the other takes.
+    /// A maximum, as a multiple of the other program's time.
     Times(f64),
-    /// So much.
+    /// A maximum duration.
     Within(Duration),
-    /// So much more than the other.
+    /// A maximum excess over the other program's time.
     More(Duration),
-    /// Told beside the others.
+    /// Figure for information, not compared with a target.
     None,
 }
 

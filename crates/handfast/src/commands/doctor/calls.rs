@@ -1,4 +1,4 @@
-//! Calls in a runtime that is there for them alone.
+//! Calls in a temporary runtime.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};
 use crate::compose::{Wanted, compose};
 
-/// Folders of the user that stand in for the real ones.
+/// Folders that replace those of the user.
 #[derive(Default)]
 pub(super) struct Places {
-    /// The configuration's.
+    /// Folder of the configuration.
     pub(super) configuration: Option<PathBuf>,
-    /// The home.
+    /// Home folder.
     pub(super) home: Option<PathBuf>,
 }
 
-/// Runs each program with its arguments, and gives what each printed.
+/// Runs each program with its arguments, and returns the output of each.
 pub(super) fn make_calls(
     global: &Global,
     places: Places,

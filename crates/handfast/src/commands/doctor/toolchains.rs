@@ -1,4 +1,4 @@
-//! Keys in toolchains, planted in a home that is there for that alone and looked for from a cell.
+//! A test for keys in toolchains: plants keys in a temporary home and looks for them from a cell.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::toolchains;
 
 const PROMISE: &str = "toolchain-keys-absent";
 
-/// Names of keys, of which each lies beside every part of a toolchain and within it.
+/// Names of planted keys. Each is planted in every probed folder and in a subfolder of it.
 const KEYS: [&str; 5] = ["credentials.toml", "credentials.toml.bak", ".npmrc", "server.pem~", ".git/config"];
 
 pub(super) fn finding(attempter: &Attempter) -> Finding {
@@ -40,7 +40,7 @@ pub(super) fn finding(attempter: &Attempter) -> Finding {
     }
 }
 
-/// How many keys there were, and what looking for them came to in a cell and without one.
+/// Returns the number of planted keys, and the results of the search in a cell and without one.
 fn look(attempter: &Attempter) -> Result<(usize, String, String), Failure> {
     let folder = tempfile::tempdir()?;
     let [workspace, state, home, configuration] =

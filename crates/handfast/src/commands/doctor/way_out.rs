@@ -1,5 +1,5 @@
-//! The way out of a cell, tried by real calls: in a workspace and a state that are there for that alone, under a profile that lists one
-//! host, which is this process.
+//! A test of the way out of a cell by real calls, in a temporary workspace and state, under a
+//! profile that lists one host: this process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -14,11 +14,11 @@ use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::USER_FILE;
 
-/// Names that mean this machine (RFC 6761): one is listed, the other is not.
+/// Names that resolve to this machine (RFC 6761): one is listed, the other is not.
 const LISTED: &str = "listed.localhost";
 const OTHER: &str = "other.localhost";
 
-/// What was tried, and the name of the line in `docs/GUARANTEES.md`.
+/// Names of the tests, each with the name of its line in `docs/GUARANTEES.md`.
 const TRIED: [(&str, &str); 3] =
     [("host-listed", "hosts-listed"), ("host-not-listed", "hosts-listed"), ("name-not-listed", "names-stay")];
 
@@ -45,7 +45,8 @@ pub(super) fn findings(attempter: &Attempter) -> Vec<Finding> {
         Ok(answers) => answers,
         Err(failure) => return vec![finding(0, Verdict::Unknown, failure.error.to_string())],
     };
-    // The listed host is the control of the others: what nobody can reach is refused to everybody.
+    // The listed host is the control: a host that is unreachable for everybody proves nothing about
+    // the others.
     let works = answers.first().is_some_and(|answer| answer.starts_with("done "));
     let judged = answers.into_iter().enumerate().map(|(index, answer)| {
         let done = answer.starts_with("done ");
@@ -62,7 +63,7 @@ pub(super) fn findings(attempter: &Attempter) -> Vec<Finding> {
     judged.collect()
 }
 
-/// What the attempts came to, each as its one line.
+/// Returns the result of each attempt as one line.
 fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
     let folder = tempfile::tempdir()?;
     let [workspace, state, configuration] =
@@ -96,7 +97,7 @@ fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
     make_calls(&global, Places { configuration: Some(configuration), home: None }, &commands)
 }
 
-/// Answers requests for as long as this process lives.
+/// Answers requests until this process ends.
 fn serve() -> std::io::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -108,7 +109,7 @@ fn serve() -> std::io::Result<u16> {
                     break;
                 }
             }
-            // Whoever asked may be gone, and then has no answer.
+            // The client may be gone. In that case nobody needs the answer.
             let _gone = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
         }
     });

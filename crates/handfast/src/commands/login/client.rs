@@ -1,4 +1,4 @@
-//! The OAuth client that a login is made for: of a file, of the environment, or of the login before.
+//! The OAuth client of a login, from a file, from the environment, or from the previous login.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::surroundings::variable;
 
 const ID_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_ID";
 const SECRET_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_SECRET";
-/// Bytes of a client's file at most.
+/// Maximum size of a client's file in bytes.
 const LARGEST: u64 = 64 * 1024;
 
 pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result<Client, Failure> {

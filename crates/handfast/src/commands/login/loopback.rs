@@ -1,6 +1,7 @@
-//! Where a browser brings the answer of a login: a port of this machine, for as long as the login is waited for.
+//! Loopback listener that receives the answer of a login from the browser, while the login waits.
 //!
-//! Whoever else comes to it is told so, and changes nothing: only what has the state of the attempt is an answer.
+//! Other visitors get an error page and change nothing: only a request with the state of the
+//! attempt is an answer.
 
 use std::io;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use tokio::task::JoinSet;
 use tools_work::oauth::Attempt;
 use url::form_urlencoded::parse;
 
-/// Bytes of a request's head at most.
+/// Maximum size of a request's head in bytes.
 const LARGEST_HEAD: usize = 16 * 1024;
-/// How long a browser may take to send it.
+/// Maximum time for a browser to send the head.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections that are read at once; browsers open a few in advance.
+/// Maximum number of connections read at once. Browsers open a few in advance.
 const MOST: usize = 32;
 
 /// The open port.
@@ -24,16 +25,16 @@ pub(super) struct Loopback {
     port: u16,
 }
 
-/// What the browser brought.
+/// The answer from the browser.
 pub(super) enum Answer {
-    /// What is turned into tokens.
+    /// Authorization code that is exchanged for tokens.
     Code(String),
-    /// It was not let, and why.
+    /// Refusal, with its reason.
     Denied(String),
 }
 
 impl Loopback {
-    /// Listens at this port; at any that is free where it is 0.
+    /// Listens on this port, or on any free port if `port` is 0.
     pub(super) async fn listen(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
             io::Error::new(
@@ -45,12 +46,12 @@ impl Loopback {
         Ok(Self { listener, port })
     }
 
-    /// Its address.
+    /// Returns the redirect address.
     pub(super) fn address(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Waits for the answer to this attempt, however many others come before it.
+    /// Waits for the answer to this attempt, regardless of other requests before it.
     pub(super) async fn answer(self, attempt: &Attempt) -> Answer {
         let mut under_way = JoinSet::new();
         loop {
@@ -66,7 +67,7 @@ impl Loopback {
                         Some(Answer::Denied(_)) => ("200 OK", "Nobody was logged in."),
                         None => ("404 Not Found", "There is nothing here."),
                     };
-                    // A browser that has gone away does not change the answer.
+                    // A browser that disconnects does not change the answer.
                     let saying = async move { drop(tokio::time::timeout(PATIENCE, said(stream, status, text)).await) };
                     if let Some(answer) = found {
                         saying.await;
@@ -81,12 +82,12 @@ impl Loopback {
         }
     }
 
-    /// The answer of a request, where it is one.
+    /// Parses the answer from a request, or returns `None` if the request is not an answer.
     fn read(&self, head: &str, attempt: &Attempt) -> Option<Answer> {
         let mut lines = head.split("\r\n");
         let mut words = lines.next()?.split(' ');
         let (method, path) = (words.next()?, words.next()?);
-        // A page of another site that is led here by its name has another host.
+        // A page of another site that reaches this port under its own name sends a different host.
         let own = format!("127.0.0.1:{}", self.port);
         let host = lines.filter_map(|line| line.split_once(':'));
         let mut host =
@@ -111,7 +112,7 @@ impl Loopback {
     }
 }
 
-/// The head of a request.
+/// Reads the head of a request.
 async fn head(mut stream: TcpStream) -> Option<(String, TcpStream)> {
     let mut bytes = Vec::new();
     while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {

