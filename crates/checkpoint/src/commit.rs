@@ -5,25 +5,25 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use locks::{Kind, FileLock};
+use locks::{FileLock, Kind};
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
-use crate::staging::{Call, TAKEN, UPPER};
 use crate::beneath::{LIST, is_empty, look, open};
 use crate::copy::Copier;
+use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
 use crate::hidden::HiddenFiles;
 use crate::journal::Journal;
-use crate::true_modes::TrueModes;
 use crate::read::Reading;
 use crate::regenerable::Regenerable;
 use crate::save::{NotKept, save_changes};
-use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
+use crate::staging::{Call, TAKEN, UPPER};
 use crate::swap::{ChangeFacts, SwapError, swap};
+use crate::true_modes::TrueModes;
 use crate::undo::undo;
 use crate::{
-    Action, Changes, Conflict, Entry, Error, RefusedChange, Judge, LaterChange, Result, Save, SavedEntry, Time, Verdict,
-    StepKind, Workspace,
+    Action, Changes, Conflict, Entry, Error, Judge, LaterChange, RefusedChange, Result, Save, SavedEntry,
+    StepKind, Time, Verdict, Workspace,
 };
 
 /// Terms under which changes are read and committed.
@@ -229,8 +229,12 @@ impl Call {
         if let Err(error) = written {
             return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
         }
-        let found =
-            ChangeFacts { changes: &changes, loosened: &loosened, known: &self.known, baseline: terms.baseline };
+        let found = ChangeFacts {
+            changes: &changes,
+            loosened: &loosened,
+            known: &self.known,
+            baseline: terms.baseline,
+        };
         let swapped = swap(&sides, found, terms.on_step);
         let flushed = swapped.and_then(|()| {
             flush.map_or(Ok(()), |flush| flush())?;

@@ -8,11 +8,11 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::beneath::open_known;
-use crate::git_index;
-use crate::state_cache::StateCache;
-use crate::read_once::{ReadOnce, read_once};
 use crate::exchange_dirs::name_of;
+use crate::git_index;
+use crate::read_once::{ReadOnce, read_once};
 use crate::state::hash;
+use crate::state_cache::StateCache;
 use crate::{Contents, Entry, Kind, Result, State};
 
 /// Destination of the bytes that are read, and the record of them.

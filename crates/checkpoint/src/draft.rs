@@ -17,10 +17,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::staging::UPPER;
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
-use crate::state_cache::StateCache;
 use crate::exchange_dirs::name_of;
+use crate::staging::UPPER;
+use crate::state_cache::StateCache;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
 
 /// File that marks the changes in the folder of a call as drafted.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-use crate::staging::{TAKEN, UPPER};
 use crate::beneath::{LIST, PLACE, look, open};
 use crate::copy::{Copier, keep};
+use crate::staging::{TAKEN, UPPER};
 use crate::{Call, Entry, Error, Kind, Result, Workspace};
 
 /// Size in bytes of the largest file that is copied.

@@ -17,10 +17,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use sha2::Digest;
 
-use crate::staging::{Call, UPPER};
 use crate::beneath::{LIST, open, open_known};
 use crate::encoding::{Decoder, Encoder};
 use crate::exchange_dirs::name_of;
+use crate::staging::{Call, UPPER};
 use crate::{Entry, Error, Kind, Result, attributes, git_index};
 
 /// Name of the list in the folder of a call.

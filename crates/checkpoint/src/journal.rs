@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::attributes::{Attributes, Marks};
 use crate::encoding::{Decoder, Encoder};
-use crate::{Change, Error, Result, Time, StepKind};
+use crate::{Change, Error, Result, StepKind, Time};
 
 /// Journal of a commit that is under way. While the journal has this name, recovery undoes the
 /// commit.

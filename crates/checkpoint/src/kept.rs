@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
 
-use crate::staging::Call;
 use crate::beneath::open;
 use crate::encoding::{Decoder, Encoder};
+use crate::staging::Call;
 use crate::{Error, Result, Terms, Time, Workspace};
 
 /// File that marks changes as kept, with the data needed to apply them later.

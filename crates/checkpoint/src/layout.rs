@@ -14,16 +14,16 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
+use crate::exchange_dirs::name_of;
+use crate::parallel;
 use crate::regenerable::Regenerable;
 use crate::renamed::WorkspaceFile;
 use crate::restore::{Act, Acts, find};
-use crate::parallel;
-use crate::exchange_dirs::name_of;
 use crate::state::hash;
 use crate::writer::Writer;
 use crate::{
-    Conflict, DEEPEST, Draft, Entry, Error, Kind, LaterChange, Restoration, RestoreOutcome, Result, State, Time,
-    attributes,
+    Conflict, DEEPEST, Draft, Entry, Error, Kind, LaterChange, Restoration, RestoreOutcome, Result, State,
+    Time, attributes,
 };
 
 pub(crate) struct Layout<'a> {

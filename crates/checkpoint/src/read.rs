@@ -42,17 +42,17 @@ use rustix::io::Errno;
 
 use crate::attributes::{self, Marks};
 use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
+use crate::commit_entry::{TouchedEntry, Touches};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
 use crate::hidden::HiddenFiles;
+use crate::parallel;
+use crate::regenerable::Regenerable;
 use crate::state_cache::StateCache;
 use crate::true_modes::TrueModes;
-use crate::regenerable::Regenerable;
-use crate::parallel;
-use crate::commit_entry::{TouchedEntry, Touches};
 use crate::{
-    Action, Change, Changes, Conflict, Entry, Error, RefusedChange, Judge, Kind, MOST_CHANGES, LaterChange, Note,
-    Result, Time, Verdict, StepKind,
+    Action, Change, Changes, Conflict, Entry, Error, Judge, Kind, LaterChange, MOST_CHANGES, Note,
+    RefusedChange, Result, StepKind, Time, Verdict,
 };
 use folders::PendingFolder;
 
@@ -370,7 +370,11 @@ impl<'a> Reading<'a> {
             self.gone.insert(path.to_owned());
         }
         if let Some(folder) = folder {
-            self.comes(folder, path, PendingFolder { depth: pair.depth + 1, is_new: old.is_none(), regenerable })?;
+            self.comes(
+                folder,
+                path,
+                PendingFolder { depth: pair.depth + 1, is_new: old.is_none(), regenerable },
+            )?;
         }
         self.push(Change::of(both, what, Some(new), regenerable))?;
         Ok(true)

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
-use crate::staging::{Area, Call, remove_staging};
 use crate::beneath::{LIST, look, open};
 use crate::copy::Copier;
+use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
 use crate::journal::{Journal, Stage};
 use crate::remove::remove_tree;
-use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
+use crate::staging::{Area, Call, remove_staging};
 use crate::undo::{UndoOutcome, undo};
 use crate::{Change, Error, KeptChanges, Result, StepKind, Workspace};
 

@@ -17,12 +17,12 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, PLACE, look};
+use crate::current_state::{ContentSink, OpenEntry};
+use crate::exchange_dirs::name_of;
 use crate::git_index;
 use crate::layout::Layout;
-use crate::current_state::{ContentSink, OpenEntry};
-use crate::renamed::{SavedLater, find_bytes};
 use crate::parallel;
-use crate::exchange_dirs::name_of;
+use crate::renamed::{SavedLater, find_bytes};
 use crate::{Conflict, Contents, Draft, Entry, Error, Kind, LaterChange, Result, SavedEntry, State, Time};
 
 /// Entries to be restored, and the options of the restoration.

@@ -13,15 +13,15 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
+use crate::exchange_dirs::name_of;
 use crate::git_index;
-use crate::state_cache::StateCache;
-use crate::true_modes::TrueModes;
+use crate::parallel;
 use crate::read_once::{ReadOnce, Take, read_once};
 use crate::regenerable::Regenerable;
-use crate::parallel;
-use crate::exchange_dirs::name_of;
 use crate::state::{hash, is_hashed};
+use crate::state_cache::StateCache;
 use crate::swap::SwapError;
+use crate::true_modes::TrueModes;
 use crate::{Changes, ContentHash, Contents, DEEPEST, Entry, Error, Kind, State, StepKind, Workspace};
 
 /// Options for saving the entries that a commit replaces and removes. Without them, those entries are lost.

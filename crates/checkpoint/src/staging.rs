@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use locks::{Kind, FileLock};
+use locks::{FileLock, Kind};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
-use crate::state_cache::StateCache;
 use crate::remove::{remove_all_but, remove_tree};
+use crate::state_cache::StateCache;
 use crate::{Entry, Error, KeptChanges, Result, Time, Workspace};
 
 /// Folder for the entries that the overlay writes, within the folder of a call.
@@ -266,7 +266,8 @@ impl Area {
 fn lock_area(folder: &OwnedFd, path: &Path) -> Result<FileLock> {
     let file = open_lock(folder, AREA_LOCK).map_err(|errno| Error::system("lock", path, errno))?;
     let name = path.join(AREA_LOCK);
-    FileLock::wait(file, Kind::Exclusive, &name.display()).map_err(|error| Error::system("lock", &name, error))
+    FileLock::wait(file, Kind::Exclusive, &name.display())
+        .map_err(|error| Error::system("lock", &name, error))
 }
 
 fn is_note(name: &OsStr) -> bool {

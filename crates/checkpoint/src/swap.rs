@@ -13,11 +13,11 @@ use crate::attributes::Marks;
 use crate::beneath::{
     Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
 };
+use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
+use crate::parallel;
 use crate::state_cache::StateCache;
 use crate::true_modes::TrueModes;
-use crate::parallel;
-use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
-use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, Time, StepKind, attributes};
+use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, StepKind, Time, attributes};
 
 /// Reason why a swap was not finished.
 pub(crate) enum SwapError {

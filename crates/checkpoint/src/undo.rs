@@ -38,7 +38,9 @@ pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Re
     for (number, change) in changes.iter().enumerate().rev() {
         let done = match change.what {
             StepKind::Attributes | StepKind::Times => continue,
-            StepKind::Create | StepKind::Replace | StepKind::Remove => put_back(&mut walker, number, change, on_step),
+            StepKind::Create | StepKind::Replace | StepKind::Remove => {
+                put_back(&mut walker, number, change, on_step)
+            }
         };
         match done {
             Ok(CurrentState::AsBefore) => {}
@@ -69,7 +71,9 @@ fn loosen_what_stays(sides: &Sides, changes: &[Change]) {
         return;
     }
     for change in changes.iter().rev() {
-        let (StepKind::Attributes | StepKind::Times, Some(old)) = (change.what, &change.old) else { continue };
+        let (StepKind::Attributes | StepKind::Times, Some(old)) = (change.what, &change.old) else {
+            continue;
+        };
         let Ok(folder) = open(sides.workspace.as_fd(), &change.path, PLACE) else { continue };
         let Ok(now) = fstat(&folder).map(|stat| Entry::of(&stat)) else { continue };
         if now.is_same_object(old) && now.mode & 0o700 != 0o700 {

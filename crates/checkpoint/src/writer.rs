@@ -9,8 +9,8 @@ use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, futimens, openat
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, open, open_known, times};
-use crate::renamed::WorkspaceFile;
 use crate::exchange_dirs::name_of;
+use crate::renamed::WorkspaceFile;
 use crate::sparse;
 use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};
 
@@ -38,7 +38,12 @@ impl<'a> Writer<'a> {
 
     /// Creates a file in an existing folder, and records its final state for the commit. If its
     /// bytes were not saved, they are those of the file `there`.
-    pub(crate) fn write(&mut self, path: &Path, state: &State, there: Option<WorkspaceFile<'_>>) -> Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        path: &Path,
+        state: &State,
+        there: Option<WorkspaceFile<'_>>,
+    ) -> Result<()> {
         let failed = Error::while_doing("lay out", path);
         let parent = self.holders.of(path).map_err(&failed)?;
         let around = path.parent().unwrap_or(Path::new(""));

@@ -80,7 +80,11 @@ pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
 }
 
 /// Builds the answer to a command from the result of its call.
-pub(crate) fn of_command(id: Option<&str>, ran: &RequestedCommand<'_>, result: &CallResult) -> serde_json::Result<String> {
+pub(crate) fn of_command(
+    id: Option<&str>,
+    ran: &RequestedCommand<'_>,
+    result: &CallResult,
+) -> serde_json::Result<String> {
     let held = data_of(result)?;
     let data = held.as_ref();
     let ended = CommandEnd::of(ran, result, data);

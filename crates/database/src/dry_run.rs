@@ -5,9 +5,9 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
 use crate::action::Statement;
-use crate::snapshot::Copy;
-use crate::open::{StopCheck, Writer, defend, interrupt_where};
 use crate::full_copy::{LARGEST_SAVED, differing, schema, size, torn};
+use crate::open::{StopCheck, Writer, defend, interrupt_where};
+use crate::snapshot::Copy;
 use crate::write::too_large_to_undo;
 use crate::{Bounds, Change, Database, DatabaseError, Value, WriteOutcome};
 

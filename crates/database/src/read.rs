@@ -62,8 +62,8 @@ impl Database {
             return Err(DatabaseError::Empty);
         }
         watch.enter(Phase::Own);
-        let limited =
-            LimitedConnection::of(&reader.connection, sql, &reader.counts).map_err(|error| self.error(error))?;
+        let limited = LimitedConnection::of(&reader.connection, sql, &reader.counts)
+            .map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
         let page = self.page(&mut statement, parameters, bounds).map_err(|error| refused(watch, error));
         limited.end().map_err(|error| self.error(error))?;

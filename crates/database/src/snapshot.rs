@@ -11,8 +11,8 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
-use crate::open::{StopCheck, interrupt_where};
 use crate::full_copy::{LARGEST_SAVED, busy, digest, size};
+use crate::open::{StopCheck, interrupt_where};
 use crate::write::KeepError;
 use crate::{Database, DatabaseError};
 
@@ -129,7 +129,11 @@ impl Database {
     }
 
     /// Copies the state that the connection sees.
-    pub(crate) fn copy_of(&self, connection: &Connection, stopped: &StopCheck) -> Result<Copy, DatabaseError> {
+    pub(crate) fn copy_of(
+        &self,
+        connection: &Connection,
+        stopped: &StopCheck,
+    ) -> Result<Copy, DatabaseError> {
         self.opened(self.spooled(connection, stopped)?)
     }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::change::TableRows;
-use crate::snapshot::{Copy, Image};
+use crate::full_copy::{differing, digest, schema, torn};
 use crate::open::{StopCheck, Writer};
 use crate::row_tracking::{ForeignKeyActions, TrackedTable};
-use crate::full_copy::{differing, digest, schema, torn};
+use crate::snapshot::{Copy, Image};
 use crate::write::Keep;
 use crate::{Change, Database, DatabaseError};
 
@@ -203,7 +203,12 @@ impl Database {
     }
 
     /// Returns a writable copy of the state to restore. `now` is the snapshot of the state that was found.
-    fn copy_then(&self, then: UndoState, now: Option<&Image>, stopped: &StopCheck) -> Result<Copy, DatabaseError> {
+    fn copy_then(
+        &self,
+        then: UndoState,
+        now: Option<&Image>,
+        stopped: &StopCheck,
+    ) -> Result<Copy, DatabaseError> {
         match (then, now) {
             (UndoState::Changed(copy), _) => Ok(copy),
             (UndoState::Saved(image), _) => self.copy(&image, stopped),

@@ -6,11 +6,11 @@ use rusqlite::Connection;
 
 use crate::action::{Phase, Statement};
 use crate::change::TableRows;
+use crate::full_copy::{LARGEST_SAVED, differing, digest, schema, size};
 use crate::memory::{Counts, LimitedConnection};
 use crate::open::{StopCheck, Writer};
 use crate::read::refused;
 use crate::row_tracking::{ForeignKeyActions, TrackedTable};
-use crate::full_copy::{LARGEST_SAVED, differing, digest, schema, size};
 use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
 
 /// Reason why an undo record could not be stored.
@@ -124,7 +124,8 @@ impl Database {
     ) -> Result<WriteOutcome, DatabaseError> {
         let Writer { connection, watch } = writer;
         watch.enter(Phase::Own);
-        let limited = LimitedConnection::of(connection, sql, &Counts::default()).map_err(|error| self.error(error))?;
+        let limited =
+            LimitedConnection::of(connection, sql, &Counts::default()).map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
         let failed = |error| refused(watch, self.error(error));
         let mut statement = connection.prepare(sql).map_err(failed)?;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tool::{AnyTool, Code, Data, Effect, Place, PreparedCall, Presentation, Spec, ShapeFacts, ToolError};
+use tool::{AnyTool, Code, Data, Effect, Place, PreparedCall, Presentation, ShapeFacts, Spec, ToolError};
 
 use crate::dialect::Programs;
 use crate::sluagh;
-use crate::table::{self, ValueSource, Kind, ExternalTool};
+use crate::table::{self, ExternalTool, Kind, ValueSource};
 
 /// A canonical tool, the table row that describes how to call it, and the translation of its errors.
 pub(crate) struct Adapter {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use tool::{Example, ToolError};
 
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Paths that the source denies to this specialist, because another specialist owns the memory.
 pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError};
 
 use crate::elophanto_gmail;
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 const PATH: Field = Field {
     name: "path",
@@ -26,7 +26,8 @@ const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
     Field { name, becomes: Some(name), kind: Kind::Text, need, says }
 }
 
-const GIVEN_PATH: AnswerField = AnswerField { name: "path", from: ValueSource::Text("path"), says: "The path." };
+const GIVEN_PATH: AnswerField =
+    AnswerField { name: "path", from: ValueSource::Text("path"), says: "The path." };
 
 /// Arguments of a database tool: a statement and its parameters.
 const SQL: &[Field] = &[
@@ -57,7 +58,11 @@ pub(crate) const WRITE: ExternalTool = ExternalTool {
     gives: &[
         GIVEN_PATH,
         AnswerField { name: "size_bytes", from: ValueSource::Integer("size_bytes"), says: "Bytes written." },
-        AnswerField { name: "backed_up", from: ValueSource::Switch("backed_up"), says: "PATH.bak has the old content." },
+        AnswerField {
+            name: "backed_up",
+            from: ValueSource::Switch("backed_up"),
+            says: "PATH.bak has the old content.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -147,7 +152,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         adapt: None,
         gives: &[
             AnswerField { name: "content", from: ValueSource::Text("content"), says: "The text, or Base64." },
-            AnswerField { name: "size_bytes", from: ValueSource::Integer("size_bytes"), says: "Of the whole file." },
+            AnswerField {
+                name: "size_bytes",
+                from: ValueSource::Integer("size_bytes"),
+                says: "Of the whole file.",
+            },
             AnswerField { name: "mime_type", from: ValueSource::Text("mime_type"), says: "Media type." },
             AnswerField {
                 name: "line_count",
@@ -179,7 +188,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
         adapt: None,
-        gives: &[AnswerField { name: "entries", from: ValueSource::Items("entries", ENTRY), says: "In order." }],
+        gives: &[AnswerField {
+            name: "entries",
+            from: ValueSource::Items("entries", ENTRY),
+            says: "In order.",
+        }],
         timeout: None,
         one_file: false,
         within: None,
@@ -198,7 +211,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            AnswerField { name: "deleted", from: ValueSource::Switch("deleted"), says: "Whether it is gone." },
+            AnswerField {
+                name: "deleted",
+                from: ValueSource::Switch("deleted"),
+                says: "Whether it is gone.",
+            },
             GIVEN_PATH,
         ],
         timeout: None,
@@ -223,7 +240,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         adapt: None,
         gives: &[
             AnswerField { name: "source", from: ValueSource::Text("source"), says: "The old path." },
-            AnswerField { name: "destination", from: ValueSource::Text("destination"), says: "The new path." },
+            AnswerField {
+                name: "destination",
+                from: ValueSource::Text("destination"),
+                says: "The new path.",
+            },
             AnswerField { name: "moved", from: ValueSource::Switch("moved"), says: "Whether it was moved." },
         ],
         timeout: None,
@@ -248,7 +269,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         adapt: None,
         gives: &[
             AnswerField { name: "key", from: ValueSource::Text("key"), says: "Its name." },
-            AnswerField { name: "stored", from: ValueSource::Switch("stored"), says: "Whether it was stored." },
+            AnswerField {
+                name: "stored",
+                from: ValueSource::Switch("stored"),
+                says: "Whether it was stored.",
+            },
         ],
         timeout: None,
         one_file: false,
@@ -319,7 +344,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         gives: &[
             AnswerField { name: "rows", from: ValueSource::Objects("rows"), says: "By column." },
             AnswerField { name: "columns", from: ValueSource::Texts("columns"), says: "In order." },
-            AnswerField { name: "row_count", from: ValueSource::Integer("row_count"), says: "Of this answer." },
+            AnswerField {
+                name: "row_count",
+                from: ValueSource::Integer("row_count"),
+                says: "Of this answer.",
+            },
         ],
         timeout: None,
         one_file: false,
@@ -339,7 +368,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            AnswerField { name: "affected_rows", from: ValueSource::Integer("affected_rows"), says: "By the statement." },
+            AnswerField {
+                name: "affected_rows",
+                from: ValueSource::Integer("affected_rows"),
+                says: "By the statement.",
+            },
             AnswerField {
                 name: "last_insert_id",
                 from: ValueSource::OptionalInteger("last_insert_id"),
@@ -410,7 +443,11 @@ const CAPABILITY: &[AnswerField] = &[
         from: ValueSource::Text("permission_level"),
         says: "safe, moderate, destructive or critical.",
     },
-    AnswerField { name: "status", from: ValueSource::Text("status"), says: "ready, or why it cannot be used." },
+    AnswerField {
+        name: "status",
+        from: ValueSource::Text("status"),
+        says: "ready, or why it cannot be used.",
+    },
     AnswerField { name: "created_at", from: ValueSource::Text("created_at"), says: "RFC 3339." },
 ];
 

@@ -2,7 +2,7 @@
 
 use tool::Example;
 
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 const fn field(name: &'static str, kind: Kind, need: Need, says: &'static str) -> Field {
     Field { name, becomes: Some(name), kind, need, says }
@@ -18,7 +18,11 @@ pub(crate) const SEARCH: ExternalTool = ExternalTool {
     takes: &[QUERY, field("max_results", Kind::Integer(1, 200), Need::Optional, "At most this many; 10")],
     settled: nothing,
     adapt: None,
-    gives: &[AnswerField { name: "results", from: ValueSource::Items("results", SUMMARY), says: "The newest first." }],
+    gives: &[AnswerField {
+        name: "results",
+        from: ValueSource::Items("results", SUMMARY),
+        says: "The newest first.",
+    }],
     timeout: None,
     one_file: false,
     within: None,
@@ -41,7 +45,11 @@ pub(crate) const READ: ExternalTool = ExternalTool {
     ],
     settled: nothing,
     adapt: None,
-    gives: &[AnswerField { name: "messages", from: ValueSource::Items("messages", MESSAGE), says: "The newest first." }],
+    gives: &[AnswerField {
+        name: "messages",
+        from: ValueSource::Items("messages", MESSAGE),
+        says: "The newest first.",
+    }],
     timeout: None,
     one_file: false,
     within: None,
@@ -83,11 +91,14 @@ pub(crate) const SEND: ExternalTool = ExternalTool {
 };
 
 const ID: AnswerField = AnswerField { name: "id", from: ValueSource::Text("id"), says: "Gmail's." };
-const SENDER: AnswerField = AnswerField { name: "from", from: ValueSource::Text("from"), says: "Who sent it." };
+const SENDER: AnswerField =
+    AnswerField { name: "from", from: ValueSource::Text("from"), says: "Who sent it." };
 const TO: AnswerField = AnswerField { name: "to", from: ValueSource::Text("to"), says: "To whom." };
-const SUBJECT: AnswerField = AnswerField { name: "subject", from: ValueSource::Text("subject"), says: "Its subject." };
+const SUBJECT: AnswerField =
+    AnswerField { name: "subject", from: ValueSource::Text("subject"), says: "Its subject." };
 const DATE: AnswerField = AnswerField { name: "date", from: ValueSource::Text("date"), says: "RFC 3339." };
-const LABELS: AnswerField = AnswerField { name: "labels", from: ValueSource::Texts("labels"), says: "Such as INBOX." };
+const LABELS: AnswerField =
+    AnswerField { name: "labels", from: ValueSource::Texts("labels"), says: "Such as INBOX." };
 
 const SUMMARY: &[AnswerField] = &[
     ID,
@@ -107,7 +118,11 @@ const MESSAGE: &[AnswerField] = &[
     DATE,
     AnswerField { name: "body", from: ValueSource::Text("body"), says: "Its text." },
     LABELS,
-    AnswerField { name: "attachments", from: ValueSource::Items("attachments", ATTACHMENT), says: "What came with it." },
+    AnswerField {
+        name: "attachments",
+        from: ValueSource::Items("attachments", ATTACHMENT),
+        says: "What came with it.",
+    },
 ];
 
 const ATTACHMENT: &[AnswerField] = &[

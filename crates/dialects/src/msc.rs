@@ -5,7 +5,7 @@ use serde_json::json;
 use tool::{Example, Timeout};
 
 use crate::elophanto::{ENTRY, WRITE};
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Timeout of `execute` in seconds. The tool takes no timeout argument, so the value is long enough
 /// for tests and builds.
@@ -49,7 +49,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            AnswerField { name: "applied", from: ValueSource::Switch("applied"), says: "Whether it was applied." },
+            AnswerField {
+                name: "applied",
+                from: ValueSource::Switch("applied"),
+                says: "Whether it was applied.",
+            },
             AnswerField { name: "files", from: ValueSource::Items("files", CHANGED), says: "What changed." },
         ],
         timeout: None,
@@ -79,7 +83,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
         adapt: None,
-        gives: &[AnswerField { name: "entries", from: ValueSource::Items("entries", ENTRY), says: "In order." }],
+        gives: &[AnswerField {
+            name: "entries",
+            from: ValueSource::Items("entries", ENTRY),
+            says: "In order.",
+        }],
         timeout: None,
         one_file: false,
         within: None,
@@ -165,8 +173,16 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: || json!({"limit": 100}),
         adapt: None,
         gives: &[
-            AnswerField { name: "entries", from: ValueSource::Items("entries", REMEMBERED), says: "In order." },
-            AnswerField { name: "versions", from: ValueSource::Items("versions", VERSION), says: "Of history and audit." },
+            AnswerField {
+                name: "entries",
+                from: ValueSource::Items("entries", REMEMBERED),
+                says: "In order.",
+            },
+            AnswerField {
+                name: "versions",
+                from: ValueSource::Items("versions", VERSION),
+                says: "Of history and audit.",
+            },
         ],
         timeout: None,
         one_file: false,
@@ -190,7 +206,11 @@ const REMEMBERED: &[AnswerField] = &[
     AnswerField { name: "id", from: ValueSource::Text("id"), says: "Its id." },
     AnswerField { name: "key", from: ValueSource::Text("key"), says: "Its name." },
     AnswerField { name: "content", from: ValueSource::Text("content"), says: "The text." },
-    AnswerField { name: "version", from: ValueSource::Integer("version"), says: "One more with each change." },
+    AnswerField {
+        name: "version",
+        from: ValueSource::Integer("version"),
+        says: "One more with each change.",
+    },
     AnswerField { name: "agent", from: ValueSource::Text("agent"), says: "Who made it." },
     AnswerField { name: "changed_at", from: ValueSource::Text("changed_at"), says: "RFC 3339." },
 ];

@@ -13,7 +13,7 @@
 use serde_json::{Map, Value, json};
 use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};
 
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Version of each tool, the value of `Tool.version`.
 pub(crate) const VERSION: &str = "1.0.0";
@@ -68,7 +68,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         // The checkpoint serves as the backup.
         settled: || json!({"backup": false}),
         adapt: None,
-        gives: &[AnswerField { name: "bytes", from: ValueSource::Integer("size_bytes"), says: "Bytes written." }],
+        gives: &[AnswerField {
+            name: "bytes",
+            from: ValueSource::Integer("size_bytes"),
+            says: "Bytes written.",
+        }],
         timeout: None,
         one_file: false,
         within: None,

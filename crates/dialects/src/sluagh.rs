@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError};
 
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Variables that a call may not set: those that select programs or loaded code, and the worker's key.
 const PROTECTED_KEYS: [&str; 32] = [
@@ -174,9 +174,17 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: nothing,
         adapt: Some(bounded),
         gives: &[
-            AnswerField { name: "status", from: ValueSource::Integer("status"), says: "Of HTTP, such as 200." },
+            AnswerField {
+                name: "status",
+                from: ValueSource::Integer("status"),
+                says: "Of HTTP, such as 200.",
+            },
             AnswerField { name: "statusText", from: ValueSource::Text("status_text"), says: "Such as OK." },
-            AnswerField { name: "headers", from: ValueSource::TextByName("headers"), says: "By name in lower case." },
+            AnswerField {
+                name: "headers",
+                from: ValueSource::TextByName("headers"),
+                says: "By name in lower case.",
+            },
             AnswerField {
                 name: "data",
                 from: ValueSource::Any("data"),
@@ -282,7 +290,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 from: ValueSource::OptionalAny("issue"),
                 says: "Of create_issue and update_issue.",
             },
-            AnswerField { name: "comment", from: ValueSource::OptionalAny("comment"), says: "Of create_comment." },
+            AnswerField {
+                name: "comment",
+                from: ValueSource::OptionalAny("comment"),
+                says: "Of create_comment.",
+            },
             AnswerField {
                 name: "created",
                 from: ValueSource::OptionalAny("created"),
@@ -294,7 +306,11 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 from: ValueSource::OptionalText("next_cursor"),
                 says: "For the next page, where there is one.",
             },
-            AnswerField { name: "wouldSend", from: ValueSource::OptionalAny("would_send"), says: "Of a dry run." },
+            AnswerField {
+                name: "wouldSend",
+                from: ValueSource::OptionalAny("would_send"),
+                says: "Of a dry run.",
+            },
         ],
         timeout: None,
         one_file: false,

@@ -169,7 +169,10 @@ impl ValueSource {
     fn schema(&self) -> Value {
         match self {
             ValueSource::Text(_) | ValueSource::OptionalText(_) => json!({"type": "string"}),
-            ValueSource::Integer(_) | ValueSource::IntegerOrNone(_) | ValueSource::OptionalInteger(_) | ValueSource::ExitCode(_) => {
+            ValueSource::Integer(_)
+            | ValueSource::IntegerOrNone(_)
+            | ValueSource::OptionalInteger(_)
+            | ValueSource::ExitCode(_) => {
                 json!({"type": "integer"})
             }
             ValueSource::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
@@ -177,7 +180,9 @@ impl ValueSource {
             ValueSource::Milliseconds | ValueSource::Number(_) => json!({"type": "number"}),
             ValueSource::Switch(_) => json!({"type": "boolean"}),
             ValueSource::Any(_) | ValueSource::OptionalAny(_) => json!({}),
-            ValueSource::TextByName(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            ValueSource::TextByName(_) => {
+                json!({"type": "object", "additionalProperties": {"type": "string"}})
+            }
             ValueSource::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
         }
     }
@@ -242,7 +247,10 @@ pub(crate) fn given(gives: &[AnswerField]) -> Value {
         })
         .collect();
     let always = gives.iter().filter(|given| {
-        !matches!(given.from, ValueSource::OptionalText(_) | ValueSource::OptionalInteger(_) | ValueSource::OptionalAny(_))
+        !matches!(
+            given.from,
+            ValueSource::OptionalText(_) | ValueSource::OptionalInteger(_) | ValueSource::OptionalAny(_)
+        )
     });
     let required: Vec<&str> = always.map(|given| given.name).collect();
     let mut schema = json!({"type": "object", "properties": properties, "required": required});

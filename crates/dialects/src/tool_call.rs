@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tool::{
-    AnyTool, Class, Example, Lane, Level, Place, PreparedCall, Presentation, Spec, TextCap, Timeout, ToolError,
+    AnyTool, Class, Example, Lane, Level, Place, PreparedCall, Presentation, Spec, TextCap, Timeout,
+    ToolError,
 };
 
 /// The tool `tool_call`. The engine runs the named tool instead, so the policy, the audit and

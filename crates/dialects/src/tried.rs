@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tool::{AnyTool, Data, Place, PreparedCall, Spec, ShapeFacts, ToolError};
+use tool::{AnyTool, Data, Place, PreparedCall, ShapeFacts, Spec, ToolError};
 
 /// Name of the canonical argument that requests a dry run.
 const DRY_RUN: &str = "dry_run";

@@ -15,7 +15,7 @@ pub mod patch;
 mod replace;
 
 pub use difference::{EditedRange, between, unified, unified_whole};
-pub use document::{Document, ReadError, NotEncodable};
+pub use document::{Document, NotEncodable, ReadError};
 pub use nearest::{Near, nearest};
 pub use replace::{Count, Place, ReplaceError, ReplaceOutcome, Replacement, replace};
 

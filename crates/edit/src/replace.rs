@@ -108,7 +108,11 @@ pub fn replace(text: &[u8], replacements: &[Replacement<'_>]) -> Result<ReplaceO
         find(text, &plain, index, replacement, &mut found).map_err(|refused| match refused {
             ReplaceError::Absent { index, nearest, .. } => {
                 let brings = |earlier: &Replacement<'_>| earlier.new.contains(replacement.old);
-                ReplaceError::Absent { index, nearest, comes_with: replacements[..index].iter().position(brings) }
+                ReplaceError::Absent {
+                    index,
+                    nearest,
+                    comes_with: replacements[..index].iter().position(brings),
+                }
             }
             other => other,
         })?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use egress::{Authority, Carrier, Gate, Listeners, GateEvent, Trust, Verdict};
+use egress::{Authority, Carrier, Gate, GateEvent, Listeners, Trust, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 use jiff::Timestamp;

@@ -6,9 +6,9 @@ use bytes::{Buf, Bytes};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
+use crate::head::Framing;
 use crate::peek::PeekedStream;
 use crate::refusal::Refusal;
-use crate::head::Framing;
 
 /// Maximum wait for the next part of a body.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

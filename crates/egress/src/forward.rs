@@ -15,15 +15,15 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::peek::PeekedStream;
-use crate::refusal::Refusal;
 use crate::body::Reading;
 use crate::head::{self, Framing, Head, Target};
-use crate::sni::PATIENCE;
-use crate::slots::Slot;
-use crate::respond::{self, ANSWERED, ExchangeFailure, ConnectionState};
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
+use crate::respond::{self, ANSWERED, ConnectionState, ExchangeFailure};
 use crate::serve::EntryPoint;
 use crate::session::Session;
+use crate::slots::Slot;
+use crate::sni::PATIENCE;
 use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
@@ -148,7 +148,8 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next(reader).await? {
                 whole.extend_from_slice(&body.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut body, substitute::Body::of(&head.headers)).rest());
+            whole
+                .extend_from_slice(&std::mem::replace(&mut body, substitute::Body::of(&head.headers)).rest());
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),

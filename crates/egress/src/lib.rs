@@ -18,20 +18,20 @@
 //! This crate knows no policy and no tools: a [`Gate`] decides on each destination. The proxy runs
 //! on its own thread.
 
-mod peek;
-mod refusal;
 mod authority;
 mod body;
+mod dns;
 mod forward;
 mod head;
-mod sni;
 mod multiplexed;
-mod dns;
-mod slots;
+mod peek;
+mod refusal;
 mod relay;
 mod respond;
 mod serve;
 mod session;
+mod slots;
+mod sni;
 mod substitute;
 mod upload;
 mod upstream;

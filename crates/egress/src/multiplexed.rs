@@ -28,9 +28,9 @@ use tokio::time::{sleep, timeout};
 use crate::Gate;
 use crate::forward::{KEPT, Scope};
 use crate::head::LARGEST;
-use crate::sni::PATIENCE;
 use crate::respond::ANSWERED;
 use crate::session::Session;
+use crate::sni::PATIENCE;
 use servers::Servers;
 
 /// Maximum number of concurrent requests per connection: the lowest value that RFC 9113 (section

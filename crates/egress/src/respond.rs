@@ -162,7 +162,11 @@ impl ResponseRedactor {
     }
 
     /// Redacts `part` and appends it to the output.
-    async fn part(&mut self, mut part: Bytes, out: &mut ResponseSink<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
+    async fn part(
+        &mut self,
+        mut part: Bytes,
+        out: &mut ResponseSink<'_, impl AsyncWrite + Unpin>,
+    ) -> io::Result<()> {
         while !part.is_empty() {
             out.add(&self.some(&mut part)?).await?;
         }

@@ -10,15 +10,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::peek::PeekedStream;
-use crate::refusal::Refusal;
 use crate::authority::HTTP2;
 use crate::forward::{self, Scope};
 use crate::head::{self, Target};
-use crate::sni::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
-use crate::slots::{Client, Slots};
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 use crate::session::{Session, TlsInspection};
-use crate::{Gate, Listeners, Way, multiplexed, dns, relay};
+use crate::slots::{Client, Slots};
+use crate::sni::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
+use crate::{Gate, Listeners, Way, dns, multiplexed, relay};
 
 /// Maximum number of connections of one network. One more ends the connection that was idle for longest.
 const MOST: usize = 512;
@@ -202,7 +202,9 @@ async fn tls<G: Gate>(
         (Some(Err(error)), _) => return refuse_tls(session, client, &meant, port, error.to_string()).await,
     };
     let server = match session.judge(&host, port, Way::Tls).await {
-        Ok(TlsInspection::Requests) => return opened(session, client, host, port, EntryPoint::Everywhere).await,
+        Ok(TlsInspection::Requests) => {
+            return opened(session, client, host, port, EntryPoint::Everywhere).await;
+        }
         Ok(TlsInspection::Nothing) => session.open(&host, port, Way::Tls).await,
         Err(refusal) => Err(refusal),
     };

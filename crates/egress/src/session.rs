@@ -9,8 +9,8 @@ use fetch::dial::{DialError, dial};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use crate::refusal::Refusal;
 use crate::dns::Addresses;
+use crate::refusal::Refusal;
 use crate::{Gate, GateEvent, Verdict, Way};
 
 /// Maximum time to establish a connection.

@@ -28,7 +28,9 @@ pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 ///
 /// # Errors
 /// A description for the client, if the bytes are not a TLS hello.
-pub(crate) async fn read(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
+pub(crate) async fn read(
+    client: &mut PeekedStream<impl AsyncRead + Unpin>,
+) -> Result<Option<String>, String> {
     timeout(PATIENCE, read_whole(client))
         .await
         .map_err(|_| "the TLS hello did not come in time".to_owned())?

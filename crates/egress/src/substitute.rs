@@ -117,7 +117,12 @@ impl<G: Gate> HostSubstitution<'_, G> {
     }
 
     /// Returns the bytes with every placeholder swapped; `None` if there is no placeholder.
-    async fn swap(&self, bytes: &[u8], place: Position, written: Escaping) -> Result<Option<Vec<u8>>, Refusal> {
+    async fn swap(
+        &self,
+        bytes: &[u8],
+        place: Position,
+        written: Escaping,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
         let mut swapped = Vec::new();
         let mut rest = bytes;
         while let Some(at) = find(rest) {

@@ -16,7 +16,7 @@ use crate::files::{
 use crate::forward::{Fineness, Room, pass};
 use crate::tensors::Tensors;
 use crate::tokens::Tokens;
-use crate::weights::{StoredWeights, Original, Weights, write};
+use crate::weights::{Original, StoredWeights, Weights, write};
 use crate::{MOST_TOKENS, OpenError, PINNED, PINNED_NAME};
 
 /// Name of the file of byte matrices, next to the model.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::{Part, Policy};
 use tokio::sync::oneshot;
-use tool::{Code, Data, Effect, ByteReservation, Lane, PreparedCall, Retry, SessionId, Stop, ToolError};
+use tool::{ByteReservation, Code, Data, Effect, Lane, PreparedCall, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
 use bytes::{Room, Rooms};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tool::{CallId, Data, TextCap, ToolError, FullOutput};
+use tool::{CallId, Data, FullOutput, TextCap, ToolError};
 
 use crate::{Engine, SentSecrets};
 
@@ -118,7 +118,12 @@ impl Engine {
     }
 }
 
-fn shorten(data: &mut Value, budget: usize, wholes: &[FullOutput], reference: Reference<'_>) -> Vec<ShortenedText> {
+fn shorten(
+    data: &mut Value,
+    budget: usize,
+    wholes: &[FullOutput],
+    reference: Reference<'_>,
+) -> Vec<ShortenedText> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
     if lengths.iter().sum::<usize>() <= budget {

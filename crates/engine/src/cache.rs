@@ -55,7 +55,14 @@ impl Cache {
     }
 
     /// Caches an answer that was read in the generation `read_in`.
-    pub(crate) fn put(&self, key: String, answer: &Data, looked: Fingerprint, read_in: Generation, now: Instant) {
+    pub(crate) fn put(
+        &self,
+        key: String,
+        answer: &Data,
+        looked: Fingerprint,
+        read_in: Generation,
+        now: Instant,
+    ) {
         let size = match answer {
             Data::Value(value) => value.to_string().len(),
             Data::Written(written) => written.as_str().len(),

@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use policy::{Ceiling, Decision, Part, Policy};
 use serde_json::Value;
 use tool::{
-    CallId, CallResult, Changes, EffectState, ByteReservation, KeptOutput, Level, Meta, Outcome, Presentation, Progress,
-    SessionId, Stop, ToolError,
+    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
+    Presentation, Progress, SessionId, Stop, ToolError,
 };
 
-use crate::approvals::{ForeseenWrites, EffectivePolicy};
+use crate::approvals::{EffectivePolicy, ForeseenWrites};
 use crate::db_checkpoint::DbChanges;
+use crate::direct_checkpoint::Author;
 use crate::dry_run::DryRunCall;
 use crate::networks::InUse;
 use crate::reach::AccessScope;
-use crate::direct_checkpoint::Author;
 use crate::trace::TraceDraft;
 use crate::{Asker, CallRequest, Door, Engine, SentSecrets, record};
 

@@ -36,7 +36,11 @@ impl Engine {
 
     /// Puts rules with leases under the call's ceiling. A lease answers questions and raises no
     /// ceiling.
-    pub(crate) fn under_ceiling(&self, call: &Call, leased: Arc<EffectivePolicy>) -> Result<Arc<EffectivePolicy>, ToolError> {
+    pub(crate) fn under_ceiling(
+        &self,
+        call: &Call,
+        leased: Arc<EffectivePolicy>,
+    ) -> Result<Arc<EffectivePolicy>, ToolError> {
         if call.ceiling.is_unbounded() { Ok(leased) } else { self.bounded(call, &leased.policy) }
     }
 

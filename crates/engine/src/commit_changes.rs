@@ -13,9 +13,9 @@ use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
 use crate::approvals::{ForeseenWrites, QuestionOutcome};
 use crate::call::Call;
+use crate::direct_checkpoint::{Author, DirectSave};
 use crate::life::ToolRun;
 use crate::saved_contents::SavingTime;
-use crate::direct_checkpoint::{Author, DirectSave};
 use crate::snapshot::{CommitResult, HeldChanges, Snapshot, Snapshots};
 use crate::trace::Stage;
 use crate::{Engine, dry_run};
@@ -285,7 +285,9 @@ impl Engine {
                     open = Some(id);
                     ended = CommitResult::Refused(error);
                 }
-                Ok(QuestionOutcome::Closed { hint, .. }) => ended = CommitResult::Refused(question::held(&what).hint(hint)),
+                Ok(QuestionOutcome::Closed { hint, .. }) => {
+                    ended = CommitResult::Refused(question::held(&what).hint(hint))
+                }
                 Err(error) => ended = CommitResult::Refused(error),
             }
         }

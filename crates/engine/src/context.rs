@@ -6,10 +6,10 @@ use tool::{Context, ToolError};
 use vault::Vault;
 
 use crate::call::Call;
+use crate::cell_spec::CellSpecTask;
 use crate::redact::CoveredProgress;
 use crate::secrets::Secrets;
-use crate::cell_spec::CellSpecTask;
-use crate::{Engine, hosts, snapshot, commit_changes};
+use crate::{Engine, commit_changes, hosts, snapshot};
 
 impl Engine {
     /// Builds the context for one call.

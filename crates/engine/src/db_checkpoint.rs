@@ -13,7 +13,7 @@ use std::thread;
 
 use checkpoint::Draft;
 use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, StopCheck};
-use store::{Checkpoint, CheckpointEntry, CheckpointState, Hash, BlobWriter, Store};
+use store::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
 use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
@@ -118,7 +118,11 @@ impl Keep for DbRecorder {
 impl DbRecorder {
     /// Saves the pieces of a change. Returns their hashes, in order, and their total number of
     /// bytes.
-    fn save_pieces(&self, saver: &BlobWriter<'_>, pieces: &[Piece]) -> Result<(Vec<PieceHash>, u64), KeepError> {
+    fn save_pieces(
+        &self,
+        saver: &BlobWriter<'_>,
+        pieces: &[Piece],
+    ) -> Result<(Vec<PieceHash>, u64), KeepError> {
         let next = AtomicUsize::new(0);
         let save = |piece: &Piece| -> Result<(PieceHash, u64), KeepError> {
             self.stop.check()?;

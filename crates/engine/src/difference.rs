@@ -106,7 +106,12 @@ impl Differences<'_> {
 
     /// Returns the line about a renamed folder. Adds the entries in it that have changed to
     /// `changed`.
-    fn folder(&self, folder: &RenamedFolder<'_>, direction: Direction, changed: &mut Vec<SavedEntry>) -> String {
+    fn folder(
+        &self,
+        folder: &RenamedFolder<'_>,
+        direction: Direction,
+        changed: &mut Vec<SavedEntry>,
+    ) -> String {
         let told = changed.len();
         for (name, inside) in &folder.within {
             let is_as_left = || {

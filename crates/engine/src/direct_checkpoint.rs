@@ -18,7 +18,8 @@ use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store::{
-    CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention, Store,
+    CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention,
+    Store,
 };
 use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
@@ -220,7 +221,12 @@ impl Engine {
     }
 
     /// Examines the changes that a tool has made itself, and completes the checkpoint.
-    pub(crate) async fn settle_direct(self: &Arc<Self>, call: &mut Call, direct: DirectSave, has_ended: bool) {
+    pub(crate) async fn settle_direct(
+        self: &Arc<Self>,
+        call: &mut Call,
+        direct: DirectSave,
+        has_ended: bool,
+    ) {
         if !has_ended {
             // The tool may still be changing files, so the next start examines the result.
             call.warnings.push("what the call changed can be undone after the next start".to_owned());

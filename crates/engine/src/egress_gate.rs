@@ -24,7 +24,7 @@ use vault::Vault;
 
 use crate::Redactor;
 use crate::history::CONNECTIONS;
-use crate::placeholders::{SessionPlaceholders, Placeholders};
+use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
 
 /// Maximum number of refusals that one response names; it gives the number of the others.

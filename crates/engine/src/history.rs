@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use store::{Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{SessionId, ToolError};
 
-use crate::audit_reading::{READ_AUDIT, AuditReading, unreadable};
+use crate::audit_reading::{AuditReading, READ_AUDIT, unreadable};
 use crate::{Door, Engine};
 
 /// Prefixes of the tool names of rows that are about calls, or about reading them, but are not
@@ -146,8 +146,13 @@ impl Engine {
         call: Option<String>,
     ) -> Result<Vec<Value>, ToolError> {
         let of = session.0.clone();
-        let reading =
-            AuditReading { door, dialect, session: Some(of.clone()), by: None, asked: json!({ "call": call }) };
+        let reading = AuditReading {
+            door,
+            dialect,
+            session: Some(of.clone()),
+            by: None,
+            asked: json!({ "call": call }),
+        };
         self.read_audit(reading, |engine| engine.of_session(of, call).map_err(unreadable)).await
     }
 

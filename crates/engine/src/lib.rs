@@ -6,53 +6,53 @@
 
 mod admit;
 mod approvals;
-mod user_action;
+mod audit_reading;
+mod bounded_output;
 mod cache;
 mod call;
 mod ceiling;
 mod cell;
-mod policy_check;
+mod cell_cache;
+mod cell_spec;
+mod commit_changes;
 mod context;
-mod bounded_output;
 mod db_checkpoint;
 mod denied;
 mod difference;
+mod direct_checkpoint;
 mod dry_run;
+mod egress_gate;
 mod figures;
+mod fingerprint;
 mod hidden;
 mod history;
-mod cell_cache;
 mod hosts;
-mod retained_output;
+mod job_output;
 mod life;
 mod memory;
-mod renames;
 mod networks;
 mod no_network;
 mod placeholders;
+mod policy_check;
 mod program;
 mod protected;
 mod reach;
-mod audit_reading;
 mod record;
-mod job_output;
 mod redact;
 mod registry;
+mod renames;
 mod request;
+mod retained_output;
 mod saved_contents;
-mod direct_checkpoint;
 mod secrets;
-mod view_of_call;
 mod snapshot;
-mod cell_spec;
 mod stopping;
 mod summary;
-mod commit_changes;
 mod toolchains;
 mod trace;
-mod fingerprint;
 mod undo;
-mod egress_gate;
+mod user_action;
+mod view_of_call;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,33 +64,33 @@ use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Redaction, Outputs, Place, Services, SessionId, Stop,
-    StopReason, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
+    Stop, StopReason, ToolError,
 };
 use vault::Vault;
 
 pub use approvals::{
-    Answer, Approval, ApprovalError, Approvals, GrantResult, StoredQuestion, Asker, BoundItem, Grant, NoAsker, Offer,
-    PatternKind, Scope,
+    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, NoAsker, Offer,
+    PatternKind, Scope, StoredQuestion,
 };
-pub use user_action::by_hand;
+pub use audit_reading::{AuditReading, unreadable};
 pub use cell::{CellSetup, built_in_limits};
-pub use policy_check::PolicyCheck;
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
+pub use policy_check::PolicyCheck;
 pub use program::Program;
-pub use audit_reading::{AuditReading, unreadable};
-pub use redact::{RedactingReader, Pieces, Redactor, SentSecrets};
+pub use redact::{Pieces, RedactingReader, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
-pub use snapshot::{KeptChanges, KeptError};
+pub use snapshot::{KeptDetails, KeptError};
 pub use store::{Filter, Watch};
 pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
-pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, UndoOutcome};
+pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
+pub use user_action::by_hand;
 
 use call::Call;
 use cell_spec::CellSpecTask;
@@ -215,7 +215,8 @@ impl Engine {
             program,
         } = parts;
         services.insert(Arc::new(catalogue));
-        services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
+        services
+            .insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
         let redactor = match &vault {
             Some(vault) => {
                 services.insert(vault.clone());
@@ -250,7 +251,8 @@ impl Engine {
         );
         let programs = denied::DeniedPrograms::new(policy.clone(), &cell.search_path);
         let homes = cell.homes.as_deref().and_then(|folder| {
-            let opened = cell_cache::Homes::open(folder, &place.workspace, cell_cache::limit(&policy), clock.now());
+            let opened =
+                cell_cache::Homes::open(folder, &place.workspace, cell_cache::limit(&policy), clock.now());
             opened.unwrap_or_else(|notice| {
                 notices.push(notice);
                 None

@@ -22,24 +22,24 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{Durability, Kind};
 use tool::{
-    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, PreparedCall, StopReason, ShapeFacts,
-    ToolError,
+    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, PreparedCall, ShapeFacts,
+    StopReason, ToolError,
 };
 
 use crate::admit::AdmittedCall;
+use crate::bounded_output::Reference;
 use crate::cache::Generation;
 use crate::call::Call;
-use crate::bounded_output::Reference;
+use crate::commit_changes::SavedState;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
+use crate::fingerprint::Fingerprint;
 use crate::reach::AccessScope;
 use crate::snapshot::{ChangedBy, SnapshotKind};
 use crate::stopping::{requested, start};
 use crate::summary::command_of;
-use crate::commit_changes::SavedState;
 use crate::trace::Stage;
-use crate::fingerprint::Fingerprint;
-use crate::{Engine, CellSpecTask, bounded_output, retained_output, record, fingerprint};
+use crate::{CellSpecTask, Engine, bounded_output, fingerprint, record, retained_output};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -240,7 +240,11 @@ impl Engine {
         self.approve(call, prepared).await
     }
 
-    async fn approve(self: &Arc<Self>, call: &mut Call, prepared: PreparedCall) -> Result<PreparedCall, ToolError> {
+    async fn approve(
+        self: &Arc<Self>,
+        call: &mut Call,
+        prepared: PreparedCall,
+    ) -> Result<PreparedCall, ToolError> {
         let Some(decision) =
             call.decision.clone().filter(|decision| decision.verdict == policy::Verdict::Check)
         else {
@@ -323,7 +327,10 @@ impl Engine {
         }
         call.enter(Stage::Checkpoint);
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
-            return Ok(self.save_directly(call, prepared).await?.map_or(SavedState::Nothing, SavedState::Direct));
+            return Ok(self
+                .save_directly(call, prepared)
+                .await?
+                .map_or(SavedState::Nothing, SavedState::Direct));
         };
         let names_all = |part: &policy::Part| {
             part.effect
@@ -429,8 +436,8 @@ impl Engine {
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
-                let bound =
-                    covered.and_then(|data| bounded_output::bound_data(data, cap, context.take_wholes(), reference));
+                let bound = covered
+                    .and_then(|data| bounded_output::bound_data(data, cap, context.take_wholes(), reference));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)

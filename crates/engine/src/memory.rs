@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use embed::Failure;
 use jiff::Timestamp;
-use store::{QueryVector, Memory, ChangeOutcome, MemoryCaller, Store, StoreError};
+use store::{ChangeOutcome, Memory, MemoryCaller, QueryVector, Store, StoreError};
 use tool::{
     Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, Retry, SessionId, Stop,
     ToolError,

@@ -19,8 +19,8 @@ use egress::{Carrier, Listeners, ServedNetwork};
 use policy::Ceiling;
 use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
 
-use crate::placeholders::SessionPlaceholders;
 use crate::egress_gate::{GateDeps, WayOut};
+use crate::placeholders::SessionPlaceholders;
 
 /// Ports at which connections of programs without proxy support are accepted, in addition to those
 /// that the policy names.

@@ -14,7 +14,7 @@ use fetch::address::Host;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use tempfile::NamedTempFile;
-use vault::{Entry, SecretBytes, RequestPart, Vault, VaultError};
+use vault::{Entry, RequestPart, SecretBytes, Vault, VaultError};
 
 /// Variables in which programs look for trusted certificates: OpenSSL and programs built on it,
 /// curl, requests, Node, git, pip, cargo, npm.
@@ -124,7 +124,7 @@ impl Placeholders {
 
     /// Returns true if one of the host's secrets may stand in a body.
     pub(crate) fn stand_in_bodies(&self, host: &Host) -> bool {
-        self.any(host, |entry| entry.places.has(Position::Body))
+        self.any(host, |entry| entry.places.has(RequestPart::Body))
     }
 
     fn any(&self, host: &Host, suits: impl Fn(&Entry) -> bool) -> bool {
@@ -163,9 +163,9 @@ impl Placeholders {
             ));
         }
         let position = match place {
-            Position::Header => Position::Header,
-            Position::Query => Position::Query,
-            Position::Body => Position::Body,
+            Position::Header => RequestPart::Header,
+            Position::Query => RequestPart::Query,
+            Position::Body => RequestPart::Body,
         };
         let value = self.vault.value_for(name, host, position, now);
         value.map_err(|error| format!("the secret {name} is not handed to {host}: {error}"))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use policy::Part;
 use tool::{Clock, Code, Effect, ToolError};
-use vault::{Kind, SecretBytes, RequestPart, Vault};
+use vault::{Kind, RequestPart, SecretBytes, Vault};
 
 /// Access of a tool to the secrets that its plan names, each for the host in the plan. The policy
 /// has decided on exactly these pairs.

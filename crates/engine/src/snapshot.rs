@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{
-    Area, Changes, Conflict, Durability, RefusedChange, HiddenFile, Note, Outcome, SavedEntry, Terms, Time, StepKind,
-    Workspace,
+    Area, Changes, Conflict, Durability, HiddenFile, Note, Outcome, RefusedChange, SavedEntry, StepKind,
+    Terms, Time, Workspace,
 };
 use database::Databases;
 use jiff::Timestamp;
@@ -30,14 +30,14 @@ use tool::{Code, EffectState, Retry, Stop, ToolError};
 use crate::approvals::ForeseenWrites;
 use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
+use crate::direct_checkpoint::Author;
 use crate::hidden::listed;
 use crate::saved_contents::SavedContents;
-use crate::direct_checkpoint::Author;
 
 use commit::{commit_saved, done, stopped};
 pub(crate) use judge::HeldChanges;
 use judge::Judge;
-pub use kept::{KeptChanges, KeptError};
+pub use kept::{KeptDetails, KeptError};
 use taken::LeftWatched;
 pub(crate) use taking::SnapshotKind;
 

@@ -5,7 +5,9 @@ mod trial;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use checkpoint::{Conflict, Draft, LaterChange, Restoration, SavedEntry, Workspace, add_saved_later, compose};
+use checkpoint::{
+    Conflict, Draft, LaterChange, Restoration, SavedEntry, Workspace, add_saved_later, compose,
+};
 use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
@@ -17,8 +19,8 @@ use tool::{
 
 use crate::db_checkpoint::{DataUndo, after_the_files, is_of_database};
 use crate::difference::{Differences, Direction};
-use crate::saved_contents::SavedContents;
 use crate::direct_checkpoint::{entries, left_out};
+use crate::saved_contents::SavedContents;
 use crate::snapshot::{CommitResult, HeldChanges, Snapshots};
 use crate::{Engine, KeptError};
 pub use trial::UndoTrial;

@@ -26,8 +26,8 @@ use store::Store;
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{
-    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool, Example, Lane, Level,
-    Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, NoProgress,
+    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool, Example, Lane,
+    Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans and does what its arguments ask for.

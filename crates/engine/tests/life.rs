@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use store::{Filter, RecordedRow, Store};
 use testkit::FixedClock;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool, Example,
-    Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
-    Tool, ToolError,
+    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,
+    Example, Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 /// Tool that follows its arguments and counts its runs.

@@ -86,7 +86,7 @@ impl WebError {
 
 /// A request.
 #[derive(Clone)]
-pub struct Request {
+pub struct WebRequest {
     /// URL of the request.
     pub target: Target,
     /// HTTP method.
@@ -184,8 +184,8 @@ impl Web {
     ///
     /// # Errors
     /// [`WebError`]. A refusal by the server is a response.
-    pub async fn send(&self, ask: Request) -> Result<Answer, WebError> {
-        let Request { target, method, headers, body, permission, deadline } = ask;
+    pub async fn send(&self, ask: WebRequest) -> Result<Answer, WebError> {
+        let WebRequest { target, method, headers, body, permission, deadline } = ask;
         let host = target.host().to_string();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;

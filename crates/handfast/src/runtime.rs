@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, PolicyCheck, Door, NoAsker, UndoOutcome};
+use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Door, NoAsker, PolicyCheck, UndoOutcome};
 use policy::{EffectKind, Mode};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
 use store::StoreError;
 use tool::{
-    AnyTool, BoxFuture, CallResult, ErasedTool, Progress, Stop, Tool, ToolError, UndoRequest, NoProgress,
+    AnyTool, BoxFuture, CallResult, ErasedTool, NoProgress, Progress, Stop, Tool, ToolError, UndoRequest,
     subset_violations,
 };
 use vault::Keys;

@@ -12,9 +12,9 @@ use tool::{Code, ToolError};
 
 use crate::body::RequestBody;
 use crate::call::parse;
+use crate::principal::Sender;
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::principal::Sender;
 use crate::service::ServerState;
 
 /// Body of an approval.
@@ -58,7 +58,12 @@ pub(crate) async fn show(shared: &ServerState, id: String) -> Reply {
 }
 
 /// `POST /v1/approvals/ID/approve`.
-pub(crate) async fn approve(shared: &Arc<ServerState>, sender: &Sender, id: String, body: RequestBody) -> Reply {
+pub(crate) async fn approve(
+    shared: &Arc<ServerState>,
+    sender: &Sender,
+    id: String,
+    body: RequestBody,
+) -> Reply {
     let said: ApproveBody = match read(shared, body).await {
         Ok(said) => said,
         Err(reply) => return reply,

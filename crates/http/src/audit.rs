@@ -1,13 +1,13 @@
 //! Recorded calls: `/v1/audit`.
 
-use engine::{Door, Engine, Filter, AuditReading, RecordedCall, unreadable};
+use engine::{AuditReading, Door, Engine, Filter, RecordedCall, unreadable};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
 
+use crate::principal::Sender;
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::principal::Sender;
 use crate::service::ServerState;
 
 /// Maximum number of calls on one page.

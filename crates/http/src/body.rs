@@ -185,8 +185,12 @@ impl Answer {
     /// `guard` is dropped with the response.
     pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Self) {
         let (sender, events) = mpsc::channel(MOST_EVENTS);
-        let content =
-            Content::Events { events, cover: None, taken: ByteReservation::default(), _guard: Box::new(guard) };
+        let content = Content::Events {
+            events,
+            cover: None,
+            taken: ByteReservation::default(),
+            _guard: Box::new(guard),
+        };
         (sender, Self { content, pace: WriteDeadline::default() })
     }
 
@@ -389,7 +393,8 @@ mod tests {
     async fn an_event_holds_its_place_until_the_next_is_asked_for() {
         let token = Arc::new(());
         let (sender, mut answer) = Answer::events(());
-        let event = Event::holding(Bytes::from_static(b"large"), ByteReservation(Some(Box::new(token.clone()))));
+        let event =
+            Event::holding(Bytes::from_static(b"large"), ByteReservation(Some(Box::new(token.clone()))));
         sender.send(event).await.map_err(drop).unwrap();
         drop(sender);
         assert_eq!(Arc::strong_count(&token), 2, "nobody has taken it");

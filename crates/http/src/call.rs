@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
-use crate::body::{self, RequestBody, Event};
+use crate::body::{self, Event, RequestBody};
 use crate::origin;
-use crate::reply::{self, JSON, Reply};
 use crate::principal::Sender;
+use crate::reply::{self, JSON, Reply};
 use crate::service::ServerState;
 
 /// Hint that names the path at which approval requests are answered.
@@ -72,7 +72,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
 }
 
 /// `POST /v1/call`: the result of the call, or a stream of events that ends with the result.
-pub(crate) async fn call(shared: &Arc<ServerState>, sender: &Sender, headers: &HeaderMap, body: RequestBody) -> Reply {
+pub(crate) async fn call(
+    shared: &Arc<ServerState>,
+    sender: &Sender,
+    headers: &HeaderMap,
+    body: RequestBody,
+) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
         Err(why) => return reply::unread(&why),

@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
 use crate::HttpError;
-use crate::write_timeout::{WriteDeadline, WriteTimeout};
 use crate::service::{self, ServerState};
+use crate::write_timeout::{WriteDeadline, WriteTimeout};
 
 /// Maximum number of connections that wait in the kernel to be accepted.
 const BACKLOG: u32 = 1024;
@@ -61,7 +61,11 @@ impl Listener {
 }
 
 /// Accepts connections until `stop` is ready, then waits for the end of the open ones.
-pub(crate) async fn accept<T>(listener: Listener, shared: Arc<ServerState>, stop: impl Future<Output = T>) -> T {
+pub(crate) async fn accept<T>(
+    listener: Listener,
+    shared: Arc<ServerState>,
+    stop: impl Future<Output = T>,
+) -> T {
     let (drain, draining) = watch::channel(());
     let mut open = JoinSet::new();
     tokio::pin!(stop);

@@ -10,8 +10,8 @@ use tool::{ByteReservation, ToolError};
 
 use crate::body::RequestBody;
 use crate::origin;
-use crate::reply::{self, Reply};
 use crate::principal::Sender;
+use crate::reply::{self, Reply};
 use crate::service::ServerState;
 
 /// Content type of both bodies.

@@ -11,9 +11,9 @@ use mcp::{Answers, Endpoint, Follower, Headers, Once, PostOutcome, StreamMessage
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tool::{Code, ByteReservation, ToolError};
+use tool::{ByteReservation, Code, ToolError};
 
-use crate::body::{self, RequestBody, Event};
+use crate::body::{self, Event, RequestBody};
 use crate::call::HEARTBEAT;
 use crate::origin;
 use crate::reply::{self, JSON, Reply};
@@ -42,7 +42,12 @@ struct AcceptedFormats {
 }
 
 /// `POST /mcp`: one message.
-pub(crate) async fn post(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMap, body: RequestBody) -> Reply {
+pub(crate) async fn post(
+    shared: &ServerState,
+    endpoint: &Endpoint,
+    headers: &HeaderMap,
+    body: RequestBody,
+) -> Reply {
     if !is_json(headers) {
         let wrong = ToolError::validation("Content-Type", "it must be application/json");
         return reply::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, &wrong);
@@ -67,10 +72,16 @@ pub(crate) async fn post(shared: &ServerState, endpoint: &Endpoint, headers: &He
     let posted = endpoint.post(&said, &read.bytes).await;
     drop(read);
     match posted {
-        PostOutcome::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), ByteReservation::default()),
-        PostOutcome::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, ByteReservation::default()),
+        PostOutcome::Accepted => {
+            reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), ByteReservation::default())
+        }
+        PostOutcome::Refused(refused) => {
+            reply::bytes(status(refused.status), JSON, refused.text, ByteReservation::default())
+        }
         // Clients of earlier revisions mistake an event without data for a broken message.
-        PostOutcome::Answers(answers) => answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await,
+        PostOutcome::Answers(answers) => {
+            answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await
+        }
     }
 }
 

@@ -208,7 +208,12 @@ impl Provider {
     }
 
     /// Returns the key that the token names.
-    async fn key(&self, id: Option<&str>, algorithm: Algorithm, warn: &Warn) -> Result<DecodingKey, TokenRejection> {
+    async fn key(
+        &self,
+        id: Option<&str>,
+        algorithm: Algorithm,
+        warn: &Warn,
+    ) -> Result<DecodingKey, TokenRejection> {
         if let Some(key) = self.known(id, algorithm) {
             // Refresh in the background: an unresponsive provider must not delay tokens whose key is known.
             if self.is_due(FRESH)

@@ -107,7 +107,14 @@ fn list_of(schema: impl Into<Value>) -> Value {
 
 fn all() -> Vec<RouteDescription> {
     let id = String::new;
-    let get = |route, summary, answer| RouteDescription { route, method: "get", summary, query: &[], body: None, answer };
+    let get = |route, summary, answer| RouteDescription {
+        route,
+        method: "get",
+        summary,
+        query: &[],
+        body: None,
+        answer,
+    };
     let status = || answer("As it is.", json!({ "type": "object" }));
     let anything = || json!({ "type": "object" });
     let mut call = answer("The result of the call.", reference("Result"));

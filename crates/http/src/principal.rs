@@ -13,7 +13,7 @@ use tool::SessionId;
 
 use crate::Options;
 use crate::credential::{self, Role};
-use crate::oauth::{TokenRejection, Subject};
+use crate::oauth::{Subject, TokenRejection};
 
 /// Maximum number of subjects with an endpoint. For one more, the endpoint that was idle for
 /// longest is ended.

@@ -11,12 +11,12 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{Code, ByteReservation, Retry, ToolError};
+use tool::{ByteReservation, Code, Retry, ToolError};
 
-use crate::body::{Answer, Event, BodyError};
+use crate::body::{Answer, BodyError, Event};
 use crate::credential::Role;
-use crate::origin_check::Rejection;
 use crate::oauth::{Provider, TokenRejection};
+use crate::origin_check::Rejection;
 use crate::route::{Access, Route};
 
 /// Response to a client.
@@ -114,7 +114,9 @@ pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
 /// Builds the response for a request without a valid token.
 pub(crate) fn no_credential(engine: &Engine, refused: &TokenRejection, provider: Option<&Provider>) -> Reply {
     let (status, failed, problem) = match refused {
-        TokenRejection::Absent => (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None),
+        TokenRejection::Absent => {
+            (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None)
+        }
         TokenRejection::Token(why) => (
             StatusCode::UNAUTHORIZED,
             denied(format!("the request's token is not good here: {}", engine.shown(why))),

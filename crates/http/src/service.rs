@@ -12,15 +12,15 @@ use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tool::ToolError;
 
-use crate::body::{RequestBody, BodyBudget};
+use crate::body::{BodyBudget, RequestBody};
 use crate::credential::Role;
-use crate::origin_check::Guard;
 use crate::metrics::{self, ResponseCounts};
 use crate::oauth::TokenRejection;
+use crate::origin_check::Guard;
+use crate::principal::{self, Endpoints, Sender};
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
-use crate::principal::{self, Endpoints, Sender};
-use crate::{Options, approvals, audit, call, csp_messages, events, openapi, mcp_route};
+use crate::{Options, approvals, audit, call, csp_messages, events, mcp_route, openapi};
 
 /// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
 pub(crate) const MOST_FOLLOWERS: usize = 32;
@@ -59,7 +59,10 @@ impl ServerState {
 }
 
 /// Responds to a request.
-pub(crate) async fn answer(shared: Arc<ServerState>, request: Request<RequestBody>) -> Result<Reply, Infallible> {
+pub(crate) async fn answer(
+    shared: Arc<ServerState>,
+    request: Request<RequestBody>,
+) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
     let (route, mut reply) = match let_in(&shared, &head).await {
@@ -124,7 +127,13 @@ async fn let_in(shared: &ServerState, head: &Parts) -> Result<(Route, Sender), (
     Ok((route, sender))
 }
 
-async fn respond(shared: &Arc<ServerState>, route: Route, sender: &Sender, head: Parts, body: RequestBody) -> Reply {
+async fn respond(
+    shared: &Arc<ServerState>,
+    route: Route,
+    sender: &Sender,
+    head: Parts,
+    body: RequestBody,
+) -> Reply {
     let query = head.uri.query();
     match route {
         Route::Health => reply::json(StatusCode::OK, &json!({ "status": "ok" })),

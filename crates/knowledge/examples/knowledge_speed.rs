@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use embed::{Embedder, Failure, Model};
-use knowledge::{Index, ListedKind, Mode, Shelf, ShelfError, SearchQuery, Stamp, SyncRequest};
+use knowledge::{Index, ListedKind, Mode, SearchQuery, Shelf, ShelfError, Stamp, SyncRequest};
 
 /// Files of a base, and sections per file: of the base that is indexed, and of the large one that
 /// is searched.
@@ -107,7 +107,13 @@ fn show(target: usize, took: Duration, beside: &str) {
 fn sync(index: &Index, shelf: &dyn Shelf) -> Result<(), Box<dyn Error>> {
     index.sync(
         shelf,
-        &SyncRequest { all: false, under: None, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} },
+        &SyncRequest {
+            all: false,
+            under: None,
+            now_seconds: i64::MAX,
+            stop: &|| false,
+            progress: &|_, _| {},
+        },
     )?;
     Ok(())
 }

@@ -10,8 +10,8 @@ use std::thread;
 use rusqlite::{Connection, OptionalExtension, params};
 use search::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 
-use crate::vector_cache::VectorCache;
 use crate::bm25::RankedChunks;
+use crate::vector_cache::VectorCache;
 use crate::{Index, IndexError, Scope};
 
 /// Number of candidates from each of the two searches.
@@ -224,7 +224,11 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// Finds the chunks nearest to the query, among the permitted ones.
-    fn near(&mut self, (vector, model): &Question, held: MutexGuard<'a, VectorCache>) -> Result<NearestChunks, IndexError> {
+    fn near(
+        &mut self,
+        (vector, model): &Question,
+        held: MutexGuard<'a, VectorCache>,
+    ) -> Result<NearestChunks, IndexError> {
         let held = self.held.insert(held);
         held.refresh(self.connection, model)?;
         let mut lets = |file| self.sieve.lets(self.connection, file);

@@ -8,9 +8,9 @@ use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerReques
 use rmcp::task_manager::TaskContext;
 use tool::BoxFuture;
 
-use crate::tasks_2025_11::Task;
+use crate::active_request::{ActiveRequest, ClientLine, ElicitAnswer, ElicitError, TaskSlot};
 use crate::question::{self, Choice, Elicitation};
-use crate::request_context::{ElicitAnswer, TaskSlot, ClientLine, RequestContext, ElicitError};
+use crate::tasks_2025_11::Task;
 
 /// Reason for not asking a client that shows no forms.
 const NO_FORMS: &str = "this client shows no forms";
@@ -104,7 +104,7 @@ pub(crate) struct UserAnswer {
 }
 
 impl ElicitByRetry {
-    pub(crate) fn new(turn: &RequestContext, allowed: Elicitation, said: Option<UserAnswer>) -> Self {
+    pub(crate) fn new(turn: &ActiveRequest, allowed: Elicitation, said: Option<UserAnswer>) -> Self {
         Self {
             shows_forms: turn.peer.shows_forms(),
             allowed,

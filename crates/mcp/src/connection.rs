@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rmcp::model::{ErrorData, SubscriptionFilter};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tool::{Code, ByteReservation, Retry, Stop, StopReason, ToolError, RawJson};
+use tool::{ByteReservation, Code, RawJson, Retry, Stop, StopReason, ToolError};
 
 use crate::id::Id;
 use crate::log::Severity;

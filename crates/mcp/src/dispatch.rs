@@ -9,11 +9,11 @@ use tool::{ByteReservation, Presentation, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
 use crate::decode::{Incoming, UnusableCall, decode, is_modern, past_task, unusable_call};
+use crate::envelope_scan::EnvelopeScan;
 use crate::id::Id;
 use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
-use crate::envelope_scan::EnvelopeScan;
 
 /// Maximum number of JSON values in one message. Each takes up to a hundred bytes once parsed, and
 /// as little as two before.
@@ -202,7 +202,12 @@ impl Dispatcher<'_> {
 
     /// Answers a message that was not parsed. A tool call fails as a call, so that the model sees
     /// the reason and the audit log records the call.
-    fn unread(&self, skim: &EnvelopeScan, error: ErrorData, hint: &'static str) -> Option<ClientJsonRpcMessage> {
+    fn unread(
+        &self,
+        skim: &EnvelopeScan,
+        error: ErrorData,
+        hint: &'static str,
+    ) -> Option<ClientJsonRpcMessage> {
         match (skim.id(), skim.method()) {
             (Some(id), Some("tools/call")) => {
                 let tool = skim.tool().unwrap_or_default();

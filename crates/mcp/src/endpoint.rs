@@ -21,12 +21,12 @@ use tool::{ByteReservation, SessionId};
 use crate::calls::Calls;
 use crate::decode::{Incoming, decode};
 use crate::dispatch::{self, Dispatcher};
-use crate::resumable_stream::Follower;
 use crate::headers::{Headers, Once, agree, speaks_modern};
-use crate::id::Id;
 use crate::http_session::HttpSession;
+use crate::id::Id;
 use crate::origin::IndependentMessage;
-use crate::outbox::{QueuedMessage, OutboxReceiver, failure, outbox};
+use crate::outbox::{OutboxReceiver, QueuedMessage, failure, outbox};
+use crate::resumable_stream::Follower;
 use crate::{McpError, Options, notices};
 
 /// Maximum number of open sessions. For one more, the session that was idle for longest is ended.
@@ -232,7 +232,8 @@ impl<C: Calls> Sessions<C> {
             _ => {}
         }
         let (outbox, mail) = outbox();
-        let desk = Dispatcher { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
+        let desk =
+            Dispatcher { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
         let message = match too_many {
             Some(skim) => desk.too_many(&skim),
             None => desk.take(incoming, body),

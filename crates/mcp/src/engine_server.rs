@@ -13,21 +13,21 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tool::{CallResult, Code, KeptOutput, Meta, NoteTools, Outcome, Progress, ToolError};
 
+use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
-use crate::asker::{ElicitByRequest, ElicitByRetry, UserAnswer, QuestionChannel};
+use crate::asker::{ElicitByRequest, ElicitByRetry, QuestionChannel, UserAnswer};
 use crate::calls::Calls;
+use crate::client_info::ClientInfo;
 use crate::decode::UnusableCall;
 use crate::log::Severity;
 use crate::notices::{Notice, Notices};
-use crate::tasks_2025_11::{PastTasks, may_be_task};
-use crate::client_info::ClientInfo;
 use crate::present::{PresentedResult, View};
 use crate::progress::{HEARTBEAT, Reporter};
-use crate::signed_state::Sealer;
 use crate::server_backend::{FutureResult, ServerBackend};
+use crate::signed_state::Sealer;
+use crate::tasks_2025_11::{PastTasks, may_be_task};
 use crate::tasks_2026_07::{TaskOutcome, Tasks};
-use crate::request_context::RequestContext;
-use crate::{Options, resources, list, origin, present, question};
+use crate::{Options, list, origin, present, question, resources};
 
 /// Tool that undoes a checkpoint.
 const RESTORER: &str = "checkpoint_restore";
@@ -90,7 +90,11 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
         list::list(self.calls.tools(), self.options.dialect, self.options.catalogue, peer.structured)
     }
 
-    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a RequestContext) -> FutureResult<'a, CallToolResponse> {
+    fn call<'a>(
+        &'a self,
+        request: CallToolRequestParams,
+        turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, CallToolResponse> {
         Box::pin(async move {
             // A message that was not read in full reports that problem first.
             let known = self.calls.tools().iter().any(|tool| tool.name() == request.name)
@@ -133,7 +137,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
-        turn: &'a RequestContext,
+        turn: &'a ActiveRequest,
     ) -> FutureResult<'a, ReadResourceResponse> {
         Box::pin(self.content(request, turn))
     }
@@ -151,7 +155,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
         Some(may_be_task(tool.as_ref()))
     }
 
-    fn begin(&self, request: CallToolRequestParams, turn: &RequestContext) -> Result<Value, ErrorData> {
+    fn begin(&self, request: CallToolRequestParams, turn: &ActiveRequest) -> Result<Value, ErrorData> {
         self.begin_task(request, turn)
     }
 
@@ -166,7 +170,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
-        turn: &'a RequestContext,
+        turn: &'a ActiveRequest,
     ) -> FutureResult<'a, GetPromptResponse> {
         Box::pin(self.filled_in(request, turn))
     }
@@ -174,7 +178,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     fn complete<'a>(
         &'a self,
         request: CompleteRequestParams,
-        turn: &'a RequestContext,
+        turn: &'a ActiveRequest,
     ) -> FutureResult<'a, CompletionInfo> {
         Box::pin(self.completed(request, turn))
     }
@@ -231,15 +235,23 @@ impl<C: Calls> EngineServer<C> {
     ///
     /// # Errors
     /// `-32602` if the client sends an answer to no open question of this connection.
-    pub(crate) async fn make(&self, wanted: RequestedCall, turn: &RequestContext) -> Result<CallOutcome, ErrorData> {
+    pub(crate) async fn make(
+        &self,
+        wanted: RequestedCall,
+        turn: &ActiveRequest,
+    ) -> Result<CallOutcome, ErrorData> {
         let allowed = self.options.elicitation;
         if !turn.peer.modern {
             let way = match &turn.task {
                 Some(task) => QuestionChannel::Task(task.clone(), turn.line.patience),
                 None => QuestionChannel::Line(turn.line.clone()),
             };
-            let asker =
-                ElicitByRequest { way, shows_forms: turn.peer.shows_forms(), allowed, by: turn.peer.by.clone() };
+            let asker = ElicitByRequest {
+                way,
+                shows_forms: turn.peer.shows_forms(),
+                allowed,
+                by: turn.peer.by.clone(),
+            };
             let result = self.accompanied(wanted.tool, wanted.arguments, Arc::new(asker), turn).await;
             return Ok(CallOutcome::Done(Box::new(result)));
         }
@@ -264,7 +276,7 @@ impl<C: Calls> EngineServer<C> {
         tool: String,
         arguments: Value,
         asker: Arc<dyn Asker>,
-        turn: &RequestContext,
+        turn: &ActiveRequest,
     ) -> CallResult {
         let token = turn.progress.clone();
         let reporter = token.map(|token| Arc::new(Reporter::new(token, turn.line.outbox.clone())));
@@ -289,17 +301,18 @@ impl<C: Calls> EngineServer<C> {
             progress,
             origin: if self.calls.is_traced() { origin::of(turn) } else { Origin::default() },
         };
-        let result = if let Some(UnusableCall { problem, hint }) = turn.extensions.get::<UnusableCall>().cloned() {
-            let mut error = ToolError::new(Code::Validation, problem);
-            error.hint = hint.map(str::to_owned);
-            self.calls.refuse(request, error).await
-        } else {
-            let call = self.calls.call(request);
-            match reporter {
-                Some(reporter) => reported(call, &reporter).await,
-                None => call.await,
-            }
-        };
+        let result =
+            if let Some(UnusableCall { problem, hint }) = turn.extensions.get::<UnusableCall>().cloned() {
+                let mut error = ToolError::new(Code::Validation, problem);
+                error.hint = hint.map(str::to_owned);
+                self.calls.refuse(request, error).await
+            } else {
+                let call = self.calls.call(request);
+                match reporter {
+                    Some(reporter) => reported(call, &reporter).await,
+                    None => call.await,
+                }
+            };
         say(&named, &result, turn);
         if result.meta.checkpoint.is_some() {
             self.notices.tell(Notice::Resource(CHECKPOINTS));
@@ -353,7 +366,7 @@ async fn reported(call: impl Future<Output = CallResult>, reporter: &Reporter) -
 }
 
 /// Logs the outcome of a call and its warnings to a client that asks for log messages.
-fn say(tool: &str, result: &CallResult, turn: &RequestContext) {
+fn say(tool: &str, result: &CallResult, turn: &ActiveRequest) {
     let meta = &result.meta;
     let mut data = json!({"call_id": meta.call_id, "tool": tool, "duration_ms": meta.duration_ms});
     let level = match result.error() {

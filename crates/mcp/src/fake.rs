@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tool::{
-    AnyTool, CallId, CallResult, Class, Code, Example, ByteReservation, Lane, Level, Meta, Outcome, Place, PreparedCall,
-    Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
+    AnyTool, ByteReservation, CallId, CallResult, Class, Code, Example, Lane, Level, Meta, Outcome, Place,
+    PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
 };
 
 use crate::calls::Calls;

@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tool::Stop;
 
+use crate::active_request::ActiveRequest;
 use crate::calls::Calls;
+use crate::client_info::ClientInfo;
 use crate::conformance::Conformance;
 use crate::connection::{Connection, MOST_WATCHED};
+use crate::engine_server::EngineServer;
 use crate::log::Severity;
 use crate::notices::Notices;
-use crate::engine_server::EngineServer;
 use crate::page::Pages;
-use crate::tasks_2025_11::{self, AsTask, PastTasks};
-use crate::client_info::ClientInfo;
-use crate::signed_state::Sealer;
 use crate::server_backend::ServerBackend;
+use crate::signed_state::Sealer;
+use crate::tasks_2025_11::{self, AsTask, PastTasks};
 use crate::tasks_2026_07::{Tasks, unknown};
-use crate::request_context::RequestContext;
 use crate::{McpError, Options};
 
 /// Time for which a client may cache a list, in milliseconds: lists do not change during the life
@@ -74,8 +74,12 @@ impl Handler {
         Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
     }
 
-    fn turn(&self, context: RequestContext<RoleServer>, method: &'static str) -> Result<RequestContext, ErrorData> {
-        RequestContext::begin(context, method, &self.connection, self.options.patience)
+    fn turn(
+        &self,
+        context: RequestContext<RoleServer>,
+        method: &'static str,
+    ) -> Result<ActiveRequest, ErrorData> {
+        ActiveRequest::begin(context, method, &self.connection, self.options.patience)
     }
 
     /// Responds with rmcp's answer, extended by data that rmcp has no type for.

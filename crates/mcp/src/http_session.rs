@@ -13,8 +13,8 @@ use tool::SessionId;
 
 use crate::calls::Calls;
 use crate::connection::Connection;
-use crate::resumable_stream::Streams;
 use crate::outbox::outbox;
+use crate::resumable_stream::Streams;
 use crate::transport::Disconnected;
 use crate::{McpError, Options, dispatch, handler, notices};
 
@@ -49,7 +49,8 @@ impl Service {
     ) -> Self {
         let (incoming, messages) = mpsc::unbounded_channel();
         let resting = Arc::<AtomicBool>::default();
-        let transport = SessionTransport { messages, connection: connection.clone(), resting: resting.clone() };
+        let transport =
+            SessionTransport { messages, connection: connection.clone(), resting: resting.clone() };
         let service = rmcp::service::serve_directly(handler, transport, said);
         let peer = service.peer().clone();
         // The service ends when the sender of its messages is dropped.

@@ -11,42 +11,42 @@
 //! configuration, and writes only messages to the output. Problems outside the protocol go to
 //! [`Options::on_warning`].
 
+mod active_request;
 mod address;
-mod resources;
 mod asker;
 mod calls;
+mod client_info;
 mod conformance;
 mod connection;
 mod decode;
 mod dispatch;
 mod endpoint;
+mod engine_server;
 mod envelope;
-mod resumable_stream;
+mod envelope_scan;
 mod handler;
 mod headers;
+mod http_session;
 mod id;
 mod lines;
 mod list;
-mod http_session;
 mod log;
 mod notices;
-mod engine_server;
 mod origin;
 mod outbox;
 mod page;
-mod tasks_2025_11;
-mod client_info;
 mod plain;
 mod present;
 mod progress;
 mod question;
-mod signed_state;
+mod resources;
+mod resumable_stream;
 mod server_backend;
-mod envelope_scan;
+mod signed_state;
 mod stdio;
+mod tasks_2025_11;
 mod tasks_2026_07;
 mod transport;
-mod request_context;
 
 #[cfg(test)]
 mod fake;
@@ -64,9 +64,9 @@ use tool::SessionId;
 use crate::calls::Calls;
 pub use crate::dispatch::holds_too_many_values;
 pub use crate::endpoint::{Answers, Endpoint, PostOutcome, PostRefusal, StreamMessage};
-pub use crate::resumable_stream::{Event, Follower};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
+pub use crate::resumable_stream::{Event, Follower};
 
 /// Options of a server.
 #[derive(Clone)]

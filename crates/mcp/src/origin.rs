@@ -3,7 +3,7 @@
 use engine::{Origin, Parent};
 use serde_json::Value;
 
-use crate::request_context::RequestContext;
+use crate::active_request::ActiveRequest;
 
 /// Marker of a message that arrived independently, over HTTP, with the parent span of its HTTP request.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(crate) struct IndependentMessage(pub(crate) Option<Parent>);
 /// Returns the origin of the calls of a request. The message's own parent span takes precedence
 /// (SEP-414), because one HTTP request may carry several messages. Otherwise the parent is that of
 /// the HTTP request.
-pub(crate) fn of(turn: &RequestContext) -> Origin {
+pub(crate) fn of(turn: &ActiveRequest) -> Origin {
     let text = |name: &str| turn.traced.get(name).and_then(Value::as_str);
     let own = text("traceparent").and_then(|parent| Parent::read(parent, text("tracestate")));
     let carried = turn.extensions.get::<IndependentMessage>();

@@ -361,8 +361,10 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
-        let mut written =
-            outbox.put(Message::Raw(json!("a text of some length")), ByteReservation(Some(Box::new(token.clone()))));
+        let mut written = outbox.put(
+            Message::Raw(json!("a text of some length")),
+            ByteReservation(Some(Box::new(token.clone()))),
+        );
         tokio::task::yield_now().await;
         assert_eq!(Arc::strong_count(&token), 2);
         assert!(written.try_recv().is_err());

@@ -3,7 +3,7 @@
 use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
-use tool::{CallResult, Data, ByteReservation, Meta, NoteTools, Outcome, Presentation, ToolError, RawJson};
+use tool::{ByteReservation, CallResult, Data, Meta, NoteTools, Outcome, Presentation, RawJson, ToolError};
 
 use crate::plain;
 

@@ -11,11 +11,11 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use tool::{CallResult, Code, Outcome, ToolError};
 
+use crate::active_request::ActiveRequest;
 use crate::address::{self, Address};
 use crate::asker::{ElicitByRetry, NoQuestions};
 use crate::calls::Calls;
 use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
-use crate::request_context::RequestContext;
 
 const REVIEW: &str = "review_changes";
 const EXPLAIN: &str = "explain_denial";
@@ -103,7 +103,7 @@ impl<C: Calls> EngineServer<C> {
     pub(crate) async fn content(
         &self,
         request: ReadResourceRequestParams,
-        turn: &RequestContext,
+        turn: &ActiveRequest,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
         let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
@@ -139,14 +139,14 @@ impl<C: Calls> EngineServer<C> {
     }
 
     /// Makes a call without asking the user.
-    async fn quietly(&self, tool: &str, arguments: Value, turn: &RequestContext) -> Result<Value, ErrorData> {
+    async fn quietly(&self, tool: &str, arguments: Value, turn: &ActiveRequest) -> Result<Value, ErrorData> {
         let nobody = Arc::new(ElicitByRetry::new(turn, self.options.elicitation, None).without_forms());
         given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
     }
 
     /// Makes a call for a completion while the user types. Returns `None` if the call would need an
     /// approval, or its arguments are not valid yet.
-    async fn at_once(&self, tool: &str, arguments: Value, turn: &RequestContext) -> Option<Value> {
+    async fn at_once(&self, tool: &str, arguments: Value, turn: &ActiveRequest) -> Option<Value> {
         given(self.accompanied(tool.to_owned(), arguments, Arc::new(NoQuestions), turn).await).ok()
     }
 
@@ -157,7 +157,7 @@ impl<C: Calls> EngineServer<C> {
     pub(crate) async fn filled_in(
         &self,
         request: GetPromptRequestParams,
-        turn: &RequestContext,
+        turn: &ActiveRequest,
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let argument = |name: &str| match arguments.get(name) {
@@ -222,7 +222,7 @@ impl<C: Calls> EngineServer<C> {
     pub(crate) async fn completed(
         &self,
         request: CompleteRequestParams,
-        turn: &RequestContext,
+        turn: &ActiveRequest,
     ) -> Result<CompletionInfo, ErrorData> {
         let (begin, name) = (request.argument.value.as_str(), request.argument.name.as_str());
         let of = match &request.r#ref {
@@ -254,13 +254,13 @@ impl<C: Calls> EngineServer<C> {
     }
 
     /// Returns the ids of the checkpoints, the newest first.
-    async fn checkpoints(&self, turn: &RequestContext) -> Result<Vec<String>, ErrorData> {
+    async fn checkpoints(&self, turn: &ActiveRequest) -> Result<Vec<String>, ErrorData> {
         Ok(ids(&self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?))
     }
 
     /// Lists the folder named by the beginning of a path. Returns nothing if the folder cannot be
     /// listed, because the user is still typing.
-    async fn paths(&self, begin: &str, turn: &RequestContext) -> Vec<String> {
+    async fn paths(&self, begin: &str, turn: &ActiveRequest) -> Vec<String> {
         let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
         let within = match (folder, begin.starts_with('/')) {
             ("", false) => ".",

@@ -8,10 +8,10 @@ use rmcp::model::{
 use serde_json::Value;
 use tool::BoxFuture;
 
-use crate::tasks_2025_11::PastTasks;
+use crate::active_request::ActiveRequest;
 use crate::client_info::ClientInfo;
+use crate::tasks_2025_11::PastTasks;
 use crate::tasks_2026_07::Tasks;
-use crate::request_context::RequestContext;
 
 /// Future result of a request.
 pub(crate) type FutureResult<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
@@ -31,7 +31,11 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
     ///
     /// # Errors
     /// `-32602` if there is no such tool. A failure of the tool is a result.
-    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a RequestContext) -> FutureResult<'a, CallToolResponse>;
+    fn call<'a>(
+        &'a self,
+        request: CallToolRequestParams,
+        turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, CallToolResponse>;
     /// Returns the tasks of this connection.
     fn tasks(&self) -> &Tasks;
     /// Returns the tasks for clients of revision 2025-11-25; `None` if they are not supported.
@@ -47,7 +51,7 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
     ///
     /// # Errors
     /// `-32601` if tasks are not supported.
-    fn begin(&self, _request: CallToolRequestParams, _turn: &RequestContext) -> Result<Value, ErrorData> {
+    fn begin(&self, _request: CallToolRequestParams, _turn: &ActiveRequest) -> Result<Value, ErrorData> {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks here", None))
     }
     fn resources(&self) -> Vec<Resource>;
@@ -59,7 +63,7 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
-        turn: &'a RequestContext,
+        turn: &'a ActiveRequest,
     ) -> FutureResult<'a, ReadResourceResponse>;
     /// Returns true if clients may subscribe to this resource.
     fn watches(&self, uri: &str) -> bool;
@@ -71,12 +75,15 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
-        turn: &'a RequestContext,
+        turn: &'a ActiveRequest,
     ) -> FutureResult<'a, GetPromptResponse>;
     /// Completes an argument.
     ///
     /// # Errors
     /// `-32602` if the argument cannot be completed.
-    fn complete<'a>(&'a self, request: CompleteRequestParams, turn: &'a RequestContext)
-    -> FutureResult<'a, CompletionInfo>;
+    fn complete<'a>(
+        &'a self,
+        request: CompleteRequestParams,
+        turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, CompletionInfo>;
 }

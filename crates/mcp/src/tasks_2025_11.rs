@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tool::{AnyTool, Code, Lane, Stop, StopReason};
 
+use crate::active_request::ActiveRequest;
 use crate::calls::Calls;
 use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
 use crate::page::Pages;
 use crate::tasks_2025_11::asked::Question;
-use crate::request_context::RequestContext;
 
 /// Key in `_meta` under which a result names its task.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -162,7 +162,7 @@ impl PastTasks {
         &self,
         request: &CustomRequest,
         pages: &Pages,
-        turn: &RequestContext,
+        turn: &ActiveRequest,
     ) -> Option<Result<Value, ErrorData>> {
         let params = request.params.clone().unwrap_or_default();
         let answer = match request.method.as_str() {
@@ -187,7 +187,7 @@ impl PastTasks {
         Ok(answer)
     }
 
-    async fn result(&self, params: &Value, turn: &RequestContext) -> Result<Value, ErrorData> {
+    async fn result(&self, params: &Value, turn: &ActiveRequest) -> Result<Value, ErrorData> {
         let task = self.named(params)?;
         let (given_up, gone) = tokio::sync::oneshot::channel();
         turn.stop.on_request(|_| {
@@ -223,7 +223,11 @@ impl<C: Calls> EngineServer<C> {
     ///
     /// # Errors
     /// `-32600` if there are too many tasks.
-    pub(crate) fn begin_task(&self, request: CallToolRequestParams, turn: &RequestContext) -> Result<Value, ErrorData> {
+    pub(crate) fn begin_task(
+        &self,
+        request: CallToolRequestParams,
+        turn: &ActiveRequest,
+    ) -> Result<Value, ErrorData> {
         let Some(task) = self.past.begin(&turn.stop)? else {
             let problem = format!("this session has {MOST} tasks already; each is kept for two hours");
             return Err(ErrorData::invalid_request(problem, None));

@@ -11,10 +11,10 @@ use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use tokio::task::JoinHandle;
 use tool::{Code, Stop, StopReason};
 
+use crate::active_request::ActiveRequest;
 use crate::calls::Calls;
-use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
 use crate::client_info::ClientInfo;
-use crate::request_context::RequestContext;
+use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
 
 /// Duration after which a call becomes a task.
 const SOON: Duration = Duration::from_secs(4);
@@ -82,7 +82,11 @@ impl<C: Calls> EngineServer<C> {
     ///
     /// # Errors
     /// The errors of [`EngineServer::make`].
-    pub(crate) async fn make_soon(&self, wanted: RequestedCall, turn: &RequestContext) -> Result<TaskOutcome, ErrorData> {
+    pub(crate) async fn make_soon(
+        &self,
+        wanted: RequestedCall,
+        turn: &ActiveRequest,
+    ) -> Result<TaskOutcome, ErrorData> {
         let (of_task, silent) = (self.again(), turn.silent());
         let mut running = tokio::spawn(async move { of_task.make(wanted, &silent).await });
         if let Ok(made) = tokio::time::timeout(SOON, &mut running).await {

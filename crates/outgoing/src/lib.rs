@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use tool::{Context, Redaction, Hosts, ToolError};
+use tool::{Context, Hosts, Redaction, ToolError};
 
 pub use body::{BodyError, decoder, whole};
 pub use endpoint::{EndpointError, endpoint};

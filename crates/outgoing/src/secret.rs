@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tool::{Code, Context, ToolError};
-use vault::{HostRule, Kind, SecretBytes, RequestPart, Vault, VaultError};
+use vault::{HostRule, Kind, RequestPart, SecretBytes, Vault, VaultError};
 
 /// Environment variables of this process that may be sent, each with the hosts that may receive its
 /// value. In a runtime with this service, `$NAME` is looked up here first.
@@ -32,7 +32,12 @@ impl EnvironmentSecrets {
 /// # Errors
 /// `EPERMISSION` if the secret is not bound to that host and position, `EUNAVAILABLE` if the vault
 /// is locked.
-pub fn secret(context: &Context, name: &str, host: &str, position: RequestPart) -> Result<SecretBytes, ToolError> {
+pub fn secret(
+    context: &Context,
+    name: &str,
+    host: &str,
+    position: RequestPart,
+) -> Result<SecretBytes, ToolError> {
     let refused = |why: &str, hint: &str| {
         Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
     };

@@ -6,7 +6,7 @@ use shell_syntax::Node;
 use tool::{CommandLine, Effect};
 
 use crate::command::ReachedCommands;
-use crate::path::{PathRules, LocatedPath};
+use crate::path::{LocatedPath, PathRules};
 use crate::spell::resolve;
 use crate::{
     Kind, List, ListEntry, Origin, Part, PathVerdict, Policy, PolicyError, ProfileSource, Profiles, Programs,

@@ -7,8 +7,8 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, Kind, Operand, ReachedCommands, Surroundings, CommandEffect, base_name, dangerous, fed_command, is_guarded,
-    is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
+    Class, CommandEffect, Kind, Operand, ReachedCommands, Surroundings, base_name, dangerous, fed_command,
+    is_guarded, is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement};
 use crate::spell::resolve;
@@ -417,7 +417,12 @@ const PRINTERS: [&str; 2] = ["echo", "printf"];
 
 /// Records the files whose content a command may write elsewhere: those that its form reads or
 /// moves. If its form is unknown, every word that could be a path is recorded.
-fn note_sources(words: &[Word], reads: Option<&CommandEffect>, directories: &Directories, named: &mut NamedWrites) {
+fn note_sources(
+    words: &[Word],
+    reads: Option<&CommandEffect>,
+    directories: &Directories,
+    named: &mut NamedWrites,
+) {
     let Some((program, arguments)) = words.split_first() else { return };
     if PRINTERS.contains(&program.text.as_str()) {
         return;

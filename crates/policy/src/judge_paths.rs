@@ -5,7 +5,7 @@ use std::path::Path;
 use shell_syntax::Redirect;
 use tool::Access;
 
-use crate::command::{Kind, Operand, CommandEffect};
+use crate::command::{CommandEffect, Kind, Operand};
 use crate::judge::{Cause, Judgement, allow_key, is_system_path};
 use crate::judge_command::{Directories, Stages};
 use crate::path::LocatedPath;
@@ -66,7 +66,12 @@ impl Policy {
 
     /// Judges the changes of an unlisted command that are denied or need an approval. The line that
     /// asks stays the same.
-    pub(crate) fn judge_unlisted(&self, form: &CommandEffect, directories: &Directories, judgement: &mut Judgement) {
+    pub(crate) fn judge_unlisted(
+        &self,
+        form: &CommandEffect,
+        directories: &Directories,
+        judgement: &mut Judgement,
+    ) {
         for operand in &form.operands {
             for directory in &directories.paths {
                 match operand.kind {

@@ -65,8 +65,14 @@ impl Policy {
     }
 
     fn list(&self, rule: Rule) -> Option<PathList> {
-        PathList::compile(vec![rule], PatternReach::Workspace, Case::Counts, &self.workspace, self.home.as_deref())
-            .ok()
+        PathList::compile(
+            vec![rule],
+            PatternReach::Workspace,
+            Case::Counts,
+            &self.workspace,
+            self.home.as_deref(),
+        )
+        .ok()
     }
 
     /// Checks whether this pattern may be leased at all.
@@ -124,9 +130,15 @@ impl Policy {
             profile: self.profile.clone(),
             origin: Origin::BuiltIn,
         };
-        PathList::compile(vec![rule], PatternReach::Workspace, Case::Counts, &self.workspace, self.home.as_deref())
-            .map(drop)
-            .map_err(|error| error.to_string())
+        PathList::compile(
+            vec![rule],
+            PatternReach::Workspace,
+            Case::Counts,
+            &self.workspace,
+            self.home.as_deref(),
+        )
+        .map(drop)
+        .map_err(|error| error.to_string())
     }
 
     fn may_lease_folder(&self, folder: &Path) -> Result<(), String> {

@@ -51,7 +51,7 @@ pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;
 pub use list::{List, ListEntry};
 pub use merge::{Source, Trust, Warning};
-pub use path::{FolderMatches, DeniedPaths, Kind, Names, PathVerdict, RootRight, LocatedPath};
+pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles,

@@ -12,10 +12,12 @@ use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, MergedSources};
 use crate::names::{NameRules, Shape};
 use crate::narrow::Narrowing;
-use crate::path::{AllowedPaths, Case, PathList, PathRules, PatternReach, LocatedPath, fold_path, is_below, roots};
+use crate::path::{
+    AllowedPaths, Case, LocatedPath, PathList, PathRules, PatternReach, fold_path, is_below, roots,
+};
 use crate::{
-    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Kind, Limits, List, Mode, Names,
-    Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
+    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Kind, Limits, List, Mode,
+    Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
@@ -432,7 +434,8 @@ impl Paths<'_> {
     }
 
     fn allowed(&self, allowed: Allowed) -> Result<AllowedPaths, PolicyError> {
-        let lists = allowed.lists.into_iter().map(|list| self.compile(list, PatternReach::Workspace, Case::Counts));
+        let lists =
+            allowed.lists.into_iter().map(|list| self.compile(list, PatternReach::Workspace, Case::Counts));
         Ok(AllowedPaths { workspace: allowed.default, lists: lists.collect::<Result<_, _>>()? })
     }
 

@@ -48,4 +48,4 @@ pub use remove::{Removal, RemovalResult};
 pub use root::{Right, Root, Roots};
 pub use temporary::{is_temporary_name, remove_abandoned_in};
 pub use walk::{DEEPEST, Step, Visit, Walk, WalkSummary};
-pub use write::{StagedFile, Staging, CommitResult};
+pub use write::{CommitResult, StagedFile, Staging};

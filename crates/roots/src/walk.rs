@@ -82,7 +82,8 @@ impl Walk {
     /// # Errors
     /// Passes on the errors of the visitor, and the system errors other than a denied folder.
     pub fn over(&self, folder: &Folder, visitor: &mut dyn Visit) -> Result<WalkSummary> {
-        let mut walker = Walker { recursive: self.recursive, visitor, walked: WalkSummary::default(), depth: 0 };
+        let mut walker =
+            Walker { recursive: self.recursive, visitor, walked: WalkSummary::default(), depth: 0 };
         let after = self.after.as_deref().unwrap_or(Path::new(""));
         walker.level(folder, Path::new(""), after)?;
         Ok(walker.walked)

@@ -40,7 +40,6 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
-mod stdin_wait;
 mod capture;
 mod cgroup;
 mod child;
@@ -60,7 +59,6 @@ mod mounts;
 mod network;
 mod outcome;
 mod overlay;
-mod stdio_pump;
 mod probe;
 mod process;
 mod program;
@@ -70,6 +68,8 @@ mod seccomp;
 mod session;
 mod spawner;
 mod spec;
+mod stdin_wait;
+mod stdio_pump;
 mod stopper;
 mod streams;
 mod supervise;
@@ -94,8 +94,8 @@ pub use outcome::{CapturedStream, EndReason, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{
-    Ending, Keeper, Lifetime, ListedSession, OwnedSessions, Part, Phase, Session, SessionError, SessionLimits,
-    SessionOutput, Sessions, Status,
+    Ending, Keeper, Lifetime, ListedSession, OwnedSessions, Part, Phase, Session, SessionError,
+    SessionLimits, SessionOutput, Sessions, Status,
 };
 pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program, TerminalSize};

@@ -166,7 +166,8 @@ impl Layers {
     pub(crate) fn begin_again(&self) -> Result<Option<SystemTime>, Errno> {
         let workspace = open_folder(CWD, &self.workspace)?;
         let below = fstat(&workspace)?;
-        if (below.st_dev, below.st_ino) != self.key.workspace || FolderProperties::of(&workspace, &below)? != self.looks
+        if (below.st_dev, below.st_ino) != self.key.workspace
+            || FolderProperties::of(&workspace, &below)? != self.looks
         {
             return Ok(None);
         }

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, read, write};
 
-use crate::stdin_wait;
 use crate::error::SandboxError;
 use crate::outcome::Stream;
+use crate::stdin_wait;
 use crate::streams::Ends;
 use crate::supervise::Owner;
 

@@ -19,9 +19,9 @@ use crate::limits::LimitInForce;
 use crate::limits::space::Space;
 use crate::limits::watchdog::Watchdog;
 use crate::outcome::{EndReason, Exit, Stream};
-use crate::stdio_pump::Plumbing;
 use crate::program;
 use crate::spec::Command;
+use crate::stdio_pump::Plumbing;
 
 /// Time for a command to end after SIGTERM, before it is killed with all other processes of its
 /// cell. It is long enough to remove a lock file or write a last line, and short enough for a

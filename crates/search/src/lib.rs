@@ -4,13 +4,13 @@
 //! This crate knows no database and no model, and no text except the question.
 
 mod codes;
-mod fusion;
 mod encoding;
+mod fusion;
 mod query;
 mod weights;
 mod words;
 
-pub use fusion::{Candidate, RankedTexts, ScoredText, background, fuse};
 pub use encoding::{bytes, cosine_of, numbers};
+pub use fusion::{Candidate, RankedTexts, ScoredText, background, fuse};
 pub use query::{Term, terms};
 pub use weights::{Evidence, Weights};

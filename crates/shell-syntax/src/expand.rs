@@ -1,7 +1,7 @@
 //! Conversion of the compared shape to the judged one: loops over literal words are unrolled, and
 //! variables are replaced.
 
-use crate::raw::{Part, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
+use crate::raw::{Operator, Part, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
 use crate::variables::{AssignedVariables, Variables, is_of_the_script};
 use crate::{Assignment, Block, Command, Joint, MOST_STEPS, Node, Opaque, Redirect, Script, Step, Word};
 

@@ -8,14 +8,14 @@
 //!
 //! This crate judges nothing, knows no program, and does no input or output.
 
-mod unquote;
 mod brush;
-mod heredoc;
 mod catch_panic;
+mod expand;
+mod heredoc;
 mod raw;
 mod script;
 mod sitter;
-mod expand;
+mod unquote;
 mod variables;
 
 pub use script::{Assignment, Block, Command, Joint, Node, Redirect, Script, Step, Word};

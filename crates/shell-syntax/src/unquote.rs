@@ -359,7 +359,8 @@ mod tests {
             assert!(cooked(spelled).is_err(), "{spelled}: {:?}", cooked(spelled));
         }
         assert_eq!(cooked("a*").unwrap().bits, [Part::Text("a".to_owned()), Part::Glob('*')]);
-        let variable = |name: &str, quoted, changed| Part::Variable { name: name.to_owned(), quoted, changed };
+        let variable =
+            |name: &str, quoted, changed| Part::Variable { name: name.to_owned(), quoted, changed };
         assert_eq!(cooked("\"$x\"").unwrap().bits, [variable("x", true, false)]);
         assert_eq!(cooked("${x}").unwrap().bits, [variable("x", false, false)]);
         assert_eq!(cooked("$1").unwrap().bits, [variable("1", false, false)]);

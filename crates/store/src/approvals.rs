@@ -182,7 +182,12 @@ impl Approvals {
     }
 
     /// Answers a waiting question. The first answer counts.
-    pub fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<AnswerOutcome, StoreError> {
+    pub fn answer(
+        &self,
+        id: &str,
+        answer: &ApprovalAnswer,
+        now: Timestamp,
+    ) -> Result<AnswerOutcome, StoreError> {
         let mut answer = answer.clone();
         self.database.cover(&mut answer.by);
         if let Some(message) = &mut answer.message {
@@ -216,7 +221,8 @@ impl Approvals {
                 add_lease(connection, lease)?;
             }
             let row = find(connection, id)?;
-            Ok(row.map(|row| if changed == 1 { AnswerOutcome::First(row) } else { AnswerOutcome::Before(row) }))
+            Ok(row
+                .map(|row| if changed == 1 { AnswerOutcome::First(row) } else { AnswerOutcome::Before(row) }))
         })?;
         answered.ok_or_else(|| StoreError::ApprovalUnknown { id: id.to_owned() })
     }

@@ -5,15 +5,15 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use locks::{Kind, FileLock};
+use locks::{FileLock, Kind};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
 
 use crate::blobs::{Blobs, COMPRESSED, INCOMING, create_folder, retry_with_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::packs::{FillingPack, LARGEST_PACKED};
 use crate::pack_reader::PackReader;
+use crate::packs::{FillingPack, LARGEST_PACKED};
 
 /// Size in bytes below which a file is read and compressed in one piece.
 const IN_ONE_PIECE: usize = 1024 * 1024;

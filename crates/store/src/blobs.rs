@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use locks::{Kind, FileLock};
+use locks::{FileLock, Kind};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;

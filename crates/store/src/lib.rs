@@ -16,8 +16,8 @@
 //! runtime. All functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
 
 mod approvals;
-mod watcher_marks;
 mod audit;
+mod blob_writer;
 mod blobs;
 mod checking;
 mod checkpoints;
@@ -29,10 +29,10 @@ mod hash_prefixes;
 mod leases;
 mod memories;
 mod outputs;
-mod packs;
-mod blob_writer;
-mod trust;
 mod pack_reader;
+mod packs;
+mod trust;
+mod watcher_marks;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -43,11 +43,11 @@ use jiff::{SignedDuration, Timestamp};
 use database::{Access, Database};
 
 pub use approvals::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, EarlierAnswer};
-pub use watcher_marks::{WatcherMark, WaitingMark, Watch};
 pub use audit::{
     Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, RecordedRow,
     Verification,
 };
+pub use blob_writer::{BlobWriter, Reader};
 pub use blobs::{BlobRef, Blobs};
 pub use checking::CheckResult;
 pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints};
@@ -56,11 +56,11 @@ pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
 pub use memories::{
-    FoundMemories, QueryVector, Memories, Memory, MemoryVersion, ChangeOutcome, MemoryCaller, Unembedded,
+    ChangeOutcome, FoundMemories, Memories, Memory, MemoryCaller, MemoryVersion, QueryVector, Unembedded,
 };
 pub use outputs::{Output, Outputs, PruneResult, Retention};
-pub use blob_writer::{Reader, BlobWriter};
 pub use trust::Trust;
+pub use watcher_marks::{WaitingMark, Watch, WatcherMark};
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
 pub struct Store {

@@ -272,7 +272,9 @@ impl Memories {
         change: impl FnOnce(&Connection, i64, &Memory) -> rusqlite::Result<()>,
     ) -> Result<ChangeOutcome, StoreError> {
         self.write(who, |connection| {
-            let Some((number, memory)) = find(connection, who, key)? else { return Ok(ChangeOutcome::Unknown) };
+            let Some((number, memory)) = find(connection, who, key)? else {
+                return Ok(ChangeOutcome::Unknown);
+            };
             if expected.is_some_and(|expected| expected != memory.version) {
                 return Ok(ChangeOutcome::Conflict(memory));
             }
@@ -453,7 +455,10 @@ mod tests {
         assert_eq!(done(memories.create(&tries, "j", ("new", "text"), true).unwrap()).key, "new");
         let updated = done(memories.update(&tries, "k", "second", Some(1)).unwrap());
         assert_eq!((updated.version, updated.content.as_str()), (2, "second"));
-        assert!(matches!(memories.create(&tries, "j", ("k", "x"), false).unwrap(), ChangeOutcome::Conflict(_)));
+        assert!(matches!(
+            memories.create(&tries, "j", ("k", "x"), false).unwrap(),
+            ChangeOutcome::Conflict(_)
+        ));
         assert!(matches!(memories.update(&tries, "k", "x", Some(7)).unwrap(), ChangeOutcome::Conflict(_)));
         assert_eq!(memories.delete(&tries, "none", None).unwrap(), ChangeOutcome::Unknown);
         done(memories.delete(&tries, "k", None).unwrap());

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use zstd::bulk::Decompressor;
 
+use crate::blob_writer::lock;
 use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::hash_prefixes::{Key, key, keys};
 use crate::packs::Pack;
-use crate::blob_writer::lock;
 
 /// Maximum number of open packs: more than the threads, each of which may read another pack.
 const MOST_OPEN: usize = 8;

@@ -21,11 +21,11 @@ use std::thread;
 use rusqlite::{Connection, params};
 use zstd::bulk::{Compressor, Decompressor};
 
+use crate::blob_writer::LEVEL;
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::hash_prefixes::{Key, in_both, key, keys, sorted};
-use crate::blob_writer::LEVEL;
 
 /// Size in bytes of the largest content that is packed; the cost of a larger one is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;

@@ -174,7 +174,9 @@ mod tests {
         let looking: Vec<_> = (0..4)
             .map(|_| {
                 let folder = folder.path().to_owned();
-                std::thread::spawn(move || (0..500).any(|_| WatcherMark::is_paid(&folder, Path::new("/here"))))
+                std::thread::spawn(move || {
+                    (0..500).any(|_| WatcherMark::is_paid(&folder, Path::new("/here")))
+                })
             })
             .collect();
         assert!(looking.into_iter().all(|thread| !thread.join().unwrap()));

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use jiff::{Timestamp, ToSpan};
-use store::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, EarlierAnswer, Lease, LeaseKind, Store};
+use store::{
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, EarlierAnswer, Lease, LeaseKind, Store,
+};
 
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
@@ -169,7 +171,10 @@ fn what_has_expired_is_neither_answered_nor_used() {
         store.approvals().answer(id, &yes("u"), now()).unwrap();
     }
     assert!(!store.approvals().use_up("a2", late).unwrap());
-    assert_eq!(store.approvals().earlier(Path::new("/w"), "a3", "request", late).unwrap(), EarlierAnswer::None);
+    assert_eq!(
+        store.approvals().earlier(Path::new("/w"), "a3", "request", late).unwrap(),
+        EarlierAnswer::None
+    );
     // Control: an approval is usable before its expiry.
     store.approvals().ask(&question("a4", "a4")).unwrap();
     store.approvals().answer("a4", &yes("u"), now()).unwrap();
@@ -187,7 +192,9 @@ fn a_yes_to_another_plan_of_the_same_request_is_void_and_a_no_is_told_once() {
 
     store.approvals().ask(&question("a2", "p1")).unwrap();
     store.approvals().answer("a2", &no("u"), now()).unwrap();
-    assert!(matches!(earlier("p1"), EarlierAnswer::Denied(row) if row.message.as_deref() == Some("not this")));
+    assert!(
+        matches!(earlier("p1"), EarlierAnswer::Denied(row) if row.message.as_deref() == Some("not this"))
+    );
     assert_eq!(earlier("p1"), EarlierAnswer::None);
 }
 

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE;
 use serde_json::{Value, json};
 
 use crate::web::{Reply, Request, Server};
-pub use discovery::{ValidRequest, Discovery};
+pub use discovery::{Discovery, ValidRequest};
 use logins::Logins;
 use mailbox::Mailbox;
 

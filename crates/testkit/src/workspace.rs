@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roots::{Guard, Right, Root, Roots};
-use tool::{CallId, Context, Redaction, Place, Services, SessionId};
+use tool::{CallId, Context, Place, Redaction, Services, SessionId};
 
-use crate::{TestSecrets, FixedClock, Permissive};
+use crate::{FixedClock, Permissive, TestSecrets};
 
 /// A workspace in a temporary folder. Next to it are a folder that lies outside, and one in which
 /// changes are drafted.

@@ -29,8 +29,8 @@ mod visible;
 pub use arguments::spell;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Redaction, Hosts, Outputs, Progress, Services,
-    SnapshotUse, NoProgress, FullOutput,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, FullOutput, Hosts, NoProgress, Outputs,
+    Progress, Redaction, Services, SnapshotUse,
 };
 pub use data::{Data, RawJson};
 pub use described::described;
@@ -42,7 +42,7 @@ pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage}
 pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
-pub use result::{CallResult, Changes, ChangesState, ByteReservation, KeptOutput, Meta, Outcome};
+pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};
 pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};

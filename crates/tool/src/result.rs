@@ -246,8 +246,12 @@ mod tests {
         ];
         let texts = outcomes.map(|outcome| {
             let meta = Meta::arrived(CallId("c".to_owned()), Timestamp::UNIX_EPOCH);
-            let result =
-                CallResult { outcome, meta, held: ByteReservation::default(), presentation: Presentation::Record };
+            let result = CallResult {
+                outcome,
+                meta,
+                held: ByteReservation::default(),
+                presentation: Presentation::Record,
+            };
             let text = String::from_utf8(result.to_json().unwrap()).unwrap();
             assert_eq!(text, serde_json::to_string(&result).unwrap());
             text

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Context, Data, Effect, Level, Place, Presentation, Spec, TextCap, ToolError, RawJson, schema_of_input,
+    Context, Data, Effect, Level, Place, Presentation, RawJson, Spec, TextCap, ToolError, schema_of_input,
     schema_of_output,
 };
 

@@ -433,7 +433,8 @@ mod tests {
         for (field, value) in [("strategy", json!("check")), ("dry_run", json!(true))] {
             let mut arguments = one("f", "old", "new");
             arguments[field] = value;
-            let plan = ErasedTool::tool(FileEdit).prepare(arguments.clone(), &workspace.place()).unwrap().plan;
+            let plan =
+                ErasedTool::tool(FileEdit).prepare(arguments.clone(), &workspace.place()).unwrap().plan;
             assert!(plan.effects.iter().all(Effect::only_reads) && plan.level == Some(Level::Safe));
             let output = edit(&workspace, arguments).unwrap();
             assert!(output["diff"].as_str().unwrap().contains("-old\n+new\n") && output["applied"] == false);

@@ -48,7 +48,7 @@ pub(crate) struct Args {
 pub(crate) struct Output {
     /// Entries, sorted by path.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Listed<'_>>>")]
+    #[schemars(with = "Option<Vec<ListedEntry<'_>>>")]
     entries: Option<Rows>,
     /// Paths below `path`; `a/` is a folder, `b@` a link.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,8 +12,8 @@ use tool::{
     ToolError,
 };
 
-use crate::range_read::{Reader, FileFacts};
 use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
+use crate::range_read::{FileFacts, Reader};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;
 

@@ -4,6 +4,8 @@
 //! policy. A plan names paths as the caller spelled them, and the guard of the roots judges the
 //! file that was really opened.
 
+mod diff_preview;
+mod edit_error;
 mod file_delete;
 mod file_edit;
 mod file_list;
@@ -13,13 +15,11 @@ mod file_read;
 mod file_search;
 mod file_write;
 mod matches;
-mod range_read;
 mod patching;
 mod picture;
-mod edit_error;
+mod range_read;
 mod rows;
 mod selection;
-mod diff_preview;
 mod text;
 mod version;
 

@@ -16,9 +16,9 @@ use roots::{EntryKind, LastLink, Roots, RootsError, real_path};
 use serde_json::{Value, json};
 use tool::{Code, Context, ToolError};
 
+use crate::edit_error::{absent, place, unreadable};
 use crate::file_edit::whole;
 use crate::file_patch::{ChangedFile, PlannedPart};
-use crate::edit_error::{absent, place, unreadable};
 
 /// Maximum number of bytes of all files of a patch, which are in memory.
 const MOST_BYTES: usize = 512 << 20;
@@ -135,9 +135,9 @@ impl<'a> PatchedTree<'a> {
                 let content = self.patched(content, change, path)?;
                 NewContent::File { content, like, executable: executable.or(earlier) }
             }
-            Some(NewContent::Link { target }) => {
-                NewContent::Link { target: OsString::from_vec(self.patched(target.into_vec(), change, path)?) }
-            }
+            Some(NewContent::Link { target }) => NewContent::Link {
+                target: OsString::from_vec(self.patched(target.into_vec(), change, path)?),
+            },
             None if self.removed.contains(&relative) => {
                 return Err(self.conflict(change, path, "is removed by an earlier part of the patch"));
             }

@@ -221,7 +221,14 @@ fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -
         }
     }
     let (text, replaced) = decoded;
-    Conversion { text, used, encoding: encoding.name().to_lowercase(), replaced, shortened: false, likely: None }
+    Conversion {
+        text,
+        used,
+        encoding: encoding.name().to_lowercase(),
+        replaced,
+        shortened: false,
+        likely: None,
+    }
 }
 
 /// Form of line ends in the bytes of an encoding.

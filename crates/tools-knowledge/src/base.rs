@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use knowledge::{Index, IndexError, Shelf, ShelfError, SyncResult, SyncRequest};
+use knowledge::{Index, IndexError, Shelf, ShelfError, SyncRequest, SyncResult};
 use roots::Roots;
 use tool::{Code, Context, Retry, ToolError};
 

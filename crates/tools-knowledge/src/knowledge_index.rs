@@ -11,7 +11,7 @@ use tool::{
     Timeout, Tool, ToolError,
 };
 
-use crate::base::{KnowledgeBase, FOLDER, within};
+use crate::base::{FOLDER, KnowledgeBase, within};
 
 /// The `knowledge_index` tool.
 pub struct KnowledgeIndex(pub(crate) Arc<KnowledgeBase>);

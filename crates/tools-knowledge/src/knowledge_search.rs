@@ -12,7 +12,7 @@ use tool::{
     ToolError,
 };
 
-use crate::base::{KnowledgeBase, FOLDER, LABEL, failed, may_read, shelf};
+use crate::base::{FOLDER, KnowledgeBase, LABEL, failed, may_read, shelf};
 
 /// Results per answer: default and maximum.
 const RESULTS: (u32, u32) = (5, 50);

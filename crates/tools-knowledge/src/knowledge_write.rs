@@ -15,7 +15,7 @@ use tool::{
     Tool, ToolError,
 };
 
-use crate::base::{KnowledgeBase, FOLDER, within};
+use crate::base::{FOLDER, KnowledgeBase, within};
 use crate::shelf::is_markdown;
 
 /// Maximum size of a file that is appended to, in bytes.

@@ -7,7 +7,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
-use vault::{Change, HostRule, LEAST_CHARACTERS, RequestParts, RequestPart, Vault};
+use vault::{Change, HostRule, LEAST_CHARACTERS, RequestPart, RequestParts, Vault};
 
 use crate::vault_failure::failed;
 

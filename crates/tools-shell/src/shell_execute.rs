@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use sandbox::{
-    CellSpec, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream, TerminalSize, WorkspaceChanges,
+    CellSpec, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream, TerminalSize,
+    WorkspaceChanges,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -367,8 +368,9 @@ pub(crate) mod tests {
     #[test]
     fn the_plan_names_the_line_and_the_directory_and_refuses_what_is_no_command() {
         let place = workspace().place();
-        let plan =
-            |arguments: Value| ErasedTool::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan);
+        let plan = |arguments: Value| {
+            ErasedTool::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan)
+        };
         let effect =
             Effect::Run { command: CommandLine::Shell("ls".into()), directory: place.workspace.join("a") };
         assert_eq!(plan(json!({"command": "ls", "working_directory": "a"})).unwrap().effects, [effect]);

@@ -13,7 +13,7 @@ use tool::{
     Retry, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::reading::{self, Kept, Live, Source, RequestedPart};
+use crate::reading::{self, Kept, Live, RequestedPart, Source};
 use crate::wording::exit_code;
 use crate::{keys, network};
 

@@ -1,7 +1,7 @@
 //! Texts for the outcomes of commands.
 
 use sandbox::{CapturedStream, Exit, Limit, SandboxError};
-use tool::{Code, Context, Retry, StopReason, ToolError, FullOutput};
+use tool::{Code, Context, FullOutput, Retry, StopReason, ToolError};
 
 /// Returns advice about a limit that was reached.
 pub(crate) fn how_to_raise(limit: Limit) -> String {

@@ -15,11 +15,11 @@ use tool::{
 };
 
 use crate::answer::{self, Kind};
-use crate::request::Exchange;
-use crate::secret_template::FilledParts;
 use crate::page;
 use crate::placeholders::CallerHeaders;
+use crate::request::Exchange;
 use crate::saving::{self, Goal, SaveOutcome};
+use crate::secret_template::FilledParts;
 
 /// The `fetch_url` tool.
 pub struct FetchUrl;

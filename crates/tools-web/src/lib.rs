@@ -1,13 +1,13 @@
 //! Tools that connect to other servers. Each tool is one file; this file is only the list.
 
 mod answer;
-mod request;
 mod fetch_url;
-mod secret_template;
 mod page;
 mod placeholders;
 mod range_resume;
+mod request;
 mod saving;
+mod secret_template;
 
 use std::sync::Arc;
 

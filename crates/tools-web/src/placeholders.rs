@@ -94,7 +94,12 @@ impl CallerHeaders {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                     Part::Secret(secret) => {
-                        bytes.extend_from_slice(&outgoing::secret(context, secret, host, RequestPart::Header)?);
+                        bytes.extend_from_slice(&outgoing::secret(
+                            context,
+                            secret,
+                            host,
+                            RequestPart::Header,
+                        )?);
                     }
                 }
             }

@@ -6,8 +6,8 @@ use fetch::{HeaderMap, HeaderValue};
 use jiff::fmt::rfc2822::DateTimeParser;
 use tool::ToolError;
 
-use crate::request::Exchange;
 use crate::fetch_url::Method;
+use crate::request::Exchange;
 
 /// The identity of a body on its server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::decode::{ACCEPTED, DecodeError, Decoder};
-use fetch::web::{Answer, Request, Web, WebError, pause};
+use fetch::web::{Answer, Web, WebError, WebRequest, pause};
 use fetch::{Bytes, HeaderMap, HeaderName, HeaderValue};
 use outgoing::{BodyError, failure, permission};
 use serde_json::json;
@@ -16,8 +16,8 @@ use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
 
 use crate::answer::Head;
 use crate::fetch_url::{Args, Method, body_and_type};
-use crate::secret_template::FilledParts;
 use crate::placeholders::CallerHeaders;
+use crate::secret_template::FilledParts;
 
 /// Maximum number of redirections; browsers follow twenty.
 const MOST_REDIRECTS: usize = 10;
@@ -247,7 +247,7 @@ impl<'a> Exchange<'a> {
         let body = self.filling.body(self.context, &host)?.unwrap_or_else(|| self.body.clone());
         self.began.fetch_or(!self.method.is_safe(), Ordering::SeqCst);
         let method = fetch::Method::from_bytes(self.method.as_str().as_bytes());
-        let ask = Request {
+        let ask = WebRequest {
             target,
             method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
             headers,

@@ -12,8 +12,8 @@ use roots::{Roots, RootsError, Staging};
 use tool::{Code, Context, CoveredStream, Redaction, ToolError};
 
 use crate::answer::Head;
-use crate::request::{Exchange, of_body};
 use crate::range_resume::{Body, Rest, rest, resumable};
+use crate::request::{Exchange, of_body};
 
 /// Maximum number of times that an interrupted body is resumed per call.
 const MOST_RESUMED: usize = 5;

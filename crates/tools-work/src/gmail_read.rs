@@ -91,8 +91,13 @@ impl Args {
         };
         let which = match (&self.query, &self.id, &self.thread_id) {
             (Some(query), None, None) => {
-                return SearchParameters::read(query, self.max_results, MOST_MESSAGES, self.page_token.as_deref())
-                    .map(Which::Found);
+                return SearchParameters::read(
+                    query,
+                    self.max_results,
+                    MOST_MESSAGES,
+                    self.page_token.as_deref(),
+                )
+                .map(Which::Found);
             }
             (None, Some(id), None) => is_id("id", id).map(|()| Which::One(id)),
             (None, None, Some(id)) => is_id("thread_id", id).map(|()| Which::Thread(id)),
@@ -172,7 +177,8 @@ impl Tool for GmailRead {
             for wire in found {
                 let id = wire.id.clone();
                 let most = left.min(LONGEST_BODY);
-                let mail = wire.mail(RequestedParts { body: args.include_body, html: args.include_html, most });
+                let mail =
+                    wire.mail(RequestedParts { body: args.include_body, html: args.include_html, most });
                 left = left.saturating_sub(mail.shown_bytes());
                 mails.push((id, mail));
             }

@@ -99,8 +99,12 @@ impl Tool for GmailSearch {
         let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
         let work = Box::pin(async {
-            let wanted =
-                SearchParameters::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+            let wanted = SearchParameters::read(
+                &args.query,
+                args.max_results,
+                MOST_RESULTS,
+                args.page_token.as_deref(),
+            )?;
             let (ids, next_page_token) = ids(&asking, &wanted).await?;
             let found = asking.messages(&ids, &HEADERS).await?;
             let results = found.into_iter().map(crate::gmail::message::Wire::summary).collect();

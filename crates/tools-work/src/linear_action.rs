@@ -9,7 +9,7 @@ use tool::{
 };
 
 use crate::linear::answers::{self, Comment, Issue};
-use crate::linear::api::{ApiCalls, Linear, Creation, made};
+use crate::linear::api::{ApiCalls, Creation, Linear, made};
 use crate::linear::names::{self, named};
 use crate::linear::params::{Action, LISTED, Order, Params};
 use crate::linear::queries;

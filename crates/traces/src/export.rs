@@ -228,10 +228,15 @@ impl Worker {
                 let partly = said.partial_success.unwrap_or_default();
                 let why: String =
                     partly.error_message.chars().filter(|sign| !sign.is_control()).take(200).collect();
-                AttemptOutcome::Taken { refused: u64::try_from(partly.rejected_spans).unwrap_or_default(), why }
+                AttemptOutcome::Taken {
+                    refused: u64::try_from(partly.rejected_spans).unwrap_or_default(),
+                    why,
+                }
             }
             // The OTLP specification allows a retry after these status codes.
-            429 | 502 | 503 | 504 => AttemptOutcome::Later { why, after: answer.retry_after.map(Duration::from_secs) },
+            429 | 502 | 503 | 504 => {
+                AttemptOutcome::Later { why, after: answer.retry_after.map(Duration::from_secs) }
+            }
             _ => AttemptOutcome::Never { why },
         }
     }

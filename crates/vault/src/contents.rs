@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::{Entry, SecretBytes, Result, VaultError};
+use crate::{Entry, Result, SecretBytes, VaultError};
 
 /// Format version of [`VaultPlaintext`].
 const VERSION: u32 = 1;
@@ -85,7 +85,8 @@ impl Contents {
             + self.entries.iter().map(beside).sum::<usize>();
         let entries = self.entries.iter().zip(&encoded);
         let entries = entries.map(|((entry, _), value)| WrittenEntry { entry: entry.clone(), value });
-        let written = VaultPlaintext { version: VERSION, generation: self.generation, entries: entries.collect() };
+        let written =
+            VaultPlaintext { version: VERSION, generation: self.generation, entries: entries.collect() };
         // Reserve the maximum size at once, because a growing buffer would leave a copy behind.
         let mut plain = Zeroizing::new(Vec::with_capacity(BESIDE + room));
         serde_json::to_writer(&mut *plain, &written)?;

@@ -176,7 +176,11 @@ impl RequestParts {
     /// Allows exactly these positions.
     pub fn of(positions: &[RequestPart]) -> Self {
         let has = |position| positions.contains(&position);
-        Self { header: has(RequestPart::Header), query: has(RequestPart::Query), body: has(RequestPart::Body) }
+        Self {
+            header: has(RequestPart::Header),
+            query: has(RequestPart::Query),
+            body: has(RequestPart::Body),
+        }
     }
 
     /// Returns true if this position is allowed.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use age::{DecryptError, Decryptor, Encryptor};
 
-use crate::{SecretBytes, Result, VaultError};
+use crate::{Result, SecretBytes, VaultError};
 
 /// Name of the file with the secrets.
 pub(crate) const CONTENT: &str = "vault.age";

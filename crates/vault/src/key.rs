@@ -10,7 +10,7 @@ use age::{DecryptError, scrypt, x25519};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::{SecretBytes, Result, VaultError, file};
+use crate::{Result, SecretBytes, VaultError, file};
 
 /// Work factor of scrypt as a power of two. It costs about a second and 256 MiB for each attempt,
 /// also for an attacker's guess (the same as `age` chooses on a desktop computer).

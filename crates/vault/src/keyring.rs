@@ -9,7 +9,7 @@ use std::time::Duration;
 use linux_keyutils::{Key, KeyError, KeyRing, KeyRingIdentifier};
 use zeroize::Zeroize;
 
-use crate::{SecretBytes, Result, VaultError};
+use crate::{Result, SecretBytes, VaultError};
 
 /// Links the user's ring into the thread's ring. The kernel allows a thread to read the keys that
 /// it possesses; the same user id alone is not enough.

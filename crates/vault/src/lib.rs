@@ -35,7 +35,9 @@ mod memory;
 mod store;
 
 pub use contents::Contents;
-pub use entry::{Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, RequestParts, RequestPart, is_name};
+pub use entry::{
+    Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, RequestPart, RequestParts, is_name,
+};
 pub use error::{Kind, Result, VaultError};
 pub use key::{Keys, make_key_file};
 pub use memory::SecretBytes;

@@ -12,7 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
 use crate::{
-    Change, Contents, Entry, Keys, LEAST_CHARACTERS, SecretBytes, MOST_BYTES, Name, RequestPart, Result, VaultError,
+    Change, Contents, Entry, Keys, LEAST_CHARACTERS, MOST_BYTES, Name, RequestPart, Result, SecretBytes,
+    VaultError,
 };
 use crate::{file, key, keyring};
 
@@ -95,7 +96,13 @@ impl Vault {
     /// # Errors
     /// [`VaultError::Unknown`], [`VaultError::Expired`], [`VaultError::NotForHost`],
     /// [`VaultError::NotForPlace`], and the errors of [`Vault::contents`].
-    pub fn value_for(&self, name: &str, host: &str, position: RequestPart, now: Timestamp) -> Result<SecretBytes> {
+    pub fn value_for(
+        &self,
+        name: &str,
+        host: &str,
+        position: RequestPart,
+        now: Timestamp,
+    ) -> Result<SecretBytes> {
         let contents = self.contents()?;
         let (entry, value) = contents.get(name).ok_or(VaultError::Unknown)?;
         if entry.expires_at.is_some_and(|end| end <= now) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use vault::{Change, HostRule, Keys, SecretBytes, RequestParts, RequestPart, Vault, VaultError};
+use vault::{Change, HostRule, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const VALUE: &[u8] = b"sk-live-0123456789\n\xc3\xa4\"\\";
@@ -91,7 +91,10 @@ fn a_secret_is_found_by_every_program_and_goes_where_it_was_bound_to_alone() {
     let everywhere = RequestParts::of(&[RequestPart::Query, RequestPart::Body]);
     vault.set(&Change { places: Some(everywhere), ..at("q", "h") }, b"another value", NOW).unwrap();
     assert!(other.value_for("q", "h", RequestPart::Body, NOW).is_ok());
-    assert!(matches!(other.value_for("q", "h", RequestPart::Header, NOW), Err(VaultError::NotForPlace { .. })));
+    assert!(matches!(
+        other.value_for("q", "h", RequestPart::Header, NOW),
+        Err(VaultError::NotForPlace { .. })
+    ));
     assert!(other.remove("q").unwrap() && !other.remove("q").unwrap());
     assert_eq!(names(&vault), ["token", "unbound"]);
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, RawDir, Stat};
 
 use crate::error::{WatchError, is_exhaustion};
-use crate::folders::{EntryMarks, Id, Name, MarkReason};
+use crate::folders::{EntryMarks, Id, MarkReason, Name};
 use crate::scan::Entry;
 use crate::watch::Watch;
 use crate::{Marks, Rules, look};

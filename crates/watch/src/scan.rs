@@ -115,7 +115,8 @@ impl<R: Rules> Watch<R> {
         let inherited = self.rules.marks(above);
         if inherited.hidden {
             // The entry is hidden with its folder. A file in it may have a further name elsewhere.
-            return is_folder.then(|| PendingFolder { id: self.folders.add(id, entry.name), above: above.clone() });
+            return is_folder
+                .then(|| PendingFolder { id: self.folders.add(id, entry.name), above: above.clone() });
         }
         let name = OsStr::from_bytes(entry.name);
         let is_bare_socket = entry.kind == FileType::Socket && self.rules.hide_sockets();
@@ -190,7 +191,8 @@ impl<R: Rules> Watch<R> {
 
     /// Hides a folder that cannot be listed.
     pub(crate) fn seal(&mut self, id: Id) {
-        let sealed = EntryMarks { marks: Marks { hidden: true, ..Marks::default() }, why: MarkReason::Sealed };
+        let sealed =
+            EntryMarks { marks: Marks { hidden: true, ..Marks::default() }, why: MarkReason::Sealed };
         match self.folders.above(id) {
             Some((above, name)) => {
                 self.remove_folder(id);

@@ -11,12 +11,12 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
 
 use crate::error::{WatchError, is_exhaustion};
-use crate::folders::{Folders, Id, Name, Place, MarkReason};
+use crate::folders::{Folders, Id, MarkReason, Name, Place};
 use crate::mounts::Mounts;
 use crate::names::{Names, has_several};
 use crate::notices::{Notice, Notices};
 use crate::scan::{Entry, PendingFolder};
-use crate::{Changes, WatchMode, MarkedPaths, Marks, Rules, look};
+use crate::{Changes, MarkedPaths, Marks, Rules, WatchMode, look};
 
 /// The entries below some folders that a set of rules marks.
 #[derive(Debug)]
@@ -386,7 +386,8 @@ impl<R: Rules> Watch<R> {
             if found.marks.noted && (is_new || has_walked) {
                 noted.insert(path.clone());
             }
-            let is_plainly_guarded = !found.marks.hidden && !found.marks.frozen && found.why != MarkReason::Link;
+            let is_plainly_guarded =
+                !found.marks.hidden && !found.marks.frozen && found.why != MarkReason::Link;
             if is_plainly_guarded && !is_new {
                 // A guarded entry is not checked for existence: there may be many, and nothing depends on it.
                 if found.marks.guarded {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::{ReadPair, Pair, Reading};
+use super::{Pair, ReadPair, Reading};
 use crate::attributes::{self, Marks};
 use crate::beneath::{PLACE, look, names, open};
 use crate::compare::has_same_content;
 use crate::hidden::{CopiedFile, SeenAs};
-use crate::{Action, DEEPEST, Entry, Error, RefusedChange, Kind, Note, Result};
+use crate::{Action, DEEPEST, Entry, Error, Kind, Note, RefusedChange, Result};
 
 impl Reading<'_> {
     /// Denies a placeholder that was changed, moved or linked.

@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use checkpoint::{
-    Call, Contents, Outcome, Restoration, RestoreOutcome, Save, ChangeEntries, SavedEntry, Terms, Time, compose,
+    Call, ChangeEntries, Contents, Outcome, Restoration, RestoreOutcome, Save, SavedEntry, Terms, Time,
+    compose,
 };
 
 use crate::fixture::{Place, direct, tree, when_free};

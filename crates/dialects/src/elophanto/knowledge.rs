@@ -3,7 +3,7 @@
 use tool::Example;
 
 use super::{GIVEN_PATH, text};
-use crate::table::{Field, ValueSource, AnswerField, Kind, Need, ExternalTool, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 pub(super) const SEARCH: ExternalTool = ExternalTool {
     name: "knowledge_search",
@@ -29,7 +29,11 @@ pub(super) const SEARCH: ExternalTool = ExternalTool {
     ],
     settled: nothing,
     adapt: None,
-    gives: &[AnswerField { name: "results", from: ValueSource::Items("results", SECTION), says: "The best first." }],
+    gives: &[AnswerField {
+        name: "results",
+        from: ValueSource::Items("results", SECTION),
+        says: "The best first.",
+    }],
     timeout: None,
     one_file: false,
     within: None,
@@ -60,8 +64,16 @@ pub(super) const WRITE: ExternalTool = ExternalTool {
     adapt: None,
     gives: &[
         GIVEN_PATH,
-        AnswerField { name: "action", from: ValueSource::Text("action"), says: "created, replaced or appended." },
-        AnswerField { name: "indexed", from: ValueSource::Switch("indexed"), says: "Whether it was re-embedded." },
+        AnswerField {
+            name: "action",
+            from: ValueSource::Text("action"),
+            says: "created, replaced or appended.",
+        },
+        AnswerField {
+            name: "indexed",
+            from: ValueSource::Switch("indexed"),
+            says: "Whether it was re-embedded.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -92,8 +104,16 @@ pub(super) const INDEX: ExternalTool = ExternalTool {
     adapt: None,
     gives: &[
         AnswerField { name: "files_indexed", from: ValueSource::Integer("files_indexed"), says: "Files." },
-        AnswerField { name: "chunks_created", from: ValueSource::Integer("chunks_created"), says: "New sections." },
-        AnswerField { name: "duration_seconds", from: ValueSource::Number("duration_seconds"), says: "Seconds." },
+        AnswerField {
+            name: "chunks_created",
+            from: ValueSource::Integer("chunks_created"),
+            says: "New sections.",
+        },
+        AnswerField {
+            name: "duration_seconds",
+            from: ValueSource::Number("duration_seconds"),
+            says: "Seconds.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -109,5 +129,9 @@ const SECTION: &[AnswerField] = &[
     AnswerField { name: "file", from: ValueSource::Text("file"), says: "Its file." },
     AnswerField { name: "section", from: ValueSource::Text("section"), says: "Its headings." },
     AnswerField { name: "content", from: ValueSource::Text("content"), says: "Its text." },
-    AnswerField { name: "similarity_score", from: ValueSource::Number("similarity_score"), says: "How near it is." },
+    AnswerField {
+        name: "similarity_score",
+        from: ValueSource::Number("similarity_score"),
+        says: "How near it is.",
+    },
 ];

@@ -78,7 +78,8 @@ pub enum HunkRefused {
 /// [`HunkRefused`].
 pub fn apply(text: &[u8], hunks: &[Hunk]) -> Result<PatchedContent, HunkRefused> {
     let mut target = Target::of(text);
-    let mut made = PatchedContent { text: Vec::with_capacity(text.len()), edited: Vec::new(), drifts: Vec::new() };
+    let mut made =
+        PatchedContent { text: Vec::with_capacity(text.len()), edited: Vec::new(), drifts: Vec::new() };
     // Lines, and bytes, of the file that are processed.
     let (mut from, mut done) = (0, 0);
     let mut moved: i64 = 0;

@@ -65,7 +65,12 @@ impl<'a> Target<'a> {
     ///
     /// `said` is the line in the hunk's header, counted from 0. The hunk matches there even if
     /// other places match too; elsewhere the match must be unique.
-    pub(super) fn find(&mut self, hunk: &Hunk, from: usize, said: Option<usize>) -> Result<HunkPlace, PlaceError> {
+    pub(super) fn find(
+        &mut self,
+        hunk: &Hunk,
+        from: usize,
+        said: Option<usize>,
+    ) -> Result<HunkPlace, PlaceError> {
         let old: Vec<&Line> = hunk.old().collect();
         if let Some(said) = said.filter(|said| *said >= from) {
             for level in [Level::Exact, Level::LineEnd] {

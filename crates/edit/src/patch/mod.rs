@@ -10,7 +10,7 @@ mod find;
 mod names;
 mod unified;
 
-pub use apply::{PatchedContent, Drift, HunkRefused, apply};
+pub use apply::{Drift, HunkRefused, PatchedContent, apply};
 
 /// A patch after parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]

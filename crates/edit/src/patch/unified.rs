@@ -1,7 +1,7 @@
 //! The unified format of `diff -u`, and git's variant with its own headers.
 
 use super::names::{self, Sides};
-use super::{Action, FileChange, Hunk, Line, PatchError, Mode, Sign};
+use super::{Action, FileChange, Hunk, Line, Mode, PatchError, Sign};
 
 /// The lines of a patch, numbered.
 pub(super) struct Lines<'a> {

@@ -14,10 +14,10 @@ use tokio::time::timeout;
 
 use super::passed::RedactedBody;
 use super::{Active, Activity, Connection};
-use crate::refusal::Refusal;
 use crate::body::PATIENCE;
 use crate::forward::{self, WHOLE};
 use crate::head::{Framing, Head, MOST_HEADERS, Target};
+use crate::refusal::Refusal;
 use crate::respond::{ANSWERED, ResponseRedactor, has_body, without_those_of_the_connection};
 use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
@@ -77,7 +77,9 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next().await? {
                 whole.extend_from_slice(&swapped.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut swapped, substitute::Body::of(&head.headers)).rest());
+            whole.extend_from_slice(
+                &std::mem::replace(&mut swapped, substitute::Body::of(&head.headers)).rest(),
+            );
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),

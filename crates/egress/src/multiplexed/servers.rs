@@ -10,8 +10,8 @@ use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::refusal::Refusal;
-use crate::sni::PATIENCE;
 use crate::session::Session;
+use crate::sni::PATIENCE;
 use crate::upstream::{Sender, Upstream};
 use crate::{Gate, Way};
 
@@ -40,7 +40,11 @@ enum LastProtocol {
 
 impl Default for Servers {
     fn default() -> Self {
-        Self { shared: Turn::new(LastProtocol::Nothing), own: Arc::new(Semaphore::new(1)), idle: Arc::default() }
+        Self {
+            shared: Turn::new(LastProtocol::Nothing),
+            own: Arc::new(Semaphore::new(1)),
+            idle: Arc::default(),
+        }
     }
 }
 

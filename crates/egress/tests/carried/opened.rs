@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use egress::{Authority, Carrier, Cover, Gate, Listeners, GateEvent, Position, Secret, ServedNetwork, Trust, Verdict};
+use egress::{
+    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Position, Secret, ServedNetwork, Trust, Verdict,
+};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

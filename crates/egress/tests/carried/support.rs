@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use egress::{Carrier, Gate, Listeners, GateEvent, ServedNetwork, Verdict};
+use egress::{Carrier, Gate, GateEvent, Listeners, ServedNetwork, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 

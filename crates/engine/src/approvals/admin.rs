@@ -15,8 +15,8 @@ use store::{
 };
 use tool::Clock;
 
-use super::offer::after;
 use super::broadcast::fill;
+use super::offer::after;
 use super::question::{Approval, Offer, PatternKind, Scope};
 use crate::{Engine, KeptError};
 

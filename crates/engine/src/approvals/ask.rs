@@ -6,7 +6,7 @@ use policy::{Decision, Origin, Verdict};
 use store::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
 use tool::{Effect, PreparedCall, Retry, SessionId, ToolError};
 
-use super::preview::{PreviewedCall, Preview};
+use super::preview::{Preview, PreviewedCall};
 use super::question::Approval;
 use super::{Binding, ForeseenWrites, QuestionOutcome};
 use crate::call::Call;

@@ -124,7 +124,12 @@ fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<BoundItem> {
 
 /// Returns the state of the files that commands name to write, and the content that would be
 /// written there. An approval of the commands is bound to both.
-fn written_by_commands(parts: &[Part], named: &NamedWrites, policy: &Policy, place: &Place) -> Vec<BoundItem> {
+fn written_by_commands(
+    parts: &[Part],
+    named: &NamedWrites,
+    policy: &Policy,
+    place: &Place,
+) -> Vec<BoundItem> {
     let runs = |part: &Part| matches!(part.effect, Effect::Run { .. });
     if named.is_empty() || !parts.iter().any(runs) {
         return Vec::new();

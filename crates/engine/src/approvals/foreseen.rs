@@ -78,7 +78,11 @@ mod tests {
             assert!(!foreseen.has_unlisted(&root.join(path), is_folder), "{path}");
         }
         let tree = NamedWrites { sources: vec![root.join("tree")], ..named.clone() };
-        assert_eq!(ForeseenWrites::of(&tree), ForeseenWrites::default(), "the content of a folder is not bound");
+        assert_eq!(
+            ForeseenWrites::of(&tree),
+            ForeseenWrites::default(),
+            "the content of a folder is not bound"
+        );
         assert_eq!(ForeseenWrites::of(&NamedWrites { unbound: true, ..named }), ForeseenWrites::default());
     }
 

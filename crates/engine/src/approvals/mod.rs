@@ -5,20 +5,20 @@
 //! rows are asked at the same time, and the first answer counts. If nobody answers, the call ends,
 //! and an answer can still be given for the same call made again.
 
+mod admin;
 mod ask;
 mod binding;
-mod foreseen;
-mod effective_policy;
-mod offer;
-mod admin;
-mod preview;
 mod broadcast;
+mod effective_policy;
+mod foreseen;
+mod offer;
+mod preview;
 mod question;
 
+pub use admin::{ApprovalError, Approvals, Grant, GrantResult, StoredQuestion};
 pub(crate) use binding::Binding;
-pub(crate) use foreseen::ForeseenWrites;
-pub(crate) use effective_policy::{EffectivePolicy, Leases};
-pub use admin::{ApprovalError, Approvals, GrantResult, StoredQuestion, Grant};
-pub(crate) use preview::{PreviewedCall, Preview};
 pub(crate) use broadcast::QuestionOutcome;
+pub(crate) use effective_policy::{EffectivePolicy, Leases};
+pub(crate) use foreseen::ForeseenWrites;
+pub(crate) use preview::{Preview, PreviewedCall};
 pub use question::{Answer, Approval, Asker, BoundItem, NoAsker, Offer, PatternKind, Scope};

@@ -57,7 +57,11 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if the roots of the call cannot be opened.
-    pub(crate) fn preview_source(&self, asking: &PreviewedCall<'_>, plan: &Plan) -> Result<Source, ToolError> {
+    pub(crate) fn preview_source(
+        &self,
+        asking: &PreviewedCall<'_>,
+        plan: &Plan,
+    ) -> Result<Source, ToolError> {
         if let Some(id) = &plan.applies {
             return Ok(Source::KeptChanges(id.clone(), asking.rules.clone()));
         }
@@ -93,7 +97,11 @@ impl Engine {
     ///
     /// # Errors
     /// `ENOTFOUND` if the changes to apply do not exist.
-    pub(crate) fn preview(&self, source: Source, prepared: &PreparedCall) -> Result<Option<Preview>, ToolError> {
+    pub(crate) fn preview(
+        &self,
+        source: Source,
+        prepared: &PreparedCall,
+    ) -> Result<Option<Preview>, ToolError> {
         let text = match source {
             Source::Command { read, dry_run, rules } => {
                 let tried = self.preview_of_dry_run(&dry_run, &rules);

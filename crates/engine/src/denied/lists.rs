@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use policy::{FolderMatches, Entry, Policy, Sees, auto_run, may_auto_run};
+use policy::{Entry, FolderMatches, Policy, Sees, auto_run, may_auto_run};
 use watch::{Kind, Marks, Rules};
 
 use crate::protected::ProtectedSet;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use policy::Policy;
 use sandbox::LateMasks;
 use tool::{Access, Code, EffectState, ToolError};
-use watch::{WatchMode, MarkedPaths, Watch, WatchError};
+use watch::{MarkedPaths, Watch, WatchError, WatchMode};
 
 use crate::call::Call;
 use crate::protected::ProtectedSet;

@@ -100,8 +100,9 @@ impl FollowedPaths {
             return Some(FollowReason::Runs(why.clone()));
         }
         let is_hook = HOOKS.contains(&repository::last_name(path));
-        (is_hook && path.parent().is_some_and(|folder| self.hooks.contains(folder)))
-            .then(|| FollowReason::Runs("git runs it as a hook, because a setting names its folder".to_owned()))
+        (is_hook && path.parent().is_some_and(|folder| self.hooks.contains(folder))).then(|| {
+            FollowReason::Runs("git runs it as a hook, because a setting names its folder".to_owned())
+        })
     }
 
     /// Returns true if a path below `path` counts, so that a link in its place would lead elsewhere.

@@ -42,13 +42,23 @@ impl<'a> ChangeJudge<'a> {
     /// Judges the folder with the changes in `over`, which are not on the disk yet.
     pub(crate) fn new(set: &'a ProtectedSet, root: &'a Path, over: LayeredView<'a>, news: &'a News) -> Self {
         let home = set.home();
-        Self { set, before: View { root, over: LayeredView::Nothing, home }, after: View { root, over, home }, news }
+        Self {
+            set,
+            before: View { root, over: LayeredView::Nothing, home },
+            after: View { root, over, home },
+            news,
+        }
     }
 
     /// Judges every file of the folder as a change. The caller knows the earlier content.
     pub(crate) fn all(set: &'a ProtectedSet, root: &'a Path, news: &'a News) -> Self {
         let (home, over) = (set.home(), LayeredView::Nothing);
-        Self { set, before: View { root, over: LayeredView::Empty, home }, after: View { root, over, home }, news }
+        Self {
+            set,
+            before: View { root, over: LayeredView::Empty, home },
+            after: View { root, over, home },
+            news,
+        }
     }
 
     /// Returns the reason why the new entry at this path, relative to the folder, makes something
@@ -98,7 +108,8 @@ impl<'a> ChangeJudge<'a> {
     /// again after each change.
     pub(crate) fn counts_by_content(&self, path: &Path) -> bool {
         let name = repository::last_name(path).to_lowercase();
-        let is_led = matches!(self.set.led.find(path), Some(FollowReason::Configuration | FollowReason::Scripts(_)));
+        let is_led =
+            matches!(self.set.led.find(path), Some(FollowReason::Configuration | FollowReason::Scripts(_)));
         let is_git = matches!(
             auto_run(path, Entry::File, &|folder| { repository::is_repository(&self.after, folder) }),
             Some(policy::AutoRun::Git(_))

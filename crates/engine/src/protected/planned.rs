@@ -6,11 +6,11 @@ use std::sync::Arc;
 use policy::Part;
 use tool::{Access, Effect, EffectState, Lane, Plan, Spec, ToolError};
 
-use super::{ChangeJudge, News, LayeredView, PlannedChanges};
+use super::{ChangeJudge, LayeredView, News, PlannedChanges};
 use crate::Engine;
 use crate::call::Call;
 use crate::cell::shown;
-use crate::denied::{DeniedFiles, AsOf};
+use crate::denied::{AsOf, DeniedFiles};
 
 /// Maximum number of entries that are examined in a renamed folder.
 const MOST_MOVED: usize = 20_000;

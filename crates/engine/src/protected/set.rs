@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use policy::{AutoRun, Entry, Policy, auto_run};
 
-use super::follow::{Follower, FollowedPaths};
+use super::follow::{FollowedPaths, Follower};
 use super::repository::{self, HOOKS};
 use super::view::{Kind, LayeredView, View};
 

@@ -52,9 +52,13 @@ impl World {
     /// Returns the reason why a file tool that writes these files would be asked about the last one.
     fn reason(&self, set: &ProtectedSet, written: &[&str]) -> Option<String> {
         let root = self.root();
-        let planned = PlannedChanges { written: written.iter().map(PathBuf::from).collect(), ..PlannedChanges::default() };
+        let planned = PlannedChanges {
+            written: written.iter().map(PathBuf::from).collect(),
+            ..PlannedChanges::default()
+        };
         let news = News::default();
-        ChangeJudge::new(set, &root, LayeredView::Planned(&planned), &news).reason(Path::new(written.last().unwrap()))
+        ChangeJudge::new(set, &root, LayeredView::Planned(&planned), &news)
+            .reason(Path::new(written.last().unwrap()))
     }
 }
 
@@ -90,7 +94,8 @@ fn a_folder_is_asked_about_when_what_completes_it_comes_and_not_before() {
 fn a_folder_that_gets_another_name_is_judged_as_what_it_becomes() {
     let world = World::of(&[("x/HEAD", ""), ("x/config", "[core]\n\tfsmonitor = x\n"), ("o/a", "")]);
     let (root, set, news) = (world.root(), world.set(&[]), News::default());
-    let planned = PlannedChanges { moved: vec![("o".into(), "x/objects".into())], ..PlannedChanges::default() };
+    let planned =
+        PlannedChanges { moved: vec![("o".into(), "x/objects".into())], ..PlannedChanges::default() };
     let changed = ChangeJudge::new(&set, &root, LayeredView::Planned(&planned), &news);
     assert!(changed.reason(Path::new("x/objects")).is_some());
 }

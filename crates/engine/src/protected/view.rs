@@ -209,7 +209,9 @@ impl<'a> View<'a> {
         }
         match self.over {
             LayeredView::Nothing | LayeredView::Empty => {}
-            LayeredView::Touches(touches) => names.extend(touches.names_in(folder).into_iter().map(OsStr::to_owned)),
+            LayeredView::Touches(touches) => {
+                names.extend(touches.names_in(folder).into_iter().map(OsStr::to_owned))
+            }
             LayeredView::Planned(planned) => {
                 let new = planned.written.iter().chain(planned.moved.iter().map(|(_, to)| to));
                 let in_folder = new.filter_map(|path| path.strip_prefix(folder).ok()?.iter().next());

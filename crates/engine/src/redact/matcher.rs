@@ -178,7 +178,12 @@ impl Matcher {
 
     /// Returns the occurrences of every text, and for these owners also every prefix of a text of
     /// at least `least` bytes, as truncation leaves it.
-    pub(super) fn find_parts(&self, within: &[u8], owners: &BTreeSet<usize>, least: usize) -> Vec<Occurrence> {
+    pub(super) fn find_parts(
+        &self,
+        within: &[u8],
+        owners: &BTreeSet<usize>,
+        least: usize,
+    ) -> Vec<Occurrence> {
         let mut all = self.find(within);
         for text in self.texts.iter().filter(|text| owners.contains(&text.owner)) {
             let bytes = &self.bytes[text.at.clone()];

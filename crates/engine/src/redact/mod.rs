@@ -24,10 +24,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
-use tool::{CoveredStream, Redaction, Data, Progress};
+use tool::{CoveredStream, Data, Progress, Redaction};
 use vault::{Contents, SecretBytes, Vault};
 
-use matcher::{Occurrence, LEAST, Matcher};
+use matcher::{LEAST, Matcher, Occurrence};
 
 /// Secrets of this runtime with their replacements. Clones share the same secrets.
 #[derive(Clone)]
@@ -74,7 +74,10 @@ impl Redactor {
     /// replacement of a common short text would disclose it.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let secrets: Vec<_> = secrets.into_iter().collect();
-        Self::of(None, KnownSecrets::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))))
+        Self::of(
+            None,
+            KnownSecrets::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))),
+        )
     }
 
     /// Returns a redactor that also covers every value of the vault, as of the last

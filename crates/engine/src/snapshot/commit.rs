@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use checkpoint::{CommitSummary, Outcome, Save, ChangeEntries, Terms, Workspace};
+use checkpoint::{ChangeEntries, CommitSummary, Outcome, Save, Terms, Workspace};
 use store::Store;
 use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
 use super::{SuccessfulCommit, count, note, shortened};
-use crate::saved_contents::SavedContents;
 use crate::direct_checkpoint::Author;
+use crate::saved_contents::SavedContents;
 
 /// State of a commit's checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]

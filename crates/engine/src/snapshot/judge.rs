@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use checkpoint::{Action, FoundEntry, Kind, Touch, Verdict};
-use policy::{Policy, LocatedPath};
+use policy::{LocatedPath, Policy};
 
 use crate::approvals::ForeseenWrites;
 use crate::cell::shown;
-use crate::denied::{DeniedFiles, AsOf};
-use crate::protected::{ChangeJudge, News, LayeredView, ProtectedSet};
+use crate::denied::{AsOf, DeniedFiles};
+use crate::protected::{ChangeJudge, LayeredView, News, ProtectedSet};
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
 /// Changes that are held until a human approves them.
@@ -88,7 +88,8 @@ impl<'a> Judge<'a> {
         };
         match self.set.get_or_init(find) {
             Ok(set) => {
-                let changed = ChangeJudge::new(set, self.workspace, LayeredView::Touches(touch.among), &self.news);
+                let changed =
+                    ChangeJudge::new(set, self.workspace, LayeredView::Touches(touch.among), &self.news);
                 changed.reason(touch.path)
             }
             Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use checkpoint::{Area, KeptChanges, Outcome, Recovery, Terms, Time, StepKind};
+use checkpoint::{Area, KeptChanges, Outcome, Recovery, StepKind, Terms, Time};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
@@ -12,9 +12,9 @@ use serde_json::json;
 use store::{Durability, Store};
 use tool::Code;
 
-use crate::user_action::UserAction;
 use crate::denied::DeniedFiles;
 use crate::direct_checkpoint::Author;
+use crate::user_action::UserAction;
 
 use super::commit::{commit_saved, done};
 use super::judge::{HeldChanges, Judge};
@@ -30,7 +30,7 @@ const MOST_KEPT: usize = 50;
 
 /// Changes that are kept aside.
 #[derive(Debug, Clone, Serialize)]
-pub struct KeptChanges {
+pub struct KeptDetails {
     /// Id for `handfast changes`.
     pub id: String,
     /// Workspace of the changes.
@@ -80,8 +80,8 @@ fn verb(what: StepKind) -> &'static str {
     }
 }
 
-fn listed(kept: KeptChanges) -> KeptChanges {
-    KeptChanges {
+fn listed(kept: KeptChanges) -> KeptDetails {
+    KeptDetails {
         id: kept.id,
         workspace: kept.workspace,
         since: timestamp(kept.since),
@@ -96,7 +96,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the changes cannot be listed.
-    pub fn kept_changes(&self) -> Result<Vec<KeptChanges>, KeptError> {
+    pub fn kept_changes(&self) -> Result<Vec<KeptDetails>, KeptError> {
         self.kept_by()?.kept()
     }
 
@@ -105,10 +105,10 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if no changes have this id, or if their workspace no longer exists.
-    pub fn show_changes(&self, id: &str) -> Result<KeptChanges, KeptError> {
+    pub fn show_changes(&self, id: &str) -> Result<KeptDetails, KeptError> {
         let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
         let cover = |text: String| self.covered(text);
-        Ok(KeptChanges {
+        Ok(KeptDetails {
             reason: cover(shown.reason),
             paths: shown.paths.into_iter().map(cover).collect(),
             diff: shown.diff.map(cover),
@@ -179,7 +179,7 @@ impl Engine {
 
 impl Snapshots {
     /// Lists all kept changes of all workspaces, newest first.
-    pub(crate) fn kept(&self) -> Result<Vec<KeptChanges>, KeptError> {
+    pub(crate) fn kept(&self) -> Result<Vec<KeptDetails>, KeptError> {
         let mut kept = self.area().kept()?;
         kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
         Ok(kept.into_iter().map(listed).collect())
@@ -192,7 +192,7 @@ impl Snapshots {
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
         store: &Store,
-    ) -> Result<KeptChanges, KeptError> {
+    ) -> Result<KeptDetails, KeptError> {
         let diff = self.difference_of(id, (policy, denied), store)?;
         let (call, kept) = self.area().take_up(id)?;
         let changes = call.changes(&kept.workspace()?, &kept.terms(&call)?)?;
@@ -203,7 +203,7 @@ impl Snapshots {
             .map(|change| format!("{} {}", verb(change.what), tool::path_text(&change.path)))
             .collect();
         lines.extend(changes.conflicts.iter().map(|conflict| format!("conflict: {conflict}")));
-        Ok(KeptChanges { paths: lines, diff, ..listed(kept) })
+        Ok(KeptDetails { paths: lines, diff, ..listed(kept) })
     }
 
     /// Returns the diff of the changes of this id, if they belong to this workspace.
@@ -253,7 +253,9 @@ impl Snapshots {
         self.area().set_applied(id, &coming)?;
         let ended =
             match commit_saved(store, author, &call, &workspace, terms, (true, &tool::Stop::default()))? {
-                (Outcome::Committed(committed), checkpoint) => CommitResult::Committed(done(&committed, checkpoint)),
+                (Outcome::Committed(committed), checkpoint) => {
+                    CommitResult::Committed(done(&committed, checkpoint))
+                }
                 (Outcome::Held(changes), _) => held(&changes),
                 (Outcome::Conflict(changes), _) => {
                     let error = conflict(&changes.conflicts);

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
-use watch::{WatchMode, Kind, Rules, Watch, WatchError};
+use watch::{Kind, Rules, Watch, WatchError, WatchMode};
 
 use super::rules::KeyFiles;
 

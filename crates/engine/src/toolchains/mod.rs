@@ -83,7 +83,8 @@ impl Toolchains {
     /// Returns the current view of toolchains for a cell that also shows `roots`. Blocks during a
     /// full walk, if one is due.
     pub(crate) fn shown(&self, roots: &[PathBuf]) -> Result<ShownToolchains, ToolError> {
-        let (mut shown, mut looked_at, mut repositories) = (ShownToolchains::default(), Vec::new(), Vec::new());
+        let (mut shown, mut looked_at, mut repositories) =
+            (ShownToolchains::default(), Vec::new(), Vec::new());
         for toolchain in &self.given {
             let parts = parts(toolchain);
             if roots.iter().any(|root| toolchain.folder.starts_with(root)) {

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use store::Store;
 use testkit::MovingClock;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool, Example,
-    Lane, Level, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
-    NoProgress,
+    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,
+    Example, Lane, Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout,
+    Tool, ToolError,
 };
 
 /// Tool that plans a command and a write, and does neither.

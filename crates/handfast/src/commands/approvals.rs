@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{ApprovalError, Approvals, GrantResult, StoredQuestion, Engine, Grant, Offer, Scope};
+use engine::{ApprovalError, Approvals, Engine, Grant, GrantResult, Offer, Scope, StoredQuestion};
 use store::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 

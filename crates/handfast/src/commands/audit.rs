@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{Door, Pieces, AuditReading, RecordedCall, recorded_calls, recorded_row};
+use engine::{AuditReading, Door, Pieces, RecordedCall, recorded_calls, recorded_row};
 use serde_json::{Value, json};
 use store::{Filter, Hash, HeadFileState, Store, StoreError};
 

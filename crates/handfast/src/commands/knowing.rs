@@ -15,7 +15,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{SessionId, Stop, NoProgress};
+use tool::{NoProgress, SessionId, Stop};
 
 use crate::compose::Composed;
 

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use fetch::web::{Request, Web};
+use fetch::web::{Web, WebRequest};
 use fetch::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tool::{Clock, visible};
 use tools_work::Gmail;
 use tools_work::oauth::{
-    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, OauthRefusal, SECRETS,
+    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, OauthRefusal, REFRESH, SECRETS,
 };
-use vault::{SecretBytes, RequestPart, Vault, VaultError};
+use vault::{RequestPart, SecretBytes, Vault, VaultError};
 
 use super::vault::{Recorded, opened, said};
 use super::{Failure, print, tokio_runtime};
@@ -228,7 +228,7 @@ impl<'a> Account<'a> {
     ) -> Result<(u16, Vec<u8>), Failure> {
         let agent = HeaderValue::from_static(concat!("handfast/", env!("CARGO_PKG_VERSION")));
         headers.insert(fetch::USER_AGENT, agent);
-        let ask = Request {
+        let ask = WebRequest {
             target: target.clone(),
             method,
             headers,

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use store::StoreError;
 use tool::{Clock, Code, visible};
-use vault::{Change, Contents, Keys, SecretBytes, RequestParts, RequestPart, Vault, VaultError};
+use vault::{Change, Contents, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
 
 use super::{Failure, print, print_json};

@@ -1,7 +1,7 @@
 //! State of the approvals screen, and the effect of keys on it. Without input or output: a key
 //! results in an [`Action`] at most.
 
-use engine::{StoredQuestion, Offer, Scope};
+use engine::{Offer, Scope, StoredQuestion};
 use policy::List;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use store::Lease;

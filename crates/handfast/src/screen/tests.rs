@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Approval, StoredQuestion, Offer, PatternKind, Scope};
+use engine::{Approval, Offer, PatternKind, Scope, StoredQuestion};
 use policy::List;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use embed::{Embedder, Failure, Model};
 use knowledge::{
-    SearchResult, Hit, Index, IndexError, ListedKind, Mode, Shelf, ShelfError, SearchQuery, Stamp, SyncResult, SyncRequest,
+    Hit, Index, IndexError, ListedKind, Mode, SearchQuery, SearchResult, Shelf, ShelfError, Stamp,
+    SyncRequest, SyncResult,
 };
 
 /// A base and its index.
@@ -85,7 +86,10 @@ pub(crate) fn sync(
     under: Option<&str>,
 ) -> Result<SyncResult, IndexError> {
     let under = under.map(Path::new);
-    index.sync(shelf, &SyncRequest { all, under, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} })
+    index.sync(
+        shelf,
+        &SyncRequest { all, under, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} },
+    )
 }
 
 /// The files of a folder.

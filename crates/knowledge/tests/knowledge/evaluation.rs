@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use knowledge::{Index, ListedKind, Mode, Shelf, ShelfError, SearchQuery, Stamp, SyncRequest};
+use knowledge::{Index, ListedKind, Mode, SearchQuery, Shelf, ShelfError, Stamp, SyncRequest};
 use serde_json::Value;
 
 /// A test collection.
@@ -112,8 +112,13 @@ impl Collection {
         share: f64,
         progress: &dyn Fn(u64, u64),
     ) -> Result<(), Failure> {
-        let wanted =
-            SyncRequest { all: false, under: None, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} };
+        let wanted = SyncRequest {
+            all: false,
+            under: None,
+            now_seconds: i64::MAX,
+            stop: &|| false,
+            progress: &|_, _| {},
+        };
         index.sync(self, &wanted)?;
         let is_enough = Cell::new(share <= 0.0);
         let count = |done: u64, total: u64| {

@@ -19,11 +19,11 @@ use rmcp::model::{
 };
 
 use crate::McpError;
-use crate::notices::Notices;
+use crate::active_request::ActiveRequest;
 use crate::client_info::ClientInfo;
+use crate::notices::Notices;
 use crate::server_backend::{FutureResult, ServerBackend};
 use crate::tasks_2026_07::Tasks;
-use crate::request_context::RequestContext;
 
 /// Resource that the suite may subscribe to.
 const WATCHED: &str = "test://watched-resource";
@@ -67,7 +67,11 @@ impl ServerBackend for Conformance {
         tools::list().into_iter().chain(asking::list()).chain(tasks::list()).collect()
     }
 
-    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a RequestContext) -> FutureResult<'a, CallToolResponse> {
+    fn call<'a>(
+        &'a self,
+        request: CallToolRequestParams,
+        turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, CallToolResponse> {
         Box::pin(async move {
             if let Some(answer) = tasks::call(&request, turn, self.tasks.inside()).await {
                 return answer;
@@ -94,7 +98,7 @@ impl ServerBackend for Conformance {
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
-        _turn: &'a RequestContext,
+        _turn: &'a ActiveRequest,
     ) -> FutureResult<'a, ReadResourceResponse> {
         Box::pin(async move {
             let uri = request.uri;
@@ -152,7 +156,7 @@ impl ServerBackend for Conformance {
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
-        _turn: &'a RequestContext,
+        _turn: &'a ActiveRequest,
     ) -> FutureResult<'a, GetPromptResponse> {
         Box::pin(async move {
             match asking::prompt(&request) {
@@ -165,7 +169,7 @@ impl ServerBackend for Conformance {
     fn complete<'a>(
         &'a self,
         request: CompleteRequestParams,
-        _turn: &'a RequestContext,
+        _turn: &'a ActiveRequest,
     ) -> FutureResult<'a, CompletionInfo> {
         Box::pin(async move {
             let values: &[&str] = match request.r#ref {

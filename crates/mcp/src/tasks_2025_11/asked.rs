@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{RELATED, State, Task, WORKING};
-use crate::request_context::{ElicitAnswer, ClientLine, ElicitError};
+use crate::active_request::{ClientLine, ElicitAnswer, ElicitError};
 
 /// Status message for a client that does not wait for the result yet.
 pub(super) const WAIT_TO_BE_ASKED: &str =

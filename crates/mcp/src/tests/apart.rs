@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tool::SessionId;
 
 use crate::Options;
-use crate::endpoint::{Answers, PostOutcome, StreamMessage, Sessions};
+use crate::endpoint::{Answers, PostOutcome, Sessions, StreamMessage};
 use crate::fake::{Fake, modern_meta, settle};
 use crate::headers::{Headers, Once};
 

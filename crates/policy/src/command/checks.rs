@@ -4,7 +4,7 @@
 use shell_syntax::{Word, is_of_the_script};
 
 use super::environment::is_harmless_assignment;
-use super::matching::{Operand, CommandEffect};
+use super::matching::{CommandEffect, Operand};
 use super::table::Kind;
 use super::values;
 

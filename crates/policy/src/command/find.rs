@@ -2,7 +2,7 @@
 
 use shell_syntax::Word;
 
-use super::matching::{Operand, CommandEffect, known_form};
+use super::matching::{CommandEffect, Operand, known_form};
 use super::table::{Class, Kind};
 
 /// Tests and actions without a value.

@@ -236,7 +236,12 @@ struct OptionValue {
     demanded: bool,
 }
 
-fn option(options: &Options, word: &Word, after: &[Word], found: &mut CommandEffect) -> Result<OptionValue, &'static str> {
+fn option(
+    options: &Options,
+    word: &Word,
+    after: &[Word],
+    found: &mut CommandEffect,
+) -> Result<OptionValue, &'static str> {
     const UNKNOWN: &str = "one of its options is not known to be harmless";
     let text = word.text.as_str();
     // `--include=*.rs` stands for itself, or for files with that prefix.

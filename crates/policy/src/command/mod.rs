@@ -8,11 +8,10 @@
 
 mod checks;
 mod dangerous;
+mod dangerous_programs;
 mod environment;
-mod xargs;
 mod fetched;
 mod find;
-mod dangerous_programs;
 mod lenient_split;
 mod matching;
 mod prefix;
@@ -24,14 +23,14 @@ mod scripts_run;
 mod table;
 mod values;
 mod wrappers;
+mod xargs;
 
 pub use dangerous::{StatementFile, dangerous_statements, statement_files};
 pub(crate) use dangerous::{Surroundings, dangerous};
-pub(crate) use environment::is_harmless_assignment;
-pub(crate) use xargs::fed_command;
-pub use fetched::hosts_fetched;
 pub(crate) use dangerous_programs::is_guarded;
-pub(crate) use matching::{Operand, CommandEffect, known_form, possible_paths};
+pub(crate) use environment::is_harmless_assignment;
+pub use fetched::hosts_fetched;
+pub(crate) use matching::{CommandEffect, Operand, known_form, possible_paths};
 pub(crate) use prefix::{CommandRules, word_matches};
 pub(crate) use programs::{base_name, is_interpreter};
 pub(crate) use reach::ReachedCommands;
@@ -40,3 +39,4 @@ pub use scripts_run::Runs;
 pub(crate) use scripts_run::runs;
 pub(crate) use table::{Class, Kind, has_table};
 pub(crate) use wrappers::{shell_line, unwrap};
+pub(crate) use xargs::fed_command;

@@ -8,7 +8,6 @@ use shell_syntax::{
 use tool::CommandLine;
 
 use super::environment::is_harmless_assignment;
-use super::xargs::fed_command;
 use super::lenient_split::{Segment, segments};
 use super::matching::known_form;
 use super::programs::{
@@ -18,6 +17,7 @@ use super::programs::{
 use super::scripts_run::takes_scripts;
 use super::table::Class;
 use super::wrappers::{UnwrappedCommand, unwrap};
+use super::xargs::fed_command;
 
 /// Everything that a line could run, as far as it is visible: its commands, the commands that they
 /// wrap, and the scripts that they are passed.

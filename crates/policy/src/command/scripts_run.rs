@@ -81,7 +81,12 @@ pub(super) fn takes_scripts(program: &str) -> bool {
 }
 
 /// Lists the code that a command would run.
-pub(crate) fn runs(reached: ReachedCommands, directory: &Path, workspace: &Path, programs: &Programs) -> Runs {
+pub(crate) fn runs(
+    reached: ReachedCommands,
+    directory: &Path,
+    workspace: &Path,
+    programs: &Programs,
+) -> Runs {
     let mut listing = Listing {
         directories: vec![directory.to_owned()],
         of_project: project_folders(directory, workspace),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::list::{Entry, Kind, PatternReach, LocatedPath};
+use super::list::{Entry, Kind, LocatedPath, PatternReach};
 use super::pattern::{Anchor, Pattern};
 
 /// Globs, grouped by the path that they are matched with.
@@ -31,7 +31,13 @@ impl Groups {
     }
 
     /// Raises `last` to the last entry that matches the path itself.
-    pub(super) fn match_one(&self, path: &LocatedPath<'_>, kind: Kind, entries: &[Entry], last: &mut Option<usize>) {
+    pub(super) fn match_one(
+        &self,
+        path: &LocatedPath<'_>,
+        kind: Kind,
+        entries: &[Entry],
+        last: &mut Option<usize>,
+    ) {
         self.each(path, |group, path| group.match_one(path, kind, entries, &mut Vec::new(), last));
     }
 

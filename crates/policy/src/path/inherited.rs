@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::list::{Kind, PathList, LocatedPath};
+use super::list::{Kind, LocatedPath, PathList};
 use super::rules::DeniedPaths;
 
 /// Result of the deny lists for a folder: for each list, its last entry that matches the folder or

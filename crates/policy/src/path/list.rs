@@ -89,7 +89,9 @@ impl PathList {
             let problem = |problem: String| PolicyError::of_entry(&rule, problem);
             let pattern = Pattern::parse(&rule.entry, workspace, home).map_err(problem)?;
             let prefix = pattern.literal_prefix(workspace);
-            if reach == PatternReach::Workspace && !pattern.is_literal() && prefix.as_deref() == Some(Path::new("/"))
+            if reach == PatternReach::Workspace
+                && !pattern.is_literal()
+                && prefix.as_deref() == Some(Path::new("/"))
             {
                 return Err(problem("an allowed pattern outside the workspace begins with a folder".into()));
             }
@@ -194,8 +196,9 @@ impl PathList {
         let mut last = last_above;
         if self.may_match(name) {
             let name = Path::new(name);
-            last =
-                last.max(self.last_of_itself(&LocatedPath { absolute: name, relative: Some(name) }, Kind::Unknown));
+            last = last.max(
+                self.last_of_itself(&LocatedPath { absolute: name, relative: Some(name) }, Kind::Unknown),
+            );
         }
         let entry = self.entries.get(last?)?;
         (!entry.pattern.negated).then_some(&entry.rule)

@@ -2,17 +2,17 @@
 //!
 //! Paths are compared by their spelling. This module looks up nothing: the caller resolves links.
 
-mod inherited;
 mod affix_filter;
 mod fold;
 mod group;
+mod inherited;
 mod list;
 mod overlap;
 mod pattern;
 mod rules;
 
-pub use inherited::FolderMatches;
 pub(crate) use fold::{fold, fold_path, is_below};
+pub use inherited::FolderMatches;
 pub(crate) use list::{Case, PathList, PatternReach};
 pub use list::{Kind, LocatedPath};
 pub(crate) use pattern::outermost;

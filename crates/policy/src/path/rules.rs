@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::list::{Kind, PathList, LocatedPath};
+use super::list::{Kind, LocatedPath, PathList};
 use crate::Rule;
 
 /// Verdict of the lists on one path. The variants are ordered by strictness, loosest last.

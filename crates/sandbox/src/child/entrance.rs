@@ -15,7 +15,7 @@ use rustix::thread::set_name;
 
 use super::blueprint::{Blueprint, Landlock};
 use super::report::{Fault, Report, Stage};
-use super::request::{self, RequestPart, Request};
+use super::request::{self, Request, RequestPart};
 use super::{EndOnUnwind, filesystem, keep_only};
 use crate::launch::OUT_OF_MEMORY_SCORE;
 use crate::{landlock, seccomp, sys};

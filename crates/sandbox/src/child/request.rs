@@ -72,7 +72,9 @@ pub(crate) fn encode(
 ) -> Vec<u8> {
     let mut bytes = Encoder(Vec::new());
     match part {
-        RequestPart::Ahead { finish } => bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD }),
+        RequestPart::Ahead { finish } => {
+            bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD })
+        }
         RequestPart::Call { standard, .. } => bytes.standard(*standard),
     }
     bytes.list(steps, |bytes, step| bytes.step(step, trees));

@@ -5,8 +5,8 @@
 //! parts. They are made only if an ordinary cell is not available, and never for a strict caller or
 //! for one that wants changes in an overlay.
 
-mod landlock_only;
 mod bubblewrap;
+mod landlock_only;
 mod private;
 mod rules;
 mod support;

@@ -175,7 +175,13 @@ fn control(attempter: &Attempter, case: &Case) -> AttemptResult {
         .ok_or_else(|| format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-fn judge(case: &Case, by: &str, inside: AttemptResult, untouched: bool, control: impl FnOnce() -> AttemptResult) -> Probe {
+fn judge(
+    case: &Case,
+    by: &str,
+    inside: AttemptResult,
+    untouched: bool,
+    control: impl FnOnce() -> AttemptResult,
+) -> Probe {
     let by_evidence = case.reading == Reading::ByEvidence;
     let (verdict, detail) = match inside {
         Ok(Answer::Done(what)) if !by_evidence => (Verdict::Fails, what),

@@ -15,7 +15,6 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::SessionError;
 use super::facts::{Ending, Part, Phase, Status};
-use crate::stdin_wait;
 use crate::capture::Capture;
 use crate::degraded::{self, PrivateFolder};
 use crate::enforcement::Enforcement;
@@ -24,8 +23,9 @@ use crate::late_mask::LateMasks;
 use crate::launch::{Cell, launch};
 use crate::limits::{LimitInForce, exceeded};
 use crate::outcome::{EndReason, Exit, Stream};
-use crate::stdio_pump::Plumbing;
 use crate::spec::{CellSpec, Command, TerminalSize};
+use crate::stdin_wait;
+use crate::stdio_pump::Plumbing;
 use crate::streams::Streams;
 use crate::supervise::{End, Owner, OwnerRequest, supervise};
 use crate::sys;
@@ -326,7 +326,9 @@ impl Session {
         let lived = self.in_cell(spec, command);
         let (ending, failure) = match lived {
             Ok(end) => (Ending { exit: end.exit, ended: end.ended }, None),
-            Err(error) => (Ending { exit: Exit::Signal(libc::SIGKILL), ended: EndReason::Killed }, Some(error)),
+            Err(error) => {
+                (Ending { exit: Exit::Signal(libc::SIGKILL), ended: EndReason::Killed }, Some(error))
+            }
         };
         let mut state = self.0.lock();
         let never_ran = state.phase == Phase::Starting && failure.is_some();

@@ -35,7 +35,7 @@ use crate::process::Process;
 use crate::spec::Overlay;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
-use nursery::{StartedSpawner, Nursery};
+use nursery::{Nursery, StartedSpawner};
 use serve::Answer;
 
 /// Maximum wait of a call for a cell before it makes one itself: many times the duration of
@@ -244,7 +244,12 @@ impl Spawner {
 
     /// Leaves the end of a cell with no process but its first one to the background, after the
     /// answer.
-    pub(crate) fn see_off(&self, process: Process, group: Option<Group>, file_system: Option<CellReferences>) {
+    pub(crate) fn see_off(
+        &self,
+        process: Process,
+        group: Option<Group>,
+        file_system: Option<CellReferences>,
+    ) {
         self.ending.add(process, group, file_system);
     }
 

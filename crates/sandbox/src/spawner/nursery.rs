@@ -92,7 +92,8 @@ impl Nursery {
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
         let (line, theirs) = pair()?;
         let theirs = above_standard(theirs)?;
-        let nursing = NurseryState { line: theirs, identity, landlock, bounds, hierarchy, starter: Owner::this() };
+        let nursing =
+            NurseryState { line: theirs, identity, landlock, bounds, hierarchy, starter: Owner::this() };
         let process =
             process::start(0, || nursing.serve(shown)).map_err(SandboxError::io("starting the spawner"))?;
         let mounts = Mutex::new(Mounts { file, changes: 0 });

@@ -11,7 +11,7 @@ use brush_parser::ast::{
 };
 use brush_parser::{ParserOptions, Token, TokenizerOptions};
 
-use crate::here::{certain_to_end, here_document};
+use crate::heredoc::{certain_to_end, here_document};
 use crate::raw::{
     EXTENDED_TEST, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, pattern,
     refuse_extended_test,

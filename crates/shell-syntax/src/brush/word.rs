@@ -5,8 +5,8 @@ use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, 
 
 use super::{Reader, other};
 use crate::Opaque;
-use crate::cook::{STATUSES, checked_escape, expansion, is_plain, is_plain_operand, unescape};
 use crate::raw::{Part, RawStep, RawWord};
+use crate::unquote::{STATUSES, checked_escape, expansion, is_plain, is_plain_operand, unescape};
 
 impl Reader {
     pub(super) fn word(&self, word: &ast::Word, depth: usize) -> Result<RawWord, Opaque> {

@@ -1,4 +1,4 @@
-//! The second opinion: the tree of `tree-sitter-bash`, with words cooked by [`crate::cook`].
+//! The second opinion: the tree of `tree-sitter-bash`, with words cooked by [`crate::unquote`].
 
 mod conditions;
 mod redirect;
@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, Parser};
 
-use crate::cook::{Substitution, cook, is_name};
 use crate::raw::{RawCommand, RawNode, RawStep, RawWord, refuse_extended_test};
+use crate::unquote::{Substitution, cook, is_name};
 use crate::{DEEPEST, Joint, MOST_STEPS, Opaque};
 
 thread_local! {

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::{Reader, children, refused};
-use crate::here::here_document;
+use crate::heredoc::here_document;
 use crate::raw::{Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, last_redirects};
 use crate::{Joint, Opaque};
 

@@ -155,7 +155,9 @@ mod tests {
             chain.connection.query_row(&format!("PRAGMA {what}"), [], |row| row.get(0)).unwrap()
         };
         // SQLite's values: 1 is NORMAL, which flushes no commit; 2 is FULL, which flushes each.
-        for (flushed, expected) in [(CommitDurability::No, 1), (CommitDurability::Yes, 2), (CommitDurability::No, 1)] {
+        for (flushed, expected) in
+            [(CommitDurability::No, 1), (CommitDurability::Yes, 2), (CommitDurability::No, 1)]
+        {
             chain.extend([&row], flushed).unwrap();
             assert_eq!(asked(&chain, "synchronous"), expected);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 
 use super::head::tests::write_as_another_boot;
-use super::head::{HeadRead, HeadFile, Point};
+use super::head::{HeadFile, HeadRead, Point};
 use super::*;
 use crate::Store;
 

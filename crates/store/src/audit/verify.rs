@@ -12,7 +12,7 @@ use rusqlite::types::ValueRef;
 use serde::Serialize;
 
 use crate::audit::encoding::{COLUMNS, digest};
-use crate::audit::head::{HeadRead, Head, HeadFile, Point};
+use crate::audit::head::{Head, HeadFile, HeadRead, Point};
 use crate::audit::recorded::select;
 use crate::database::Database;
 use crate::error::StoreError;
@@ -141,7 +141,9 @@ pub(crate) fn verify(
     // view.
     let found = HeadFile::look(head)?;
     let mut wanted: Vec<VerificationPoint> = match &found {
-        HeadRead::Head(head) => vec![VerificationPoint::new(head.flushed), VerificationPoint::new(head.committed)],
+        HeadRead::Head(head) => {
+            vec![VerificationPoint::new(head.flushed), VerificationPoint::new(head.committed)]
+        }
         HeadRead::Broken | HeadRead::Missing => Vec::new(),
     };
     let mut expected_at = (expect == Some(Hash::GENESIS)).then_some(0);

@@ -73,8 +73,9 @@ impl Writer {
         let turn = direct.head.as_ref().map(HeadFile::try_turn).transpose().ok()?;
         let point = direct.chain.extend(claim.rows(row), CommitDurability::No).ok()?;
         claim.written();
-        let told =
-            turn.map_or(Ok(()), |turn| turn.advance(point, CommitDurability::No, |point| direct.chain.holds(point)));
+        let told = turn.map_or(Ok(()), |turn| {
+            turn.advance(point, CommitDurability::No, |point| direct.chain.holds(point))
+        });
         *kept = Some(direct);
         Some(told)
     }
@@ -158,7 +159,11 @@ fn serve(
     let mut batch = first;
     let mut debt = Debt::default();
     while !batch.entries.is_empty() {
-        let flushed = if batch.entries.iter().any(|entry| entry.flush) { CommitDurability::Yes } else { CommitDurability::No };
+        let flushed = if batch.entries.iter().any(|entry| entry.flush) {
+            CommitDurability::Yes
+        } else {
+            CommitDurability::No
+        };
         let point = match chain.extend(batch.entries.iter().map(|entry| &entry.row), flushed) {
             Ok(point) => point,
             Err(error) => return Err(Failure { error, entries: batch.entries, closing: batch.closing }),

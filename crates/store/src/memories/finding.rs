@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, Statement, ToSql, params};
-use search::{Candidate, Evidence, RankedTexts, ScoredText, Weights, background, bytes, cosine_of, fuse, terms};
+use search::{
+    Candidate, Evidence, RankedTexts, ScoredText, Weights, background, bytes, cosine_of, fuse, terms,
+};
 
 use super::{COLUMNS, Memories, Memory, MemoryCaller, SEEN, memory};
 use crate::approvals::bytes as path_bytes;
@@ -82,7 +84,8 @@ impl Memories {
             let candidate =
                 |(id, words): (i64, Evidence)| Candidate { id, words, cosine: cosines.get(&id).copied() };
             let candidates = words.into_iter().map(candidate).collect();
-            let RankedTexts { order, confidence } = fuse(&weights, background(mean, cosines.len()), candidates);
+            let RankedTexts { order, confidence } =
+                fuse(&weights, background(mean, cosines.len()), candidates);
             let has_more = order.len() > skip.saturating_add(limit);
             let sql = format!("SELECT {COLUMNS} FROM memories m WHERE {SEEN} AND {LIVE} AND m.number = ?3");
             let mut statement = connection.prepare_cached(&sql)?;
@@ -134,7 +137,11 @@ impl Memories {
     ///
     /// # Errors
     /// Returns an error if the database cannot be written.
-    pub fn keep_vectors(&self, model: &[u8; 32], of: &[(&Unembedded, &[Vec<f32>])]) -> Result<(), StoreError> {
+    pub fn keep_vectors(
+        &self,
+        model: &[u8; 32],
+        of: &[(&Unembedded, &[Vec<f32>])],
+    ) -> Result<(), StoreError> {
         self.database.write(|connection| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO memory_vectors (memory, version, model, vector)

@@ -97,7 +97,8 @@ impl Mailbox {
         } else {
             page.strip_prefix("page-").and_then(|at| at.parse().ok()).ok_or("Invalid pageToken")?
         };
-        let found: Vec<&StoredMessage> = self.messages.iter().rev().filter(|stored| stored.fits(query)).collect();
+        let found: Vec<&StoredMessage> =
+            self.messages.iter().rev().filter(|stored| stored.fits(query)).collect();
         let size = most.min(self.most_of_a_page);
         let ids: Vec<Value> = found
             .iter()

@@ -7,7 +7,7 @@ use outgoing::EnvironmentSecrets;
 use serde_json::{Value, json};
 use testkit::web::{Reply, Server};
 use tool::{Code, Context, EffectState};
-use vault::{HostRule, SecretBytes, RequestParts, RequestPart};
+use vault::{HostRule, RequestPart, RequestParts, SecretBytes};
 
 use crate::{Fixture, Rules, SECRET, echo, vault};
 

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
-use fetch::web::{Request, Web, WebError, pause};
+use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{Bytes, HeaderMap, HeaderValue};
 use outgoing::{BodyError, failure, permission};
 use serde::de::DeserializeOwned;
@@ -55,7 +55,7 @@ pub(crate) enum ApiRefusal {
 }
 
 /// A request that can be sent repeatedly.
-struct Request {
+struct ApiRequest {
     method: fetch::Method,
     target: Target,
     body: Bytes,
@@ -94,7 +94,7 @@ impl<'a> ApiCalls<'a> {
         query: &[(&str, &str)],
     ) -> Result<T, ToolError> {
         let target = self.target(path, query)?;
-        let request = Request { method: fetch::Method::GET, target, body: Bytes::new(), kind: None };
+        let request = ApiRequest { method: fetch::Method::GET, target, body: Bytes::new(), kind: None };
         let mut waits = WAITS.iter();
         loop {
             let (error, may_pass) = match self.patiently(&request).await {
@@ -138,7 +138,7 @@ impl<'a> ApiCalls<'a> {
         let undone = |error| ApiRefusal::Undone(error, false);
         let path = "upload/gmail/v1/users/me/messages/send?uploadType=multipart";
         let target = self.gmail.api().join(path).map_err(|error| undone(malformed(&error)))?;
-        let request = Request { method: fetch::Method::POST, target, body, kind: Some(kind) };
+        let request = ApiRequest { method: fetch::Method::POST, target, body, kind: Some(kind) };
         self.began.store(true, Ordering::SeqCst);
         let answer = self.patiently(&request).await;
         let is_sure = match &answer {
@@ -148,7 +148,8 @@ impl<'a> ApiCalls<'a> {
         };
         self.began.store(!is_sure, Ordering::SeqCst);
         let body = answer?;
-        serde_json::from_slice(&body).map_err(|error| ApiRefusal::Lost(unlike(&error).effect(EffectState::Done)))
+        serde_json::from_slice(&body)
+            .map_err(|error| ApiRefusal::Lost(unlike(&error).effect(EffectState::Done)))
     }
 
     fn target(&self, path: &str, query: &[(&str, &str)]) -> Result<Target, ToolError> {
@@ -166,7 +167,7 @@ impl<'a> ApiCalls<'a> {
 
     /// Returns the body of the answer. Waits for Gmail's limits if the call has the time, and
     /// renews a refused token once. Gmail has not carried out the request in either case.
-    async fn patiently(&self, request: &Request) -> Result<Vec<u8>, ApiRefusal> {
+    async fn patiently(&self, request: &ApiRequest) -> Result<Vec<u8>, ApiRefusal> {
         let mut renewed = false;
         let mut attempt = 0;
         loop {
@@ -220,11 +221,11 @@ impl<'a> ApiCalls<'a> {
     /// Sends a request once.
     async fn once(
         &self,
-        request: &Request,
+        request: &ApiRequest,
         token: &SecretBytes,
     ) -> Result<Result<Vec<u8>, (Complaint, HeaderMap)>, ApiRefusal> {
         let undone = |error| ApiRefusal::Undone(error, false);
-        let ask = Request {
+        let ask = WebRequest {
             target: request.target.clone(),
             method: request.method.clone(),
             headers: headers(token, request.kind.as_ref()).map_err(undone)?,

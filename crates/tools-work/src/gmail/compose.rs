@@ -237,7 +237,12 @@ mod tests {
 
     fn attached(name: &str, content: &[u8]) -> AttachedFile {
         let size_bytes = u64::try_from(content.len()).unwrap();
-        AttachedFile { name: name.to_owned(), mime_type: media_type(name), size_bytes, content: content.to_vec() }
+        AttachedFile {
+            name: name.to_owned(),
+            mime_type: media_type(name),
+            size_bytes,
+            content: content.to_vec(),
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::form_urlencoded::Serializer;
-use vault::{Change, HostRule, SecretBytes, RequestParts, RequestPart, Vault, VaultError};
+use vault::{Change, HostRule, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 
 use crate::gmail::place::Gmail;
 
@@ -277,7 +277,8 @@ impl Login {
     ) -> Result<(), VaultError> {
         match &client.secret {
             Some(secret) => {
-                let change = for_hosts(CLIENT_SECRET, &[gmail.token().host().to_string()], RequestPart::Body)?;
+                let change =
+                    for_hosts(CLIENT_SECRET, &[gmail.token().host().to_string()], RequestPart::Body)?;
                 vault.set(&change, secret, now)?;
             }
             None => {

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use fetch::web::{Request, Web, pause};
+use fetch::web::{Web, WebRequest, pause};
 use fetch::{HeaderMap, HeaderValue};
 use jiff::SignedDuration;
 use outgoing::{BodyError, failure, permission};
 use tool::{Code, Context, Retry, ToolError};
-use vault::{SecretBytes, Name, RequestPart, Vault, VaultError};
+use vault::{Name, RequestPart, SecretBytes, Vault, VaultError};
 
-use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, OauthRefusal};
+use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, OauthRefusal, REFRESH};
 use crate::gmail::place::Gmail;
 
 /// Minimum remaining lifetime of a token at the start of a request, because the request takes time.
@@ -117,7 +117,7 @@ impl Tokens<'_> {
         ];
         let headers: HeaderMap =
             usual.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-        let ask = Request {
+        let ask = WebRequest {
             target: self.gmail.token().clone(),
             method: fetch::Method::POST,
             headers,

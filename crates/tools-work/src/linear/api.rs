@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
-use fetch::web::{Request, Web, WebError, pause};
+use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{HeaderMap, HeaderValue};
 use outgoing::{BodyError, EndpointError, failure, permission};
 use serde_json::{Value, json};
@@ -250,7 +250,7 @@ impl<'a> ApiCalls<'a> {
         let unsent = |error| ApiRefusal::Unsent(error, false);
         let endpoint = &self.linear.endpoint;
         let body = json!({"query": document, "variables": variables}).to_string();
-        let ask = Request {
+        let ask = WebRequest {
             target: endpoint.clone(),
             method: fetch::Method::POST,
             headers: self.headers().map_err(unsent)?,

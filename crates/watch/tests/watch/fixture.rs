@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use watch::{WatchMode, Kind, MarkedPaths, Marks, Rules, Watch};
+use watch::{Kind, MarkedPaths, Marks, Rules, Watch, WatchMode};
 
 pub(crate) struct ByName;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use watch::{WatchMode, MarkedPaths, Watch};
+use watch::{MarkedPaths, Watch, WatchMode};
 
 use crate::fixture::{ByName, Folder};
 

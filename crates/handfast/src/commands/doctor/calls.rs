@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{CallRequest, Caller, Door, NoAsker};
 use serde_json::{Value, json};
-use tool::{Outcome, Stop, NoProgress};
+use tool::{NoProgress, Outcome, Stop};
 
 use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};

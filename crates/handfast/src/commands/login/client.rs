@@ -7,7 +7,7 @@ use serde_json::Value;
 use tool::Clock;
 use tools_work::Gmail;
 use tools_work::oauth::{CLIENT_SECRET, Client, Login};
-use vault::{LEAST_CHARACTERS, SecretBytes, RequestPart, Vault, VaultError};
+use vault::{LEAST_CHARACTERS, RequestPart, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
 
 use crate::cli_login::GmailLogin;

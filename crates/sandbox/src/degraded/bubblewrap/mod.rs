@@ -58,7 +58,8 @@ pub(super) fn launch(
     start.hands_over = false;
     let home = spec.shared_home().and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(InUse::kept);
-    let shown = ShownParts { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
+    let shown =
+        ShownParts { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
     let view = view::decide(spec, shown)?;
     let arguments = Arguments::of(&view.steps, &roots, &tool, entrance)?;
 

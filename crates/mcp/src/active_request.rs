@@ -12,16 +12,16 @@ use rmcp::task_manager::TaskContext;
 use serde_json::{Value, json};
 use tool::Stop;
 
+use crate::client_info::ClientInfo;
 use crate::connection::Connection;
 use crate::decode::cancelled_notification;
 use crate::id::{Id, ProgressToken};
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
 use crate::tasks_2025_11::Task;
-use crate::client_info::ClientInfo;
 
 /// A request in progress.
-pub(crate) struct RequestContext {
+pub(crate) struct ActiveRequest {
     /// Assigned number of the request.
     pub(crate) number: i64,
     /// Method of the request.
@@ -54,7 +54,7 @@ pub(crate) struct ClientLine {
     pub(crate) patience: Duration,
 }
 
-impl RequestContext {
+impl ActiveRequest {
     /// Begins a turn.
     ///
     /// # Errors
