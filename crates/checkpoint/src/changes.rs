@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::attributes::{Attributes, Marks};
-use crate::hidden::Copied;
+use crate::hidden::CopiedFile;
 use crate::{Entry, Kind};
 
 /// Changes in an overlay's upper folder, compared with the current workspace.
@@ -17,13 +17,13 @@ pub struct Changes {
     /// Concurrent changes of others to the same entries. Any conflict prevents the commit.
     pub conflicts: Vec<Conflict>,
     /// Changes that the judge did not allow. Any entry here prevents the commit.
-    pub held: Vec<Held>,
+    pub held: Vec<RefusedChange>,
     /// Regenerable folders, and other entries that a commit with saving removed without saving them.
     pub unsaved: Vec<PathBuf>,
     /// Regenerable folders, relative to the workspace.
     pub(crate) regenerable: BTreeSet<PathBuf>,
     /// Files that are left out because they copy the placeholders of hidden files.
-    pub(crate) copied: Vec<Copied>,
+    pub(crate) copied: Vec<CopiedFile>,
     /// Entries with overlay marks in folders that come as a whole; the marks are removed after the
     /// swap.
     pub(crate) marked: Vec<(PathBuf, Kind, Marks)>,
@@ -32,7 +32,7 @@ pub struct Changes {
 impl Changes {
     /// Iterates over the paths of new entries; a folder stands for all its contents.
     pub fn coming(&self) -> impl Iterator<Item = &Path> {
-        let comes = |change: &&Change| matches!(change.what, What::Create | What::Replace);
+        let comes = |change: &&Change| matches!(change.what, StepKind::Create | StepKind::Replace);
         self.list.iter().filter(comes).map(|change| change.path.as_path())
     }
 }
@@ -43,7 +43,7 @@ pub struct Change {
     /// Path relative to the workspace; empty for the workspace itself.
     pub path: PathBuf,
     /// Kind of the step.
-    pub what: What,
+    pub what: StepKind,
     /// Entry before the step.
     pub old: Option<Entry>,
     /// Entry after the step.
@@ -60,7 +60,7 @@ pub struct Change {
 
 /// Kind of step of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum StepKind {
     /// Creates an entry at a free path; a folder comes with all its contents.
     Create,
     /// Replaces an entry by another one; folders come and go with all their contents.
@@ -73,7 +73,7 @@ pub enum What {
     Times,
 }
 
-impl What {
+impl StepKind {
     /// Returns true if an entry comes or goes, or both.
     pub(crate) fn moves(self) -> bool {
         matches!(self, Self::Create | Self::Replace | Self::Remove)
@@ -124,12 +124,12 @@ pub struct Conflict {
     /// Path relative to the workspace, possibly below a folder that the command removed.
     pub path: PathBuf,
     /// Change by somebody else.
-    pub meanwhile: Meanwhile,
+    pub meanwhile: LaterChange,
 }
 
 /// Change to an entry by somebody else after the command started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Meanwhile {
+pub enum LaterChange {
     /// The entry was changed, replaced or created.
     Changed,
     /// The entry was removed or moved away.
@@ -142,16 +142,16 @@ impl std::fmt::Display for Conflict {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.display();
         match self.meanwhile {
-            Meanwhile::Changed => write!(formatter, "{path} was changed meanwhile"),
-            Meanwhile::Removed => write!(formatter, "{path} was removed meanwhile"),
-            Meanwhile::ChangedDuringCommit => write!(formatter, "{path} was changed during the commit"),
+            LaterChange::Changed => write!(formatter, "{path} was changed meanwhile"),
+            LaterChange::Removed => write!(formatter, "{path} was removed meanwhile"),
+            LaterChange::ChangedDuringCommit => write!(formatter, "{path} was changed during the commit"),
         }
     }
 }
 
 /// A change that the judge did not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct RefusedChange {
     /// Path relative to the workspace.
     pub path: PathBuf,
     /// Action that the judge did not allow.

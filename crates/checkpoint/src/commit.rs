@@ -5,25 +5,25 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use locks::{Kind, Locked};
+use locks::{FileLock, Kind};
 use rustix::fs::{Mode, OFlags, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
-use crate::area::{Call, TAKEN, UPPER};
 use crate::beneath::{LIST, is_empty, look, open};
 use crate::copy::Copier;
+use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
 use crate::hidden::HiddenFiles;
 use crate::journal::Journal;
-use crate::loosened::Loosened;
 use crate::read::Reading;
 use crate::regenerable::Regenerable;
 use crate::save::{NotKept, save_changes};
-use crate::sides::{OnStep, Sides, name_of, step, taken_name};
-use crate::swap::{Found, Stopped, swap};
+use crate::staging::{Call, TAKEN, UPPER};
+use crate::swap::{ChangeFacts, SwapError, swap};
+use crate::true_modes::TrueModes;
 use crate::undo::undo;
 use crate::{
-    Action, Changes, Conflict, Entry, Error, Held, Judge, Meanwhile, Result, Save, SavedEntry, Time, Verdict,
-    What, Workspace,
+    Action, Changes, Conflict, Entry, Error, Judge, LaterChange, RefusedChange, Result, Save, SavedEntry,
+    StepKind, Time, Verdict, Workspace,
 };
 
 /// Terms under which changes are read and committed.
@@ -80,7 +80,7 @@ impl Terms<'_> {
 #[derive(Debug)]
 pub enum Outcome {
     /// All changes were committed.
-    Committed(Committed),
+    Committed(CommitSummary),
     /// Somebody else changed the same entries, and nothing was committed. [`Changes::conflicts`]
     /// lists them.
     Conflict(Changes),
@@ -91,14 +91,14 @@ pub enum Outcome {
 
 /// A successful commit.
 #[derive(Debug)]
-pub struct Committed {
+pub struct CommitSummary {
     /// Committed changes.
     pub changes: Changes,
     /// Path of the old entries until the call is discarded.
     old: PathBuf,
 }
 
-impl Committed {
+impl CommitSummary {
     /// Returns the path of the old entry that the change of this number took out of the workspace,
     /// if any. The entry keeps its content, attributes and times until the call is discarded.
     ///
@@ -106,9 +106,9 @@ impl Committed {
     pub fn old_place(&self, number: usize) -> Option<PathBuf> {
         let change = self.changes.list.get(number)?;
         match change.what {
-            What::Replace => Some(self.old.join(UPPER).join(&change.path)),
-            What::Remove => Some(self.old.join(TAKEN).join(taken_name(number))),
-            What::Create | What::Attributes | What::Times => None,
+            StepKind::Replace => Some(self.old.join(UPPER).join(&change.path)),
+            StepKind::Remove => Some(self.old.join(TAKEN).join(taken_name(number))),
+            StepKind::Create | StepKind::Attributes | StepKind::Times => None,
         }
     }
 }
@@ -121,7 +121,7 @@ impl Call {
     /// # Errors
     /// Returns an error if an entry cannot be read, or has a form that cannot be committed.
     pub fn changes(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Changes> {
-        let mut loosened = Loosened::open(self.folder.as_fd())?;
+        let mut loosened = TrueModes::open(self.folder.as_fd())?;
         self.read(workspace, terms, &mut loosened)
     }
 
@@ -131,17 +131,17 @@ impl Call {
     /// # Errors
     /// Same as [`Call::changes`]; `ESTALE` if the workspace changes during the read.
     pub fn preview(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<(Changes, Vec<SavedEntry>)> {
-        let mut loosened = Loosened::open(self.folder.as_fd())?;
+        let mut loosened = TrueModes::open(self.folder.as_fd())?;
         let changes = self.read(workspace, terms, &mut loosened)?;
         let upper = self.open(UPPER)?;
         match save_changes(&NotKept, &workspace.folder, &upper, &changes, (&loosened, &self.known)) {
             Ok(saved) => Ok((changes, saved.entries)),
-            Err(Stopped::Failed(error)) => Err(error),
-            Err(Stopped::Conflict(path)) => Err(Error::system("look at", path, Errno::STALE)),
+            Err(SwapError::Failed(error)) => Err(error),
+            Err(SwapError::Conflict(path)) => Err(Error::system("look at", path, Errno::STALE)),
         }
     }
 
-    fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut Loosened) -> Result<Changes> {
+    fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut TrueModes) -> Result<Changes> {
         let upper = self.open(UPPER)?;
         let reading = Reading::new(
             terms.baseline,
@@ -165,17 +165,17 @@ impl Call {
         if self.has_no_changes()? {
             // Most commands change nothing. There is nothing to compare then, and no lock is needed.
             let changes = Changes::default();
-            return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+            return Ok(Outcome::Committed(CommitSummary { changes, old: self.path.clone() }));
         }
         if self.has_only_placeholders(workspace, terms)? {
             let changes = Changes::default();
-            return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+            return Ok(Outcome::Committed(CommitSummary { changes, old: self.path.clone() }));
         }
         let _serialised = self.lock_workspace(workspace)?;
         if Journal::read(self.folder.as_fd())?.is_some() {
             return Err(Error::UnderWay { id: self.id().to_owned() });
         }
-        let mut loosened = Loosened::open(self.folder.as_fd())?;
+        let mut loosened = TrueModes::open(self.folder.as_fd())?;
         let mut changes = self.read(workspace, terms, &mut loosened)?;
         if !changes.held.is_empty() {
             return Ok(Outcome::Held(changes));
@@ -185,7 +185,7 @@ impl Call {
         }
         self.leave_out(&changes.copied)?;
         if changes.list.is_empty() {
-            return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+            return Ok(Outcome::Committed(CommitSummary { changes, old: self.path.clone() }));
         }
         if let Some(save) = &terms.save {
             self.save(workspace, save, &mut changes, &loosened, terms.on_step)?;
@@ -229,8 +229,12 @@ impl Call {
         if let Err(error) = written {
             return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
         }
-        let found =
-            Found { changes: &changes, loosened: &loosened, known: &self.known, baseline: terms.baseline };
+        let found = ChangeFacts {
+            changes: &changes,
+            loosened: &loosened,
+            known: &self.known,
+            baseline: terms.baseline,
+        };
         let swapped = swap(&sides, found, terms.on_step);
         let flushed = swapped.and_then(|()| {
             flush.map_or(Ok(()), |flush| flush())?;
@@ -240,16 +244,16 @@ impl Call {
         match flushed {
             Ok(()) => {
                 let old = staging.map_or_else(|| self.path.clone(), |name| workspace.path.join(name));
-                Ok(Outcome::Committed(Committed { changes, old }))
+                Ok(Outcome::Committed(CommitSummary { changes, old }))
             }
-            Err(Stopped::Failed(Error::BrokenOff)) => Err(Error::BrokenOff),
-            Err(Stopped::Failed(error)) => {
+            Err(SwapError::Failed(Error::BrokenOff)) => Err(Error::BrokenOff),
+            Err(SwapError::Failed(error)) => {
                 self.take_back(workspace, &sides, journal(&changes), terms.on_step)?;
                 Err(error)
             }
-            Err(Stopped::Conflict(path)) => {
+            Err(SwapError::Conflict(path)) => {
                 let left = self.take_back(workspace, &sides, journal(&changes), terms.on_step)?;
-                let during = |path| Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit };
+                let during = |path| Conflict { path, meanwhile: LaterChange::ChangedDuringCommit };
                 changes.conflicts.push(during(path));
                 for path in left {
                     if changes.conflicts.iter().all(|known| known.path != path) {
@@ -268,21 +272,21 @@ impl Call {
         workspace: &Workspace,
         save: &Save<'_>,
         changes: &mut Changes,
-        loosened: &Loosened,
+        loosened: &TrueModes,
         on_step: OnStep<'_>,
     ) -> Result<()> {
         let upper = self.open(UPPER)?;
         let saved =
             match save_changes(save.contents, &workspace.folder, &upper, changes, (loosened, &self.known)) {
                 Ok(saved) => saved,
-                Err(Stopped::Failed(error)) => return Err(error),
-                Err(Stopped::Conflict(path)) => {
-                    changes.conflicts.push(Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit });
+                Err(SwapError::Failed(error)) => return Err(error),
+                Err(SwapError::Conflict(path)) => {
+                    changes.conflicts.push(Conflict { path, meanwhile: LaterChange::ChangedDuringCommit });
                     return Ok(());
                 }
             };
         if !saved.unreadable.is_empty() && !save.loss_is_agreed {
-            let held = |path: PathBuf| Held {
+            let held = |path: PathBuf| RefusedChange {
                 path,
                 action: Action::Replace,
                 may_be_approved: true,
@@ -324,7 +328,7 @@ impl Call {
         if HiddenFiles::of(&self.folder)?.is_empty() || Journal::read(self.folder.as_fd())?.is_some() {
             return Ok(false);
         }
-        let changes = self.read(workspace, terms, &mut Loosened::open(self.folder.as_fd())?)?;
+        let changes = self.read(workspace, terms, &mut TrueModes::open(self.folder.as_fd())?)?;
         let Changes { list, notes, conflicts, held, copied, .. } = &changes;
         Ok(list.is_empty()
             && notes.is_empty()
@@ -381,7 +385,7 @@ impl Call {
         let from = self.open(UPPER)?;
         let mut copier = Copier::new(on_step);
         for change in &mut changes.list {
-            if matches!(change.what, What::Attributes | What::Times) {
+            if matches!(change.what, StepKind::Attributes | StepKind::Times) {
                 continue;
             }
             let path = change.path.clone();
@@ -422,12 +426,12 @@ impl Call {
     }
 
     /// Waits until no other commit to this workspace is under way, in this process or another one.
-    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<Locked> {
+    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<FileLock> {
         let name = format!("workspace-{:x}-{:x}.lock", workspace.identity.0, workspace.identity.1);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let failed = |errno: Errno| Error::system("lock", &name, errno);
         let file = openat(&self.area, &name, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        Locked::wait(file, Kind::Exclusive, &name).map_err(|error| Error::system("lock", &name, error))
+        FileLock::wait(file, Kind::Exclusive, &name).map_err(|error| Error::system("lock", &name, error))
     }
 }
 

@@ -17,10 +17,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::area::UPPER;
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
-use crate::known::Known;
-use crate::sides::name_of;
+use crate::exchange_dirs::name_of;
+use crate::staging::UPPER;
+use crate::state_cache::StateCache;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
 
 /// File that marks the changes in the folder of a call as drafted.
@@ -38,7 +38,7 @@ pub struct Draft {
     pub(crate) path: PathBuf,
     begun: Time,
     /// State shared with the call that commits the draft.
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Arc<StateCache>,
     pub(crate) is_tried: bool,
     /// Folder of the last drafted path.
     last: Mutex<Option<Arc<Holder>>>,

@@ -17,10 +17,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use sha2::Digest;
 
-use crate::area::{Call, UPPER};
 use crate::beneath::{LIST, open, open_known};
 use crate::encoding::{Decoder, Encoder};
-use crate::sides::name_of;
+use crate::exchange_dirs::name_of;
+use crate::staging::{Call, UPPER};
 use crate::{Entry, Error, Kind, Result, attributes, git_index};
 
 /// Name of the list in the folder of a call.
@@ -31,7 +31,7 @@ pub const NOTICE: &str = "[Handfast hides ";
 
 /// A file that is hidden from a command, and the form of its placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hidden {
+pub struct HiddenFile {
     /// Path relative to the workspace.
     pub path: PathBuf,
     /// Form of the placeholder.
@@ -53,7 +53,7 @@ pub enum SeenAs {
     },
 }
 
-impl Hidden {
+impl HiddenFile {
     /// Returns the extended attribute that marks the placeholder with this number in the upper
     /// folder. The number is the position in the list for [`Call::hide`].
     pub fn mark(number: usize) -> CString {
@@ -84,9 +84,9 @@ impl Call {
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn hide(&self, hidden: &[Hidden]) -> Result<()> {
+    pub fn hide(&self, hidden: &[HiddenFile]) -> Result<()> {
         let mut to = Encoder::default();
-        for Hidden { path, seen_as } in hidden {
+        for HiddenFile { path, seen_as } in hidden {
             to.path(path);
             let (notice, size, executable) = match *seen_as {
                 SeenAs::Closed => (false, 0, false),
@@ -106,7 +106,7 @@ impl Call {
 /// The list of files that were hidden from the command of a call.
 #[derive(Debug, Default)]
 pub(crate) struct HiddenFiles {
-    all: Vec<Hidden>,
+    all: Vec<HiddenFile>,
     /// Positions in `all`, by path.
     by_path: BTreeMap<PathBuf, usize>,
     /// Sizes of the notices.
@@ -136,7 +136,7 @@ impl HiddenFiles {
             let seen_as = if notice { SeenAs::Notice { size_bytes, executable } } else { SeenAs::Closed };
             hidden.sizes.extend(Some(size_bytes).filter(|size| *size > 0));
             hidden.by_path.insert(path.clone(), hidden.all.len());
-            hidden.all.push(Hidden { path, seen_as });
+            hidden.all.push(HiddenFile { path, seen_as });
         }
         Some(hidden)
     }
@@ -146,12 +146,12 @@ impl HiddenFiles {
     }
 
     /// Finds the hidden file with this path.
-    pub(crate) fn at(&self, path: &Path) -> Option<&Hidden> {
+    pub(crate) fn at(&self, path: &Path) -> Option<&HiddenFile> {
         self.numbered(*self.by_path.get(path)?)
     }
 
     /// Finds the hidden file with this number.
-    pub(crate) fn numbered(&self, number: usize) -> Option<&Hidden> {
+    pub(crate) fn numbered(&self, number: usize) -> Option<&HiddenFile> {
         self.all.get(number)
     }
 
@@ -195,7 +195,7 @@ impl HiddenFiles {
             return Vec::new();
         }
         let Some(found) = content(folder, name, new) else { return Vec::new() };
-        let is_copied = |hidden: &&Hidden| match hidden.seen_as {
+        let is_copied = |hidden: &&HiddenFile| match hidden.seen_as {
             SeenAs::Notice { size_bytes, .. } => size_bytes == new.size_bytes && hidden.content() == found,
             SeenAs::Closed => false,
         };
@@ -225,7 +225,7 @@ fn content(folder: &OwnedFd, name: &OsStr, entry: &Entry) -> Option<Vec<u8>> {
 
 /// A file that is left out of a commit, because its content is that of a placeholder.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub(crate) struct CopiedFile {
     pub(crate) path: PathBuf,
     /// Hidden files with this placeholder content. Empty for a placeholder that came with its
     /// folder.
@@ -235,8 +235,8 @@ pub(crate) struct Copied {
 }
 
 /// Removes the omitted files from the folders that come as a whole.
-pub(crate) fn leave_out(upper: BorrowedFd<'_>, copies: &[Copied]) -> Result<()> {
-    for Copied { path, .. } in copies.iter().filter(|copied| copied.comes_along) {
+pub(crate) fn leave_out(upper: BorrowedFd<'_>, copies: &[CopiedFile]) -> Result<()> {
+    for CopiedFile { path, .. } in copies.iter().filter(|copied| copied.comes_along) {
         let failed = Error::while_doing("leave out", path);
         let folder = open(upper, path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
         match unlinkat(&folder, name_of(path), AtFlags::empty()) {
@@ -248,7 +248,7 @@ pub(crate) fn leave_out(upper: BorrowedFd<'_>, copies: &[Copied]) -> Result<()> 
 }
 
 impl Call {
-    pub(crate) fn leave_out(&self, copies: &[Copied]) -> Result<()> {
+    pub(crate) fn leave_out(&self, copies: &[CopiedFile]) -> Result<()> {
         if copies.is_empty() { Ok(()) } else { leave_out(self.open(UPPER)?.as_fd(), copies) }
     }
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::attributes::{Attributes, Marks};
 use crate::encoding::{Decoder, Encoder};
-use crate::{Change, Error, Result, Time, What};
+use crate::{Change, Error, Result, StepKind, Time};
 
 /// Journal of a commit that is under way. While the journal has this name, recovery undoes the
 /// commit.
@@ -185,11 +185,11 @@ fn open_self(call: BorrowedFd<'_>) -> rustix::io::Result<std::os::fd::OwnedFd> {
 fn encode_change(change: &Change, to: &mut Encoder) {
     to.path(&change.path);
     to.byte(match change.what {
-        What::Create => 0,
-        What::Replace => 1,
-        What::Remove => 2,
-        What::Attributes => 3,
-        What::Times => 4,
+        StepKind::Create => 0,
+        StepKind::Replace => 1,
+        StepKind::Remove => 2,
+        StepKind::Attributes => 3,
+        StepKind::Times => 4,
     });
     to.entry(change.old.as_ref());
     to.entry(change.new.as_ref());
@@ -212,11 +212,11 @@ fn encode_change(change: &Change, to: &mut Encoder) {
 fn decode_change(from: &mut Decoder<'_>, is_first: bool) -> Option<Change> {
     let path = from.path()?;
     let what = match from.byte()? {
-        0 => What::Create,
-        1 => What::Replace,
-        2 => What::Remove,
-        3 => What::Attributes,
-        4 => What::Times,
+        0 => StepKind::Create,
+        1 => StepKind::Replace,
+        2 => StepKind::Remove,
+        3 => StepKind::Attributes,
+        4 => StepKind::Times,
         _ => return None,
     };
     let (old, new) = (from.entry()?, from.entry()?);
@@ -261,7 +261,7 @@ mod tests {
         };
         let change = Change {
             path: "a/b\n\u{0}".into(),
-            what: What::Attributes,
+            what: StepKind::Attributes,
             old: Some(entry),
             new: None,
             regenerable: true,
@@ -276,7 +276,7 @@ mod tests {
             root_modified: None,
             baseline: Some(Time { seconds: 1, nanoseconds: 2 }),
             index: Some(".git/index".into()),
-            changes: vec![change.clone(), Change { what: What::Times, attributes: None, ..change }],
+            changes: vec![change.clone(), Change { what: StepKind::Times, attributes: None, ..change }],
         }
     }
 

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
 
-use crate::area::Call;
 use crate::beneath::open;
 use crate::encoding::{Decoder, Encoder};
+use crate::staging::Call;
 use crate::{Error, Result, Terms, Time, Workspace};
 
 /// File that marks changes as kept, with the data needed to apply them later.
@@ -21,7 +21,7 @@ const MAGIC: &[u8] = b"handfast changes 1\n";
 
 /// A record of changes that were not committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptChanges {
     /// Id of the changes.
     pub id: String,
     /// Path of the workspace.
@@ -55,7 +55,7 @@ impl Call {
             std::io::copy(&mut before, &mut copy).map_err(failed)?;
             has_index = true;
         }
-        let kept = Kept {
+        let kept = KeptChanges {
             id: self.id.clone(),
             workspace: workspace.path.clone(),
             identity: workspace.identity,
@@ -77,7 +77,7 @@ impl Call {
     }
 }
 
-impl Kept {
+impl KeptChanges {
     /// Returns the terms under which the changes were to be committed.
     ///
     /// # Errors

@@ -14,23 +14,23 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
+use crate::exchange_dirs::name_of;
+use crate::parallel;
 use crate::regenerable::Regenerable;
-use crate::renamed::There;
+use crate::renamed::WorkspaceFile;
 use crate::restore::{Act, Acts, find};
-use crate::several;
-use crate::sides::name_of;
 use crate::state::hash;
 use crate::writer::Writer;
 use crate::{
-    Conflict, DEEPEST, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time,
-    attributes,
+    Conflict, DEEPEST, Draft, Entry, Error, Kind, LaterChange, Restoration, RestoreOutcome, Result, State,
+    Time, attributes,
 };
 
 pub(crate) struct Layout<'a> {
     draft: &'a Draft,
     acts: &'a Acts<'a>,
     /// Paths of contents that were not saved, but still exist elsewhere.
-    there: &'a HashMap<&'a Path, There<'a>>,
+    there: &'a HashMap<&'a Path, WorkspaceFile<'a>>,
     wanted: &'a Restoration<'a>,
     /// Folders of the layout, outer ones first, with their final permission bits and times.
     folders: Vec<(PathBuf, u32, Time)>,
@@ -39,17 +39,17 @@ pub(crate) struct Layout<'a> {
     /// Path of the first name of each inode with several names.
     linked: HashMap<(u64, u64), PathBuf>,
     /// Files with one name, whose folders are already laid out.
-    files: Vec<(&'a Path, &'a State, Option<There<'a>>)>,
-    restored: Restored,
+    files: Vec<(&'a Path, &'a State, Option<WorkspaceFile<'a>>)>,
+    restored: RestoreOutcome,
     regenerable: Regenerable,
 }
 
 impl<'a> Layout<'a> {
     pub(crate) fn of(
         draft: &'a Draft,
-        (acts, there): (&'a Acts<'a>, &'a HashMap<&'a Path, There<'a>>),
+        (acts, there): (&'a Acts<'a>, &'a HashMap<&'a Path, WorkspaceFile<'a>>),
         wanted: &'a Restoration<'a>,
-        restored: Restored,
+        restored: RestoreOutcome,
     ) -> Self {
         let (folders, linked, files) = (Vec::new(), HashMap::new(), Vec::new());
         let regenerable = Regenerable::of(&draft.path);
@@ -57,7 +57,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Lays out everything.
-    pub(crate) fn all(mut self) -> Result<Restored> {
+    pub(crate) fn all(mut self) -> Result<RestoreOutcome> {
         let mut gone: Option<&Path> = None;
         for (path, (act, now)) in self.acts {
             if gone.is_some_and(|gone| path.starts_with(gone)) {
@@ -83,7 +83,7 @@ impl<'a> Layout<'a> {
                 }
                 Act::Put(state) => {
                     if is_folder && !(self.wanted.force)(path) && !self.goes(path)? {
-                        let meanwhile = Meanwhile::Changed;
+                        let meanwhile = LaterChange::Changed;
                         self.restored.conflicts.push(Conflict { path: (*path).to_owned(), meanwhile });
                         return Ok(self.restored);
                     }
@@ -100,7 +100,7 @@ impl<'a> Layout<'a> {
         }
         let (draft, contents) = (self.draft, self.wanted.contents);
         let begin = || Writer::new(draft, contents);
-        several::each(
+        parallel::each(
             &self.files,
             |(path, ..)| path,
             begin,

@@ -42,19 +42,19 @@ use rustix::io::Errno;
 
 use crate::attributes::{self, Marks};
 use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
+use crate::commit_entry::{TouchedEntry, Touches};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
 use crate::hidden::HiddenFiles;
-use crate::known::Known;
-use crate::loosened::Loosened;
+use crate::parallel;
 use crate::regenerable::Regenerable;
-use crate::several;
-use crate::touch::{Touched, Touches};
+use crate::state_cache::StateCache;
+use crate::true_modes::TrueModes;
 use crate::{
-    Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
-    Result, Time, Verdict, What,
+    Action, Change, Changes, Conflict, Entry, Error, Judge, Kind, LaterChange, MOST_CHANGES, Note,
+    RefusedChange, Result, StepKind, Time, Verdict,
 };
-use folders::Coming;
+use folders::PendingFolder;
 
 /// Maximum depth of changes, in folders. Each level takes two descriptors, of which a process
 /// usually has 1,024.
@@ -70,15 +70,15 @@ pub(crate) struct Reading<'a> {
     /// Path of git's index, and the file from before the command started.
     pub(crate) index: Option<&'a (PathBuf, Option<File>)>,
     pub(crate) judge: Judge<'a>,
-    pub(crate) loosened: &'a mut Loosened,
+    pub(crate) loosened: &'a mut TrueModes,
     /// Files that the drafts of the call wrote.
-    known: &'a Known,
+    known: &'a StateCache,
     regenerable: Regenerable,
     /// True if this program drafted the changes, and no command made them.
     is_draft: bool,
     changes: Changes,
     /// Entries that the judge must be asked about.
-    touched: Vec<Touched>,
+    touched: Vec<TouchedEntry>,
     /// True if there is any sign that the command moved files: a removed or replaced entry.
     moves: bool,
     /// Folders in which a git index was only refreshed, so that their time proves nothing.
@@ -105,7 +105,7 @@ struct Pair<'a> {
 }
 
 /// One name in both folders.
-struct Both<'a> {
+struct ReadPair<'a> {
     name: &'a OsStr,
     path: &'a Path,
     new: Entry,
@@ -118,7 +118,7 @@ impl<'a> Reading<'a> {
         baseline: Option<Time>,
         index: Option<&'a (PathBuf, Option<File>)>,
         judge: Judge<'a>,
-        (loosened, known): (&'a mut Loosened, &'a Known),
+        (loosened, known): (&'a mut TrueModes, &'a StateCache),
         regenerable: Regenerable,
     ) -> Self {
         let (changes, touched, moved_or_removed) = (Changes::default(), Vec::new(), Vec::new());
@@ -165,7 +165,7 @@ impl<'a> Reading<'a> {
         let (new, old) = (stat(&upper_folder)?, stat(&lower_folder)?);
         if !self.moves {
             for path in std::mem::take(&mut self.moved_or_removed) {
-                self.conflict(&path, Meanwhile::Removed);
+                self.conflict(&path, LaterChange::Removed);
             }
         }
         // The rights of the root are the overlay's own, so only its time counts.
@@ -210,7 +210,7 @@ impl<'a> Reading<'a> {
         if new.kind == Kind::File {
             new = self.without_set_id(pair.upper, name, path, new)?;
         }
-        let both = Both { name, path, new, marks, old };
+        let both = ReadPair { name, path, new, marks, old };
         match (new.kind, old) {
             _ if marks.placeholder.is_some() => {
                 if !self.hidden.is_untouched((pair.upper, path), &new, marks.placeholder) {
@@ -238,7 +238,7 @@ impl<'a> Reading<'a> {
         self.baseline.is_some_and(|baseline| time >= baseline)
     }
 
-    fn conflict(&mut self, path: &Path, meanwhile: Meanwhile) {
+    fn conflict(&mut self, path: &Path, meanwhile: LaterChange) {
         let conflicts = &self.changes.conflicts;
         let told = conflicts.last().is_some_and(|last| last.path == path);
         if !told && conflicts.len() < MOST_CONFLICTS {
@@ -247,7 +247,7 @@ impl<'a> Reading<'a> {
     }
 
     fn touch(&mut self, path: &Path, action: Action, (old, new): (Option<Entry>, Option<Entry>)) {
-        self.touched.push(Touched { path: path.to_owned(), action, old, new });
+        self.touched.push(TouchedEntry { path: path.to_owned(), action, old, new });
     }
 
     /// Asks the judge about all touched entries.
@@ -255,16 +255,16 @@ impl<'a> Reading<'a> {
         let touched = std::mem::take(&mut self.touched);
         let judge = self.judge;
         let all = Touches::new(&touched, upper, lower);
-        let ask = |(): &mut (), touched: &Touched| Ok::<_, Error>(all.verdict(judge, touched));
-        let verdicts = several::each(&touched, |touched| &touched.path, || (), ask)?;
+        let ask = |(): &mut (), touched: &TouchedEntry| Ok::<_, Error>(all.verdict(judge, touched));
+        let verdicts = parallel::each(&touched, |touched| &touched.path, || (), ask)?;
         for (touched, verdict) in touched.into_iter().zip(verdicts) {
             let (may_be_approved, reason) = match verdict {
                 Verdict::Allow => continue,
                 Verdict::Hold(reason) => (true, reason),
                 Verdict::Deny(reason) => (false, reason),
             };
-            let Touched { path, action, .. } = touched;
-            self.changes.held.push(Held { path, action, may_be_approved, reason });
+            let TouchedEntry { path, action, .. } = touched;
+            self.changes.held.push(RefusedChange { path, action, may_be_approved, reason });
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Handles an entry that the command removed.
-    fn gone(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> Result<bool> {
+    fn gone(&mut self, pair: &Pair<'_>, both: &ReadPair<'_>) -> Result<bool> {
         self.moves = true;
         let Some(old) = both.old else { return Ok(false) };
         let regenerable = pair.regenerable
@@ -288,13 +288,13 @@ impl<'a> Reading<'a> {
             self.gone.insert(both.path.to_owned());
         }
         self.leaves(pair.lower, both.name, both.path, old, regenerable)?;
-        self.push(Change::of(both, What::Remove, None, regenerable))?;
+        self.push(Change::of(both, StepKind::Remove, None, regenerable))?;
         Ok(true)
     }
 
     /// Handles an entry that the command created or changed, other than a merged folder.
-    fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
-        let &Both { name, path, new, marks, old } = both;
+    fn placed(&mut self, pair: &Pair<'_>, both: &ReadPair<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
+        let &ReadPair { name, path, new, marks, old } = both;
         let hides = !self.hidden.is_empty();
         if let Some(folder) = folder.filter(|_| hides && marks.copied_up && !marks.opaque)
             && self.has_only_placeholders(folder, path, pair.depth + 1)?
@@ -316,16 +316,16 @@ impl<'a> Reading<'a> {
         let checked = !regenerable && self.baseline.is_some();
         self.moves |= marks.opaque || old.is_some() && folder.is_none() && !marks.copied_up;
         if checked && marks.drafted && old.is_none() {
-            self.conflict(path, Meanwhile::Removed);
+            self.conflict(path, LaterChange::Removed);
         } else if checked && marks.copied_up && old.is_none() {
             if folder.is_some() {
-                self.conflict(path, Meanwhile::Removed);
+                self.conflict(path, LaterChange::Removed);
             } else if !new.has_other_names {
                 self.moved_or_removed.push(path.to_owned());
             }
         }
         if checked && marks.copied_up && folder.is_some() && !marks.opaque && old.is_some() {
-            self.conflict(path, Meanwhile::Changed);
+            self.conflict(path, LaterChange::Changed);
         }
         if let Some(old) = old {
             if old.kind == new.kind && folder.is_none() {
@@ -352,7 +352,7 @@ impl<'a> Reading<'a> {
                             self.changes.notes.push(Note::IndexKept { path: path.to_owned() });
                             return Ok(false);
                         }
-                        None => self.conflict(path, Meanwhile::Changed),
+                        None => self.conflict(path, LaterChange::Changed),
                     }
                 }
             } else {
@@ -363,22 +363,26 @@ impl<'a> Reading<'a> {
             }
         }
         self.judge_index(pair.upper, path, &new);
-        let what = if old.is_some() { What::Replace } else { What::Create };
+        let what = if old.is_some() { StepKind::Replace } else { StepKind::Create };
         let action = if old.is_some() { Action::Replace } else { Action::Create };
         self.touch(path, action, (old, Some(new)));
         if old.is_some_and(|old| old.kind == Kind::Folder || old.kind != new.kind) && !regenerable {
             self.gone.insert(path.to_owned());
         }
         if let Some(folder) = folder {
-            self.comes(folder, path, Coming { depth: pair.depth + 1, is_new: old.is_none(), regenerable })?;
+            self.comes(
+                folder,
+                path,
+                PendingFolder { depth: pair.depth + 1, is_new: old.is_none(), regenerable },
+            )?;
         }
         self.push(Change::of(both, what, Some(new), regenerable))?;
         Ok(true)
     }
 
     /// Merges a folder that exists on both sides.
-    fn merge(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
-        let &Both { name, path, new, marks, .. } = both;
+    fn merge(&mut self, pair: &Pair<'_>, both: &ReadPair<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
+        let &ReadPair { name, path, new, marks, .. } = both;
         let regenerable =
             pair.regenerable || !self.is_draft && self.regenerable.is(&[pair.lower], name, path);
         let lower =
@@ -398,11 +402,11 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         if !regenerable && self.since(old.changed) {
-            self.conflict(path, Meanwhile::Changed);
+            self.conflict(path, LaterChange::Changed);
         }
         self.touch(path, Action::Attributes, (Some(old), Some(new)));
         let attributes = (wanted != had).then_some((had, wanted));
-        let mut change = Change::of(both, What::Attributes, Some(new), regenerable);
+        let mut change = Change::of(both, StepKind::Attributes, Some(new), regenerable);
         (change.attributes, change.sets_time) = (attributes, sets_time);
         self.push(change)
     }
@@ -421,8 +425,8 @@ impl<'a> Reading<'a> {
         sets_time: bool,
     ) -> Result<()> {
         let new = Entry { modified: new.modified, ..old };
-        let both = Both { name: OsStr::new(""), path, new, marks: Marks::default(), old: Some(old) };
-        let mut change = Change::of(&both, What::Times, Some(new), regenerable);
+        let both = ReadPair { name: OsStr::new(""), path, new, marks: Marks::default(), old: Some(old) };
+        let mut change = Change::of(&both, StepKind::Times, Some(new), regenerable);
         change.sets_time = sets_time;
         self.push(change)
     }
@@ -442,7 +446,7 @@ impl<'a> Reading<'a> {
         Ok(stripped)
     }
 
-    fn winner_of_index(&self, pair: &Pair<'_>, both: &Both<'_>, old: &Entry) -> Option<Winner> {
+    fn winner_of_index(&self, pair: &Pair<'_>, both: &ReadPair<'_>, old: &Entry) -> Option<Winner> {
         let (path, before) = self.index?;
         if path != both.path || both.new.kind != Kind::File {
             return None;
@@ -468,8 +472,8 @@ fn is_refreshed_index(pair: &Pair<'_>, name: &OsStr, new: &Entry, old: &Entry) -
 }
 
 impl Change {
-    fn of(both: &Both<'_>, what: What, new: Option<Entry>, regenerable: bool) -> Self {
-        let &Both { path, marks, old, .. } = both;
+    fn of(both: &ReadPair<'_>, what: StepKind, new: Option<Entry>, regenerable: bool) -> Self {
+        let &ReadPair { path, marks, old, .. } = both;
         let path = path.to_owned();
         Self { path, what, old, new, regenerable, marks, attributes: None, sets_time: false }
     }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, mkdirat};
 use rustix::io::Errno;
 
-use crate::area::{Area, Call, remove_staging};
 use crate::beneath::{LIST, look, open};
 use crate::copy::Copier;
+use crate::exchange_dirs::{OnStep, Sides, name_of, step, taken_name};
 use crate::journal::{Journal, Stage};
 use crate::remove::remove_tree;
-use crate::sides::{OnStep, Sides, name_of, step, taken_name};
-use crate::undo::{Undone, undo};
-use crate::{Change, Error, Kept, Result, What, Workspace};
+use crate::staging::{Area, Call, remove_staging};
+use crate::undo::{UndoOutcome, undo};
+use crate::{Change, Error, KeptChanges, Result, StepKind, Workspace};
 
 /// Folder, in the folder of a call, for entries that could not be restored, by their last names.
 const LEFT: &str = "left";
@@ -98,7 +98,7 @@ fn recover_one(call: Call, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -
             let workspace = Workspace::again(&journal.workspace, journal.identity)?;
             let _serialised = call.lock_workspace(&workspace)?;
             let undone = if journal.changes.is_empty() {
-                Undone::default()
+                UndoOutcome::default()
             } else {
                 let sides = call.sides(&workspace, journal.staging.as_deref())?;
                 let undone = undo(&sides, &journal.changes, on_step)?;
@@ -112,7 +112,7 @@ fn recover_one(call: Call, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -
             call.clean_up(&workspace, journal, on_step)?;
             Ok(Some(Recovery::TakenBack { others: undone.others, left: undone.left }))
         }
-        None if Kept::read(&call.area, &call.id)?.is_some() => Ok(None),
+        None if KeptChanges::read(&call.area, &call.id)?.is_some() => Ok(None),
         None => {
             step(on_step)?;
             call.discard()?;
@@ -122,8 +122,8 @@ fn recover_one(call: Call, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -
 }
 
 /// Keeps the changes of a commit that was undone.
-fn keep(call: &Call, journal: &Journal, undone: &Undone) -> Result<()> {
-    let already = Kept::read(&call.area, &call.id)?;
+fn keep(call: &Call, journal: &Journal, undone: &UndoOutcome) -> Result<()> {
+    let already = KeptChanges::read(&call.area, &call.id)?;
     if already.is_some() && journal.changes.is_empty() {
         // An earlier recovery did this, and was interrupted.
         return Ok(());
@@ -135,8 +135,8 @@ fn keep(call: &Call, journal: &Journal, undone: &Undone) -> Result<()> {
     let now = call.baseline()?;
     let baseline = if clean { Some(now) } else { journal.baseline };
     let kept = match already {
-        Some(kept) => Kept { baseline, ..kept },
-        None => Kept {
+        Some(kept) => KeptChanges { baseline, ..kept },
+        None => KeptChanges {
             id: call.id.clone(),
             workspace: journal.workspace.clone(),
             identity: journal.identity,
@@ -187,8 +187,8 @@ impl Call {
             let Some(number) = changes.iter().position(|change| change.path == *path) else { continue };
             let failed = Error::while_doing("rescue", path);
             let (folder, name) = match changes[number].what {
-                What::Remove => (open(sides.taken.as_fd(), Path::new(""), LIST), taken_name(number)),
-                What::Replace => {
+                StepKind::Remove => (open(sides.taken.as_fd(), Path::new(""), LIST), taken_name(number)),
+                StepKind::Replace => {
                     let parent = path.parent().unwrap_or(Path::new(""));
                     (open(sides.stage.as_fd(), parent, LIST), name_of(path).to_owned())
                 }

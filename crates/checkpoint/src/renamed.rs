@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::beneath::{Holders, PLACE};
-use crate::now::Now;
+use crate::current_state::OpenEntry;
 use crate::restore::{Act, Acts, find_in};
-use crate::{Conflict, Draft, Entry, Kind, Meanwhile, Restoration, Result, SavedEntry, State, Time};
+use crate::{Conflict, Draft, Entry, Kind, LaterChange, Restoration, Result, SavedEntry, State, Time};
 
 /// A file in the workspace, with its metadata.
-pub(crate) type There<'a> = (&'a Path, Entry);
+pub(crate) type WorkspaceFile<'a> = (&'a Path, Entry);
 
 /// Identity of a file's content without reading its bytes.
 type Identity = (u64, u64, u64, Time);
@@ -31,7 +31,7 @@ pub(crate) fn find_bytes<'a>(
     acts: &Acts<'a>,
     wanted: &Restoration<'a>,
     conflicts: &mut Vec<Conflict>,
-) -> Result<HashMap<&'a Path, There<'a>>> {
+) -> Result<HashMap<&'a Path, WorkspaceFile<'a>>> {
     let needed = acts.iter().filter_map(|(path, (act, _))| match act {
         Act::Put(state) if is_without_bytes(state) => Some((*path, *state)),
         _ => None,
@@ -53,7 +53,7 @@ pub(crate) fn find_bytes<'a>(
         let found = find_in(&mut holders, name)?;
         let now = found.as_ref().map(|(_, now)| *now);
         let is_left = match found {
-            Some((folder, now)) => Now::new(folder, name, now, None).is(after)?,
+            Some((folder, now)) => OpenEntry::new(folder, name, now, None).is(after)?,
             None => false,
         };
         match now {
@@ -62,7 +62,7 @@ pub(crate) fn find_bytes<'a>(
             }
             _ if conflicts.iter().any(|known| known.path == *name) => {}
             _ => {
-                let meanwhile = if now.is_some() { Meanwhile::Changed } else { Meanwhile::Removed };
+                let meanwhile = if now.is_some() { LaterChange::Changed } else { LaterChange::Removed };
                 conflicts.push(Conflict { path: name.clone(), meanwhile });
             }
         }

@@ -17,13 +17,13 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, PLACE, look};
+use crate::current_state::{ContentSink, OpenEntry};
+use crate::exchange_dirs::name_of;
 use crate::git_index;
 use crate::layout::Layout;
-use crate::now::{Keeping, Now};
+use crate::parallel;
 use crate::renamed::{SavedLater, find_bytes};
-use crate::several;
-use crate::sides::name_of;
-use crate::{Conflict, Contents, Draft, Entry, Error, Kind, Meanwhile, Result, SavedEntry, State, Time};
+use crate::{Conflict, Contents, Draft, Entry, Error, Kind, LaterChange, Result, SavedEntry, State, Time};
 
 /// Entries to be restored, and the options of the restoration.
 pub struct Restoration<'a> {
@@ -40,7 +40,7 @@ pub struct Restoration<'a> {
 
 /// Result of laying out a restoration for the commit.
 #[derive(Debug, Default)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// Number of paths that will change, without the times of folders.
     pub paths: u64,
     /// Paths that others changed since. With any conflict, nothing was laid out.
@@ -114,12 +114,12 @@ pub(crate) enum Act<'a> {
 }
 
 /// Decision about one path.
-enum Decided<'a> {
+enum RestoreDecision<'a> {
     /// An action, with the current entry.
     Act(Act<'a>, Option<Entry>),
     /// Absence of an action: the path already has the wanted state.
     Nothing,
-    Conflict(Meanwhile),
+    Conflict(LaterChange),
 }
 
 /// Actions by path, with the current entries.
@@ -131,13 +131,13 @@ impl Draft {
     ///
     /// # Errors
     /// Returns an error if an entry cannot be read or saved, or if its saved bytes are gone.
-    pub fn restore(&self, wanted: &Restoration<'_>) -> Result<Restored> {
-        let mut restored = Restored::default();
+    pub fn restore(&self, wanted: &Restoration<'_>) -> Result<RestoreOutcome> {
+        let mut restored = RestoreOutcome::default();
         let mut acts = Vec::with_capacity(wanted.entries.len());
         let chosen = wanted.entries.iter().filter(|entry| is_wanted(entry, wanted.only, &self.workspace));
         let chosen: Vec<&SavedEntry> = chosen.collect();
         let begin = || Holders::new(self.workspace.as_fd(), PLACE);
-        let decided = several::each(
+        let decided = parallel::each(
             &chosen,
             |entry| &entry.path,
             begin,
@@ -145,9 +145,9 @@ impl Draft {
         )?;
         for (entry, decided) in chosen.into_iter().zip(decided) {
             match decided {
-                Decided::Act(act, now) => acts.push((entry.path.as_path(), (act, now))),
-                Decided::Nothing => {}
-                Decided::Conflict(meanwhile) => {
+                RestoreDecision::Act(act, now) => acts.push((entry.path.as_path(), (act, now))),
+                RestoreDecision::Nothing => {}
+                RestoreDecision::Conflict(meanwhile) => {
                     restored.conflicts.push(Conflict { path: entry.path.clone(), meanwhile });
                 }
             }
@@ -163,7 +163,7 @@ impl Draft {
             match in_the_way(&self.workspace, path, &acts)? {
                 None => free = path.parent(),
                 Some(above) if restored.conflicts.iter().all(|known| known.path != above) => {
-                    restored.conflicts.push(Conflict { path: above, meanwhile: Meanwhile::Changed });
+                    restored.conflicts.push(Conflict { path: above, meanwhile: LaterChange::Changed });
                 }
                 Some(_) => {}
             }
@@ -180,14 +180,14 @@ impl Draft {
         holders: &mut Holders<'_>,
         entry: &'a SavedEntry,
         wanted: &Restoration<'_>,
-    ) -> Result<Decided<'a>> {
+    ) -> Result<RestoreDecision<'a>> {
         let path = &entry.path;
         let found = find_in(holders, path)?;
         let now = found.as_ref().map(|(_, now)| *now);
         // A later change than the draft's beginning is a conflict of the commit.
         let is_kept = !self.is_tried && now.is_some_and(|now| now.changed < self.since());
-        let keeping = is_kept.then_some(Keeping { contents: wanted.contents, known: &self.known });
-        let mut there = found.map(|(folder, now)| Now::new(folder, path, now, keeping));
+        let keeping = is_kept.then_some(ContentSink { contents: wanted.contents, known: &self.known });
+        let mut there = found.map(|(folder, now)| OpenEntry::new(folder, path, now, keeping));
         let mut is = |state: &Option<State>| match (state, &mut there) {
             (None, None) => Ok(true),
             (Some(state), Some(now)) => Ok(now.is(state)? || now.is_same_index(state, wanted.contents)),
@@ -224,10 +224,10 @@ impl Draft {
             None
         };
         Ok(match act {
-            Some(Some(act)) => Decided::Act(act, now),
-            Some(None) => Decided::Nothing,
-            None if now.is_some() => Decided::Conflict(Meanwhile::Changed),
-            None => Decided::Conflict(Meanwhile::Removed),
+            Some(Some(act)) => RestoreDecision::Act(act, now),
+            Some(None) => RestoreDecision::Nothing,
+            None if now.is_some() => RestoreDecision::Conflict(LaterChange::Changed),
+            None => RestoreDecision::Conflict(LaterChange::Removed),
         })
     }
 }

@@ -13,30 +13,30 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
+use crate::exchange_dirs::name_of;
 use crate::git_index;
-use crate::known::Known;
-use crate::loosened::Loosened;
+use crate::parallel;
 use crate::read_once::{ReadOnce, Take, read_once};
 use crate::regenerable::Regenerable;
-use crate::several;
-use crate::sides::name_of;
 use crate::state::{hash, is_hashed};
-use crate::swap::Stopped;
-use crate::{Changes, ContentHash, Contents, DEEPEST, Entry, Error, Kind, State, What, Workspace};
+use crate::state_cache::StateCache;
+use crate::swap::SwapError;
+use crate::true_modes::TrueModes;
+use crate::{Changes, ContentHash, Contents, DEEPEST, Entry, Error, Kind, State, StepKind, Workspace};
 
 /// Options for saving the entries that a commit replaces and removes. Without them, those entries are lost.
 pub struct Save<'a> {
     /// Storage for the bytes.
     pub contents: &'a dyn Contents,
     /// Callback with all saved entries, before any change. If it fails, nothing is committed.
-    pub keep: &'a dyn Fn(&Saved) -> io::Result<()>,
+    pub keep: &'a dyn Fn(&ChangeEntries) -> io::Result<()>,
     /// True if somebody agreed to lose the entries that cannot be read.
     pub loss_is_agreed: bool,
 }
 
 /// Entries that a change takes and puts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Saved {
+pub struct ChangeEntries {
     /// All paths with their states before and after, sorted by path.
     pub entries: Vec<SavedEntry>,
     /// Regenerable folders, sockets and devices, which cannot be restored.
@@ -86,9 +86,9 @@ type IsRegenerable<'a> = Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>;
 struct Walk<'a> {
     contents: &'a dyn Contents,
     /// True modes of the entries in the folder of the call.
-    loosened: Option<&'a Loosened>,
+    loosened: Option<&'a TrueModes>,
     /// Files that the drafts of the call read and wrote.
-    known: Option<&'a Known>,
+    known: Option<&'a StateCache>,
     /// Root folders of the paths on each side.
     roots: (BorrowedFd<'a>, BorrowedFd<'a>),
     /// Paths that are only renamed: files below them are identified by inode and times, and not read.
@@ -97,7 +97,7 @@ struct Walk<'a> {
     /// Files whose bytes must still be read.
     unread: Vec<(PathBuf, Entry, Side)>,
     found: Vec<(PathBuf, Side, State)>,
-    saved: Saved,
+    saved: ChangeEntries,
 }
 
 /// Side of the change on which a path is examined.
@@ -126,8 +126,8 @@ pub(crate) fn save_changes(
     workspace: &OwnedFd,
     upper: &OwnedFd,
     changes: &Changes,
-    (loosened, known): (&Loosened, &Known),
-) -> Result<Saved, Stopped> {
+    (loosened, known): (&TrueModes, &StateCache),
+) -> Result<ChangeEntries, SwapError> {
     let is_regenerable = |_: &OwnedFd, _: &OsStr, path: &Path| changes.regenerable.contains(path);
     let mut walk = Walk::new(contents, (workspace.as_fd(), upper.as_fd()), Box::new(is_regenerable));
     (walk.loosened, walk.known) = (Some(loosened), Some(known));
@@ -142,13 +142,13 @@ pub(crate) fn save_changes(
         }
         let failed = Error::while_doing("reach", path);
         let name = name_of(path);
-        let stays = matches!(change.what, What::Attributes | What::Times);
+        let stays = matches!(change.what, StepKind::Attributes | StepKind::Times);
         let mut had = None;
         if let Some(old) = change.old {
             let parent = old_holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
             if stays {
                 let mut state = walk.state((parent, name, path), old, Side::Before)?;
-                if let (Some((old, _)), true) = (&change.attributes, change.what == What::Attributes) {
+                if let (Some((old, _)), true) = (&change.attributes, change.what == StepKind::Attributes) {
                     state.attributes.clone_from(old);
                 }
                 had = Some(state.clone());
@@ -161,7 +161,7 @@ pub(crate) fn save_changes(
         if stays {
             let Some(mut state) = had else { continue };
             let modified = if change.sets_time { new.modified } else { state.entry.modified };
-            if change.what == What::Attributes {
+            if change.what == StepKind::Attributes {
                 state.entry = Entry { device: state.entry.device, inode: state.entry.inode, ..new };
                 if let Some((_, wanted)) = &change.attributes {
                     state.attributes.clone_from(wanted);
@@ -196,7 +196,7 @@ impl Workspace {
         paths: &[PathBuf],
         renamed: &[PathBuf],
         contents: &dyn Contents,
-    ) -> crate::Result<(Saved, Vec<PathBuf>)> {
+    ) -> crate::Result<(ChangeEntries, Vec<PathBuf>)> {
         let mut roots: Vec<PathBuf> = paths.iter().map(|path| self.first_missing(path)).collect();
         roots.sort();
         roots.dedup_by(|later, earlier| later.starts_with(earlier));
@@ -211,10 +211,10 @@ impl Workspace {
     /// Returns an error if an entry cannot be examined.
     pub fn note_after(
         &self,
-        before: Saved,
+        before: ChangeEntries,
         (roots, renamed): (&[PathBuf], &[PathBuf]),
         contents: &dyn Contents,
-    ) -> crate::Result<Saved> {
+    ) -> crate::Result<ChangeEntries> {
         let after = self.look_at((roots, renamed), contents, Side::After)?;
         let mut both: BTreeMap<PathBuf, Sides> =
             before.entries.into_iter().map(|entry| (entry.path, (entry.before, None))).collect();
@@ -234,7 +234,7 @@ impl Workspace {
         unsaved.dedup();
         let (unreadable, bytes) = (before.unreadable, before.bytes);
         let needed = [before.needed, after.needed].concat();
-        Ok(Saved { entries: entries.collect(), unsaved, unreadable, bytes, needed })
+        Ok(ChangeEntries { entries: entries.collect(), unsaved, unreadable, bytes, needed })
     }
 
     fn look_at(
@@ -242,10 +242,10 @@ impl Workspace {
         (roots, renamed): (&[PathBuf], &[PathBuf]),
         contents: &dyn Contents,
         side: Side,
-    ) -> crate::Result<Saved> {
+    ) -> crate::Result<ChangeEntries> {
         let failed = |stopped| match stopped {
-            Stopped::Failed(error) => error,
-            Stopped::Conflict(path) => Error::system("read", path, Errno::STALE),
+            SwapError::Failed(error) => error,
+            SwapError::Conflict(path) => Error::system("read", path, Errno::STALE),
         };
         let mut regenerable = Regenerable::of(&self.path);
         let is_regenerable =
@@ -290,7 +290,7 @@ impl<'a> Walk<'a> {
         roots: (BorrowedFd<'a>, BorrowedFd<'a>),
         is_regenerable: IsRegenerable<'a>,
     ) -> Self {
-        let (unread, found, saved) = (Vec::new(), Vec::new(), Saved::default());
+        let (unread, found, saved) = (Vec::new(), Vec::new(), ChangeEntries::default());
         let (loosened, known, renamed) = (None, None, [].as_slice());
         Self { contents, loosened, known, roots, renamed, is_regenerable, unread, found, saved }
     }
@@ -311,7 +311,7 @@ impl<'a> Walk<'a> {
         path: &Path,
         entry: Entry,
         side: Side,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), SwapError> {
         let mut open = Vec::from_iter(self.entry((parent, name, path), entry, side)?);
         while let Some((folder, path, names)) = open.last_mut() {
             let Some(name) = names.pop() else {
@@ -320,7 +320,7 @@ impl<'a> Walk<'a> {
             };
             let path = path.join(&name);
             let Some(mut entry) = look(&*folder, &name).map_err(Error::while_doing("look at", &path))? else {
-                return Err(Stopped::Conflict(path));
+                return Err(SwapError::Conflict(path));
             };
             if let (Some(loosened), Side::After) = (self.loosened, side) {
                 entry = loosened.truly(&path, entry);
@@ -328,7 +328,7 @@ impl<'a> Walk<'a> {
             let next = self.entry((folder, &name, &path), entry, side)?;
             // Each level takes a descriptor, and deeper entries could not be restored.
             if next.is_some() && path.components().count() >= DEEPEST {
-                return Err(Stopped::Failed(Error::TooDeep { path, limit: DEEPEST }));
+                return Err(SwapError::Failed(Error::TooDeep { path, limit: DEEPEST }));
             }
             open.extend(next);
         }
@@ -355,7 +355,7 @@ impl<'a> Walk<'a> {
         (parent, name, path): (&OwnedFd, &OsStr, &Path),
         entry: Entry,
         side: Side,
-    ) -> Result<Option<(OwnedFd, PathBuf, Vec<OsString>)>, Stopped> {
+    ) -> Result<Option<(OwnedFd, PathBuf, Vec<OsString>)>, SwapError> {
         match entry.kind {
             Kind::Socket | Kind::Device | Kind::Whiteout => self.leave_out(path.to_owned()),
             Kind::Folder if (self.is_regenerable)(parent, name, path) => self.leave_out(path.to_owned()),
@@ -385,7 +385,7 @@ impl<'a> Walk<'a> {
         path: &Path,
         entry: Entry,
         side: Side,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), SwapError> {
         let is_renamed = |root: &PathBuf| path.starts_with(root) && (path != root || !is_hashed(&entry));
         if side == Side::After && !is_hashed(&entry) || self.renamed.iter().any(is_renamed) {
             let state = State::of(parent.as_fd(), name, path, entry, None)?;
@@ -409,11 +409,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads the files with unknown bytes, and stores the old ones.
-    fn read_all(&mut self) -> Result<(), Stopped> {
+    fn read_all(&mut self) -> Result<(), SwapError> {
         let unread = std::mem::take(&mut self.unread);
         let (contents, (before, after)) = (self.contents, self.roots);
         let begin = || (Holders::new(before, PLACE), Holders::new(after, PLACE), Vec::new());
-        let states = several::each(
+        let states = parallel::each(
             &unread,
             |(path, ..)| path,
             begin,
@@ -444,7 +444,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn ended(mut self) -> Result<Saved, Stopped> {
+    fn ended(mut self) -> Result<ChangeEntries, SwapError> {
         self.read_all()?;
         self.saved.unsaved.sort();
         self.saved.unsaved.dedup();
@@ -468,7 +468,7 @@ fn read(
     path: &Path,
     entry: &Entry,
     (side, buffer): (Side, &mut Vec<u8>),
-) -> Result<Option<State>, Stopped> {
+) -> Result<Option<State>, SwapError> {
     let keep = |content: &mut dyn Read| contents.keep(content);
     let only_hash = |content: &mut dyn Read| hash(content);
     // The bytes of a new index later show whether others only refreshed it.
@@ -478,15 +478,15 @@ fn read(
     match (read, side) {
         (Ok(ReadOnce::As(state)), _) => Ok(Some(state)),
         (Ok(ReadOnce::Closed), Side::Before) | (_, Side::After) => Ok(None),
-        (Ok(ReadOnce::Changed), Side::Before) => Err(Stopped::Conflict(path.to_owned())),
+        (Ok(ReadOnce::Changed), Side::Before) => Err(SwapError::Conflict(path.to_owned())),
         (Err(error), Side::Before) => Err(error.into()),
     }
 }
 
 /// Converts an error: a changed entry is a conflict.
-fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
+fn stopped(doing: &'static str, path: &Path, errno: Errno) -> SwapError {
     match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => Stopped::Conflict(path.to_owned()),
-        errno => Stopped::Failed(Error::while_doing(doing, path)(errno)),
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => SwapError::Conflict(path.to_owned()),
+        errno => SwapError::Failed(Error::while_doing(doing, path)(errno)),
     }
 }

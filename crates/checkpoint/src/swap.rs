@@ -13,20 +13,20 @@ use crate::attributes::Marks;
 use crate::beneath::{
     Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
 };
-use crate::known::Known;
-use crate::loosened::Loosened;
-use crate::several;
-use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
-use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, Time, What, attributes};
+use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
+use crate::parallel;
+use crate::state_cache::StateCache;
+use crate::true_modes::TrueModes;
+use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, StepKind, Time, attributes};
 
 /// Reason why a swap was not finished.
-pub(crate) enum Stopped {
+pub(crate) enum SwapError {
     /// The entry is not the one that was checked.
     Conflict(PathBuf),
     Failed(Error),
 }
 
-impl From<Error> for Stopped {
+impl From<Error> for SwapError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -34,17 +34,17 @@ impl From<Error> for Stopped {
 
 /// Facts about the changes, collected before any entry is moved.
 #[derive(Clone, Copy)]
-pub(crate) struct Found<'a> {
+pub(crate) struct ChangeFacts<'a> {
     pub(crate) changes: &'a Changes,
-    pub(crate) loosened: &'a Loosened,
+    pub(crate) loosened: &'a TrueModes,
     /// Files that the drafts of the call wrote.
-    pub(crate) known: &'a Known,
+    pub(crate) known: &'a StateCache,
     pub(crate) baseline: Option<Time>,
 }
 
 /// Moves every new entry into its place and every old one into the folder of the call. Then folders
 /// that stay get their rights and times, and new entries lose their marks.
-pub(crate) fn swap(sides: &Sides, found: Found<'_>, on_step: OnStep<'_>) -> Result<(), Stopped> {
+pub(crate) fn swap(sides: &Sides, found: ChangeFacts<'_>, on_step: OnStep<'_>) -> Result<(), SwapError> {
     let changes = found.changes;
     let mut walker = Walker::new(sides);
     let mut moved = HashSet::new();
@@ -68,7 +68,7 @@ pub(crate) fn swap(sides: &Sides, found: Found<'_>, on_step: OnStep<'_>) -> Resu
 /// if any, is no folder and has no other names.
 fn is_by_itself(change: &Change) -> bool {
     let is_plain = |entry: Entry| entry.kind != Kind::Folder && !entry.has_other_names;
-    change.what != What::Remove && change.new.is_some_and(is_plain) && change.old.is_none_or(is_plain)
+    change.what != StepKind::Remove && change.new.is_some_and(is_plain) && change.old.is_none_or(is_plain)
 }
 
 /// Moves the entries of independent changes, in any order.
@@ -76,10 +76,10 @@ fn is_by_itself(change: &Change) -> bool {
 /// The system exchanges names one at a time, but examines several entries at once.
 fn move_several(
     sides: &Sides,
-    found: Found<'_>,
+    found: ChangeFacts<'_>,
     changes: &[(usize, &Change)],
     on_step: OnStep<'_>,
-) -> Result<(), Stopped> {
+) -> Result<(), SwapError> {
     let (moved, has_stopped) = (HashSet::new(), AtomicBool::new(false));
     let move_next = |walker: &mut Walker<'_>, change: &(usize, &Change)| {
         if has_stopped.load(Ordering::Relaxed) {
@@ -90,16 +90,16 @@ fn move_several(
         has_stopped.fetch_or(done.is_err(), Ordering::Relaxed);
         done
     };
-    several::each(changes, |(_, change)| &change.path, || Walker::new(sides), move_next).map(drop)
+    parallel::each(changes, |(_, change)| &change.path, || Walker::new(sides), move_next).map(drop)
 }
 
 fn move_one(
     walker: &mut Walker<'_>,
-    Found { changes, known, baseline, .. }: Found<'_>,
+    ChangeFacts { changes, known, baseline, .. }: ChangeFacts<'_>,
     (number, change): (usize, &Change),
     moved: &HashSet<(u64, u64)>,
     on_step: OnStep<'_>,
-) -> Result<(), Stopped> {
+) -> Result<(), SwapError> {
     let path = &change.path;
     let failed = |doing| move |errno: Errno| stopped(doing, path, errno);
     let name = name_of(path);
@@ -113,7 +113,7 @@ fn move_one(
         // to a command, and were checked when the changes were read.
         let found = look(stage, name).map_err(failed("look at"))?;
         if !found.is_some_and(|found| found.is_same_object(new)) {
-            return Err(Stopped::Conflict(path.clone()));
+            return Err(SwapError::Conflict(path.clone()));
         }
     }
     if let Some(old) = &change.old {
@@ -128,47 +128,47 @@ fn move_one(
                     || is_moved)
         };
         if !found.is_some_and(unchanged) {
-            return Err(Stopped::Conflict(path.clone()));
+            return Err(SwapError::Conflict(path.clone()));
         }
         step(on_step)?;
         walker.make_movable(workspace, name, old).map_err(failed("move"))?;
     }
     step(on_step)?;
     let moved = match change.what {
-        What::Create => renameat_with(stage, name, workspace, name, RenameFlags::NOREPLACE),
-        What::Replace => renameat_with(stage, name, workspace, name, RenameFlags::EXCHANGE),
-        What::Remove => {
+        StepKind::Create => renameat_with(stage, name, workspace, name, RenameFlags::NOREPLACE),
+        StepKind::Replace => renameat_with(stage, name, workspace, name, RenameFlags::EXCHANGE),
+        StepKind::Remove => {
             renameat_with(workspace, name, &walker.sides.taken, taken_name(number), RenameFlags::NOREPLACE)
         }
-        What::Attributes | What::Times => Ok(()),
+        StepKind::Attributes | StepKind::Times => Ok(()),
     };
     moved.map_err(failed("swap"))?;
     let Some(old) = &change.old else { return Ok(()) };
     // Check the old entry again: somebody may have changed it since the check.
     let (folder, name) = match change.what {
-        What::Remove => (&walker.sides.taken, &*taken_name(number)),
+        StepKind::Remove => (&walker.sides.taken, &*taken_name(number)),
         _ => (stage, name),
     };
     let found = look(folder, name).map_err(failed("look at"))?;
     if !found.is_some_and(|found| found.is_unchanged(old)) {
-        return Err(Stopped::Conflict(path.clone()));
+        return Err(SwapError::Conflict(path.clone()));
     }
     if let (Kind::Folder, false, Some(baseline)) = (old.kind, change.regenerable, baseline)
         && let Some(changed) = changed_since(folder, (name, path, old), baseline, changes)?
     {
-        return Err(Stopped::Conflict(changed));
+        return Err(SwapError::Conflict(changed));
     }
     Ok(())
 }
 
 /// Converts an error: a change to the workspace that the check did not see is a conflict, not a
 /// failure.
-fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
+fn stopped(doing: &'static str, path: &Path, errno: Errno) -> SwapError {
     match errno {
         Errno::EXIST | Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => {
-            Stopped::Conflict(path.to_owned())
+            SwapError::Conflict(path.to_owned())
         }
-        errno => Stopped::Failed(Error::while_doing(doing, path)(errno)),
+        errno => SwapError::Failed(Error::while_doing(doing, path)(errno)),
     }
 }
 
@@ -220,11 +220,11 @@ fn changed_since(
 fn finish(
     walker: &mut Walker<'_>,
     changes: &Changes,
-    loosened: &Loosened,
+    loosened: &TrueModes,
     on_step: OnStep<'_>,
 ) -> Result<()> {
     let workspace = walker.sides.workspace.as_fd();
-    let placed = |change: &&Change| matches!(change.what, What::Create | What::Replace);
+    let placed = |change: &&Change| matches!(change.what, StepKind::Create | StepKind::Replace);
     let own = changes.list.iter().filter(placed).filter(|change| change.marks.any);
     let own = own.filter_map(|change| Some((&change.path, change.new?.kind, change.marks)));
     let mut holders = Holders::new(workspace, PLACE);
@@ -246,7 +246,7 @@ fn finish(
     }
     for (number, change) in changes.list.iter().enumerate() {
         match change.what {
-            What::Attributes | What::Times => {
+            StepKind::Attributes | StepKind::Times => {
                 step(on_step)?;
                 let attributes = change.attributes.as_ref().map(|(_, new)| new);
                 if let (Some(old), Some(new)) = (&change.old, &change.new) {
@@ -254,8 +254,8 @@ fn finish(
                     settle(walker.sides, &change.path, old, new, attributes, modified)?;
                 }
             }
-            What::Replace | What::Remove => restore_old_mode(walker, number, change)?,
-            What::Create => {}
+            StepKind::Replace | StepKind::Remove => restore_old_mode(walker, number, change)?,
+            StepKind::Create => {}
         }
     }
     Ok(())
@@ -313,7 +313,7 @@ pub(crate) fn restore_old_mode(walker: &mut Walker<'_>, number: usize, change: &
     };
     let failed = Error::while_doing("set the mode of", &change.path);
     let (folder, name) = match change.what {
-        What::Remove => (walker.sides.taken.try_clone(), taken_name(number)),
+        StepKind::Remove => (walker.sides.taken.try_clone(), taken_name(number)),
         _ => {
             let parents = walker.parents(&change.path).map_err(&failed)?;
             (parents.stage.try_clone(), name_of(&change.path).to_owned())

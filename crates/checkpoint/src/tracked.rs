@@ -16,12 +16,12 @@ pub struct InRepository {
     /// Path from the top of the repository.
     pub name: PathBuf,
     /// Git's data about the file; `None` if the file is untracked or has its own filter.
-    pub tracked: Option<Tracked>,
+    pub tracked: Option<TrackedFile>,
 }
 
 /// Git's data about a tracked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tracked {
+pub struct TrackedFile {
     /// Size in the index, unless that is zero.
     pub size_bytes: Option<u64>,
     /// True if the file is executable.
@@ -30,13 +30,13 @@ pub struct Tracked {
 
 /// Finder of tracked files in a workspace, with a cache of the last answer for each repository.
 #[derive(Debug, Default)]
-pub struct Trackers(Mutex<BTreeMap<PathBuf, Known>>);
+pub struct Trackers(Mutex<BTreeMap<PathBuf, KnownRepositories>>);
 
 #[derive(Debug)]
-struct Known {
+struct KnownRepositories {
     index: Entry,
     names: Vec<PathBuf>,
-    found: Vec<Option<Tracked>>,
+    found: Vec<Option<TrackedFile>>,
 }
 
 impl Trackers {
@@ -68,18 +68,18 @@ impl Trackers {
     }
 
     /// Looks up the names, or returns `None` if the repository cannot be read.
-    fn in_repository(&self, top: &Path, names: Vec<PathBuf>) -> Option<Vec<Option<Tracked>>> {
+    fn in_repository(&self, top: &Path, names: Vec<PathBuf>) -> Option<Vec<Option<TrackedFile>>> {
         let directory = git_directory(top)?;
         let index = directory.join("index");
         let stamp = Entry::of(&stat(&index).ok()?);
-        let known = |known: &&Known| known.index == stamp && known.names == names;
+        let known = |known: &&KnownRepositories| known.index == stamp && known.names == names;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match all.get(top).filter(known) {
             Some(known) => known.found.clone(),
             None => {
                 let found = look(&read(&index, git_index::LARGEST).ok()??, &names)?;
                 let (names, found_then) = (names.clone(), found.clone());
-                all.insert(top.to_owned(), Known { index: stamp, names, found: found_then });
+                all.insert(top.to_owned(), KnownRepositories { index: stamp, names, found: found_then });
                 found
             }
         };
@@ -93,7 +93,7 @@ impl Trackers {
         if !of_repository.into_iter().all(|file| is_clear(&file, &mut clear)) {
             return None;
         }
-        let keep = |(name, found): (PathBuf, Option<Tracked>)| {
+        let keep = |(name, found): (PathBuf, Option<TrackedFile>)| {
             let folders = name.ancestors().skip(1);
             let mut files = folders.map(|folder| top.join(folder).join(".gitattributes"));
             found.filter(|_| files.all(|file| is_clear(&file, &mut clear)))
@@ -135,14 +135,14 @@ fn is_clear(file: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
 }
 
 /// Looks up the names in an index. Returns `None` if the index cannot be parsed.
-fn look(index: &[u8], names: &[PathBuf]) -> Option<Vec<Option<Tracked>>> {
+fn look(index: &[u8], names: &[PathBuf]) -> Option<Vec<Option<TrackedFile>>> {
     let wanted: BTreeMap<&[u8], usize> =
         names.iter().enumerate().map(|(number, name)| (name.as_os_str().as_bytes(), number)).collect();
     let mut found = vec![None; names.len()];
     git_index::each_file(index, |name, size, executable| {
         if let Some(place) = wanted.get(name).and_then(|number| found.get_mut(*number)) {
             let size_bytes = Some(size).filter(|size| *size > 0);
-            *place = Some(Tracked { size_bytes, executable });
+            *place = Some(TrackedFile { size_bytes, executable });
         }
     })?;
     Some(found)

@@ -16,13 +16,13 @@ use rustix::fs::{OFlags, RenameFlags, fstat, renameat_with};
 use rustix::io::Errno;
 
 use crate::beneath::{PLACE, look, open, open_known, set_mode};
-use crate::sides::{OnStep, Parents, Sides, Walker, look_or_none, name_of, step, taken_name};
+use crate::exchange_dirs::{OnStep, Parents, Sides, Walker, look_or_none, name_of, step, taken_name};
 use crate::swap::settle;
-use crate::{Change, Entry, Error, Kind, Result, What, attributes};
+use crate::{Change, Entry, Error, Kind, Result, StepKind, attributes};
 
 /// Entries that the undo did not restore to the state before.
 #[derive(Debug, Default)]
-pub(crate) struct Undone {
+pub(crate) struct UndoOutcome {
     /// Entries that somebody else changed meanwhile: they stay unchanged, and nothing is lost.
     pub(crate) others: Vec<PathBuf>,
     /// Entries that somebody else changed after they were swapped: they stay unchanged. The entries
@@ -31,19 +31,21 @@ pub(crate) struct Undone {
 }
 
 /// Undoes the completed steps of `changes`.
-pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Result<Undone> {
+pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Result<UndoOutcome> {
     let mut walker = Walker::new(sides);
-    let mut undone = Undone::default();
+    let mut undone = UndoOutcome::default();
     loosen_what_stays(sides, changes);
     for (number, change) in changes.iter().enumerate().rev() {
         let done = match change.what {
-            What::Attributes | What::Times => continue,
-            What::Create | What::Replace | What::Remove => put_back(&mut walker, number, change, on_step),
+            StepKind::Attributes | StepKind::Times => continue,
+            StepKind::Create | StepKind::Replace | StepKind::Remove => {
+                put_back(&mut walker, number, change, on_step)
+            }
         };
         match done {
-            Ok(Now::AsBefore) => {}
-            Ok(Now::AsOthersMadeIt) => undone.others.push(change.path.clone()),
-            Ok(Now::Left) => undone.left.push(change.path.clone()),
+            Ok(CurrentState::AsBefore) => {}
+            Ok(CurrentState::AsOthersMadeIt) => undone.others.push(change.path.clone()),
+            Ok(CurrentState::Left) => undone.left.push(change.path.clone()),
             Err(Failure::BrokenOff(error)) => return Err(error),
             Err(Failure::System(errno)) => {
                 return Err(Error::NotUndone { path: change.path.clone(), source: errno.into() });
@@ -51,7 +53,7 @@ pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Re
         }
     }
     for change in changes {
-        if let (What::Attributes | What::Times, Some(old)) = (change.what, &change.old) {
+        if let (StepKind::Attributes | StepKind::Times, Some(old)) = (change.what, &change.old) {
             step(on_step)?;
             let attributes = change.attributes.as_ref().map(|(old, _)| old);
             if !settle(sides, &change.path, old, old, attributes, Some(old.modified))? {
@@ -69,7 +71,9 @@ fn loosen_what_stays(sides: &Sides, changes: &[Change]) {
         return;
     }
     for change in changes.iter().rev() {
-        let (What::Attributes | What::Times, Some(old)) = (change.what, &change.old) else { continue };
+        let (StepKind::Attributes | StepKind::Times, Some(old)) = (change.what, &change.old) else {
+            continue;
+        };
         let Ok(folder) = open(sides.workspace.as_fd(), &change.path, PLACE) else { continue };
         let Ok(now) = fstat(&folder).map(|stat| Entry::of(&stat)) else { continue };
         if now.is_same_object(old) && now.mode & 0o700 != 0o700 {
@@ -80,7 +84,7 @@ fn loosen_what_stays(sides: &Sides, changes: &[Change]) {
 }
 
 /// State of an entry after the undo.
-enum Now {
+enum CurrentState {
     /// The entry is as it was before the commit.
     AsBefore,
     /// The entry is as somebody else made it, and nothing is lost.
@@ -106,12 +110,12 @@ fn put_back(
     number: usize,
     change: &Change,
     on_step: OnStep<'_>,
-) -> Result<Now, Failure> {
+) -> Result<CurrentState, Failure> {
     let name = name_of(&change.path);
     let parents = match walker.parents(&change.path) {
         Ok(parents) => parents,
         // Somebody removed the parent, so the entry cannot be restored.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Now::Left),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(CurrentState::Left),
         Err(errno) => return Err(errno.into()),
     };
     let (stage, workspace) = (&parents.stage, &parents.workspace);
@@ -127,42 +131,42 @@ fn put_back(
     };
     let on_step = || step(on_step).map_err(Failure::BrokenOff);
     let came_back = match change.what {
-        What::Create | What::Replace if not_swapped && untouched => present,
-        What::Create | What::Replace if not_swapped => return Ok(Now::AsOthersMadeIt),
-        What::Create if was_placed => {
+        StepKind::Create | StepKind::Replace if not_swapped && untouched => present,
+        StepKind::Create | StepKind::Replace if not_swapped => return Ok(CurrentState::AsOthersMadeIt),
+        StepKind::Create if was_placed => {
             on_step()?;
             renameat_with(workspace, name, stage, name, RenameFlags::NOREPLACE)?;
             mark_again(&parents, change)?;
-            return Ok(Now::AsBefore);
+            return Ok(CurrentState::AsBefore);
         }
         // Any entry on the stage was in the workspace, even if it is not the one that was checked.
-        What::Replace if staged.is_some() && was_placed => {
+        StepKind::Replace if staged.is_some() && was_placed => {
             on_step()?;
             renameat_with(workspace, name, stage, name, RenameFlags::EXCHANGE)?;
             mark_again(&parents, change)?;
             staged
         }
-        What::Remove => {
+        StepKind::Remove => {
             let taken = taken_name(number);
             match look(&walker.sides.taken, &taken)? {
-                Some(_) if present.is_some() => return Ok(Now::Left),
+                Some(_) if present.is_some() => return Ok(CurrentState::Left),
                 Some(found) => {
                     on_step()?;
                     renameat_with(&walker.sides.taken, &taken, workspace, name, RenameFlags::NOREPLACE)?;
                     Some(found)
                 }
                 None if untouched => present,
-                None => return Ok(Now::AsOthersMadeIt),
+                None => return Ok(CurrentState::AsOthersMadeIt),
             }
         }
-        What::Replace if staged.is_some() => return Ok(Now::Left),
-        _ => return Ok(Now::AsOthersMadeIt),
+        StepKind::Replace if staged.is_some() => return Ok(CurrentState::Left),
+        _ => return Ok(CurrentState::AsOthersMadeIt),
     };
     if !came_back.as_ref().is_none_or(is_old) {
-        return Ok(Now::AsOthersMadeIt);
+        return Ok(CurrentState::AsOthersMadeIt);
     }
     restore_mode(workspace, name, change)?;
-    Ok(Now::AsBefore)
+    Ok(CurrentState::AsBefore)
 }
 
 /// Restores the mode of a folder that was loosened for its move.

@@ -9,8 +9,8 @@ use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, futimens, openat
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, open, open_known, times};
-use crate::renamed::There;
-use crate::sides::name_of;
+use crate::exchange_dirs::name_of;
+use crate::renamed::WorkspaceFile;
 use crate::sparse;
 use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};
 
@@ -38,7 +38,12 @@ impl<'a> Writer<'a> {
 
     /// Creates a file in an existing folder, and records its final state for the commit. If its
     /// bytes were not saved, they are those of the file `there`.
-    pub(crate) fn write(&mut self, path: &Path, state: &State, there: Option<There<'_>>) -> Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        path: &Path,
+        state: &State,
+        there: Option<WorkspaceFile<'_>>,
+    ) -> Result<()> {
         let failed = Error::while_doing("lay out", path);
         let parent = self.holders.of(path).map_err(&failed)?;
         let around = path.parent().unwrap_or(Path::new(""));
@@ -69,7 +74,7 @@ impl<'a> Writer<'a> {
                 let lost = || unread(io::Error::new(io::ErrorKind::NotFound, "it was not saved"));
                 let mut from = self.contents.open(&wanted.ok_or_else(lost)?).map_err(unread)?;
                 let content = if state.is_sparse {
-                    let mut hashing = Hashing { from: &mut from, hasher: blake3::Hasher::new() };
+                    let mut hashing = HashingReader { from: &mut from, hasher: blake3::Hasher::new() };
                     sparse::write(&file, &mut hashing).map_err(unread)?;
                     *hashing.hasher.finalize().as_bytes()
                 } else {
@@ -111,12 +116,12 @@ fn open_file(root: BorrowedFd<'_>, path: &Path, found: &Entry) -> Result<File> {
 }
 
 /// A reader that hashes the bytes read through it.
-struct Hashing<'a> {
+struct HashingReader<'a> {
     from: &'a mut dyn Read,
     hasher: blake3::Hasher,
 }
 
-impl Read for Hashing<'_> {
+impl Read for HashingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(buffer)?;
         self.hasher.update(&buffer[..count]);

@@ -39,7 +39,7 @@ impl Lines {
 }
 
 /// The command that a request asked for.
-pub(crate) struct Ran<'a> {
+pub(crate) struct RequestedCommand<'a> {
     /// Command line, with secrets covered.
     pub(crate) command: &'a str,
     /// Timeout in milliseconds.
@@ -80,10 +80,14 @@ pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
 }
 
 /// Builds the answer to a command from the result of its call.
-pub(crate) fn of_command(id: Option<&str>, ran: &Ran<'_>, result: &CallResult) -> serde_json::Result<String> {
+pub(crate) fn of_command(
+    id: Option<&str>,
+    ran: &RequestedCommand<'_>,
+    result: &CallResult,
+) -> serde_json::Result<String> {
     let held = data_of(result)?;
     let data = held.as_ref();
-    let ended = Ended::of(ran, result, data);
+    let ended = CommandEnd::of(ran, result, data);
     // A text that is a summary already stays unchanged.
     let summary = |kind: StreamKind| {
         let mut sum = Summary::default();
@@ -161,15 +165,15 @@ pub(crate) fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
 }
 
 /// The end of a command, in the words of an answer.
-pub(crate) struct Ended {
+pub(crate) struct CommandEnd {
     pub(crate) status: &'static str,
     scope: String,
     pub(crate) exit: String,
     error: Option<String>,
 }
 
-impl Ended {
-    pub(crate) fn of(ran: &Ran<'_>, result: &CallResult, data: Option<&Value>) -> Self {
+impl CommandEnd {
+    pub(crate) fn of(ran: &RequestedCommand<'_>, result: &CallResult, data: Option<&Value>) -> Self {
         let command = ran.command;
         let code = data.and_then(|data| data.get("exit_code")).and_then(Value::as_i64);
         let exit = |code: Option<i64>| code.map_or("null".to_owned(), |code| code.to_string());

@@ -5,7 +5,7 @@ use std::io;
 use serde_json::Value;
 use tool::{CallResult, Meta, Outcome};
 
-use crate::answer::{Ended, Ran, data_of, is_cut, text_of};
+use crate::answer::{CommandEnd, RequestedCommand, data_of, is_cut, text_of};
 use crate::summary::{LONGEST, Summary};
 
 /// Name of the answer's field with the location of the full output.
@@ -89,7 +89,7 @@ pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
     };
     // A cached result was logged when its command ran.
     if !result.meta.cached {
-        let ended = Ended::of(&Ran { command, timeout: 0 }, result, Some(&data));
+        let ended = CommandEnd::of(&RequestedCommand { command, timeout: 0 }, result, Some(&data));
         let outcome = format!("{} exit:{}", ended.status, ended.exit);
         let record = Record { command, meta: &result.meta, outcome: &outcome, streams: kinds.map(stream) };
         match log.keep(&record, &mut |kind, bytes| sums[usize::from(kind == StreamKind::Stderr)].push(bytes))

@@ -9,9 +9,9 @@ use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
-use tool::{Code, Held, Progress, SessionId, Stop, StopReason, ToolError};
+use tool::{ByteReservation, Code, Progress, SessionId, Stop, StopReason, ToolError};
 
-use crate::answer::{self, Ran};
+use crate::answer::{self, RequestedCommand};
 use crate::incoming::{Incoming, Requests};
 use crate::request::{self, Request, Task};
 
@@ -53,7 +53,7 @@ const ANSWERED_ELSEWHERE: &str =
 struct Answer {
     text: String,
     /// Share of the bytes in flight, released after the answer is written.
-    _held: Held,
+    _held: ByteReservation,
 }
 
 /// Answers requests until the input ends and all requests are answered. When `stop` completes, the
@@ -112,7 +112,7 @@ pub async fn serve(
                 left = left.map(|left| left.saturating_sub(1));
                 is_reading = !is_one_too_many;
                 let stop = Stop::default();
-                let answering = Answering { engine: engine.clone(), options: options.clone(), stop: stop.clone() };
+                let answering = PendingRequest { engine: engine.clone(), options: options.clone(), stop: stop.clone() };
                 let id = working.spawn(async move {
                     if is_one_too_many { answering.one_too_many().await } else { answering.answer(incoming).await }
                 });
@@ -124,13 +124,13 @@ pub async fn serve(
 }
 
 /// One request in progress.
-struct Answering {
+struct PendingRequest {
     engine: Arc<Engine>,
     options: Options,
     stop: Stop,
 }
 
-impl Answering {
+impl PendingRequest {
     async fn answer(self, incoming: Incoming) -> Answer {
         let bytes = match incoming {
             Incoming::Whole(bytes) => bytes,
@@ -184,7 +184,7 @@ impl Answering {
         // Secrets must be covered before the text is cut, because a part of a secret is not recognized.
         let command = self.engine.covered(command);
         let written = tokio::task::spawn_blocking(move || {
-            let ran = Ran { command: &command, timeout };
+            let ran = RequestedCommand { command: &command, timeout };
             let text = answer::of_command(id.as_deref(), &ran, &result);
             let text = text.unwrap_or_else(|error| {
                 answer::unreadable(
@@ -199,7 +199,7 @@ impl Answering {
             // The answer could not be built. The audit still records that the command ran.
             Err(panic) => {
                 let problem = format!("the command ran, but its answer broke off: {panic}");
-                Answer { text: answer::unreadable(None, &problem), _held: Held::default() }
+                Answer { text: answer::unreadable(None, &problem), _held: ByteReservation::default() }
             }
         }
     }
@@ -224,7 +224,7 @@ impl Answering {
                 ceiling: Ceiling::default(),
             },
             stop: self.stop.clone(),
-            progress: Arc::new(Unheard),
+            progress: Arc::new(NoProgress),
             cache,
             origin: self.options.origin.clone(),
         }
@@ -232,8 +232,8 @@ impl Answering {
 }
 
 /// Discards progress reports, because the protocol has none.
-struct Unheard;
+struct NoProgress;
 
-impl Progress for Unheard {
+impl Progress for NoProgress {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Image, Piece, PieceHash, ReadPieces};
+use crate::snapshot::{Image, Piece, PieceHash, ReadPieces};
 use crate::{DatabaseError, Value};
 
 /// One change of a database, for storage by a [`Keep`](crate::Keep).
@@ -49,7 +49,7 @@ const WHOLE_1: &[u8] = b"file1\n";
 
 /// Data stored for a whole database, besides its pieces.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredImage {
     before: [u8; 32],
     after: [u8; 32],
     schema: Vec<String>,
@@ -80,7 +80,7 @@ impl Change {
             Self::Rows(tables) => written(ROWS.to_vec(), serde_json::to_vec(tables)),
             Self::Whole { image, after, schema } => {
                 let before = image.digest().ok_or(DatabaseError::SavedDamaged)?;
-                let kept = Kept { before, after: *after, schema: schema.clone() };
+                let kept = StoredImage { before, after: *after, schema: schema.clone() };
                 let count = (pieces.len() as u64).to_le_bytes();
                 written([WHOLE, &count, pieces.as_flattened()].concat(), serde_json::to_vec(&kept))
             }
@@ -101,7 +101,7 @@ impl Change {
         let (count, rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let length = usize::try_from(u64::from_le_bytes(*count)).ok().and_then(|count| count.checked_mul(32));
         let (pieces, rest) = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(damaged)?;
-        let Kept { before, after, schema } = serde_json::from_slice(rest).map_err(|_| damaged())?;
+        let StoredImage { before, after, schema } = serde_json::from_slice(rest).map_err(|_| damaged())?;
         let image = Image::kept(pieces.as_chunks().0.into(), before, read.clone());
         Ok(Self::Whole { image, after, schema })
     }

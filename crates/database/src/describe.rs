@@ -6,7 +6,7 @@ use crate::{Database, DatabaseError};
 
 /// A table or a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct TableDescription {
     /// Name of the table or view.
     pub name: String,
     /// Kind: `table`, `view` or `virtual`.
@@ -61,12 +61,12 @@ pub struct ForeignKey {
 impl Database {
     /// Returns the tables and views in order of their names. With `only`, returns just the one with
     /// this name (if it exists).
-    pub fn describe(&self, only: Option<&str>) -> Result<Vec<Described>, DatabaseError> {
+    pub fn describe(&self, only: Option<&str>) -> Result<Vec<TableDescription>, DatabaseError> {
         self.with_reader(|reader| described(&reader.connection, only).map_err(|error| self.error(error)))
     }
 }
 
-fn described(connection: &Connection, only: Option<&str>) -> rusqlite::Result<Vec<Described>> {
+fn described(connection: &Connection, only: Option<&str>) -> rusqlite::Result<Vec<TableDescription>> {
     let mut tables = connection.prepare(
         "SELECT name, type FROM pragma_table_list
          WHERE schema = 'main' AND type <> 'shadow' AND substr(name, 1, 7) <> 'sqlite_'
@@ -78,7 +78,7 @@ fn described(connection: &Connection, only: Option<&str>) -> rusqlite::Result<Ve
     named.into_iter().map(|(name, kind)| one(connection, name, kind)).collect()
 }
 
-fn one(connection: &Connection, name: String, kind: String) -> rusqlite::Result<Described> {
+fn one(connection: &Connection, name: String, kind: String) -> rusqlite::Result<TableDescription> {
     let mut columns = connection.prepare_cached(
         "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1",
     )?;
@@ -111,7 +111,7 @@ fn one(connection: &Connection, name: String, kind: String) -> rusqlite::Result<
         "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE ORDER BY name",
     )?;
     let triggers = collected(triggers.query([&name])?, |row| row.get(0))?;
-    Ok(Described { name, kind, columns, indexes, foreign_keys, triggers })
+    Ok(TableDescription { name, kind, columns, indexes, foreign_keys, triggers })
 }
 
 fn collected<T>(

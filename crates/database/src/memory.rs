@@ -133,9 +133,9 @@ const MORE_SMALL: [&str; 24] = [
 ];
 
 /// A connection with a limit per value for one statement.
-pub(crate) struct Limited<'a>(&'a Connection);
+pub(crate) struct LimitedConnection<'a>(&'a Connection);
 
-impl<'a> Limited<'a> {
+impl<'a> LimitedConnection<'a> {
     /// Sets the limit for this statement, from a cached count if available. The authorizer must
     /// allow `EXPLAIN` of the statement.
     ///

@@ -44,7 +44,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(500);
 const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// A function that returns true once the call was stopped. Called often.
-pub type Stopped = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type StopCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The databases of a workspace, by name.
 pub struct Databases(BTreeMap<String, Database>);
@@ -200,7 +200,7 @@ impl Database {
     /// Runs `work` with a read-only connection that is interrupted when the call is stopped.
     pub(crate) fn with_stoppable_reader<T>(
         &self,
-        stopped: &Stopped,
+        stopped: &StopCheck,
         work: impl FnOnce(&mut Reader) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         self.with_reader(|reader| {
@@ -239,7 +239,7 @@ impl Database {
     }
 
     /// Opens a writing connection. The file is created if it does not exist.
-    pub(crate) fn writer(&self, stopped: &Stopped) -> Result<Writer, DatabaseError> {
+    pub(crate) fn writer(&self, stopped: &StopCheck) -> Result<Writer, DatabaseError> {
         if self.look()?.is_none() {
             self.create()?;
         }
@@ -261,7 +261,7 @@ impl Database {
     /// that share a database wait for each other.
     pub(crate) fn wait<T>(
         &self,
-        stopped: &Stopped,
+        stopped: &StopCheck,
         mut work: impl FnMut() -> rusqlite::Result<T>,
     ) -> Result<T, DatabaseError> {
         let mut pause = Duration::from_micros(500);
@@ -356,7 +356,7 @@ pub(crate) fn whole(sql: &str) -> Result<(), DatabaseError> {
 /// Interrupts running statements once the call is stopped; `None` removes the check.
 pub(crate) fn interrupt_where(
     connection: &mut Connection,
-    stopped: Option<&Stopped>,
+    stopped: Option<&StopCheck>,
 ) -> rusqlite::Result<()> {
     let looked_at = stopped.map(|stopped| {
         let stopped = stopped.clone();

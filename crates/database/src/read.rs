@@ -3,8 +3,8 @@
 use rusqlite::Statement;
 
 use crate::action::{Phase, Watch};
-use crate::memory::Limited;
-use crate::open::{Reader, Stopped, whole};
+use crate::memory::LimitedConnection;
+use crate::open::{Reader, StopCheck, whole};
 use crate::value::weight_of;
 use crate::{Database, DatabaseError, Value};
 
@@ -37,7 +37,7 @@ impl Database {
         sql: &str,
         parameters: &[Value],
         bounds: Bounds,
-        stopped: &Stopped,
+        stopped: &StopCheck,
     ) -> Result<Page, DatabaseError> {
         self.with_stoppable_reader(stopped, |reader| self.read(reader, sql, parameters, bounds))
     }
@@ -62,8 +62,8 @@ impl Database {
             return Err(DatabaseError::Empty);
         }
         watch.enter(Phase::Own);
-        let limited =
-            Limited::of(&reader.connection, sql, &reader.counts).map_err(|error| self.error(error))?;
+        let limited = LimitedConnection::of(&reader.connection, sql, &reader.counts)
+            .map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
         let page = self.page(&mut statement, parameters, bounds).map_err(|error| refused(watch, error));
         limited.end().map_err(|error| self.error(error))?;

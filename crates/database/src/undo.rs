@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use crate::change::TableRows;
-use crate::image::{Copy, Image};
-use crate::open::{Stopped, Writer};
-use crate::track::{Followers, Tracked};
-use crate::whole::{differing, digest, schema, torn};
+use crate::full_copy::{differing, digest, schema, torn};
+use crate::open::{StopCheck, Writer};
+use crate::row_tracking::{ForeignKeyActions, TrackedTable};
+use crate::snapshot::{Copy, Image};
 use crate::write::Keep;
 use crate::{Change, Database, DatabaseError};
 
 /// Result of an undo, or of its dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undone {
+pub struct UndoOutcome {
     /// Number of restored rows; a database restored as a whole counts as one.
     pub rows: u64,
 }
@@ -28,8 +28,8 @@ impl Database {
         changes: &[Change],
         force: bool,
         keep: Option<&dyn Keep>,
-        stopped: &Stopped,
-    ) -> Result<Undone, DatabaseError> {
+        stopped: &StopCheck,
+    ) -> Result<UndoOutcome, DatabaseError> {
         if !self.path().exists() {
             return Err(DatabaseError::Conflict { what: "the database, which is gone,".to_owned() });
         }
@@ -39,7 +39,7 @@ impl Database {
         } else {
             self.undo_whole(&mut writer, changes, force, keep, stopped)?;
         }
-        Ok(Undone { rows: changes.iter().map(Change::rows).sum() })
+        Ok(UndoOutcome { rows: changes.iter().map(Change::rows).sum() })
     }
 
     /// Returns true if the effect of the change is present. For a change whose process was killed.
@@ -48,7 +48,7 @@ impl Database {
             Change::Whole { after, .. } => Ok(digest(connection)? == *after),
             Change::Rows(saved) => {
                 for (number, saved) in saved.iter().enumerate() {
-                    let table = Tracked::of(connection, &saved.table, number)?;
+                    let table = TrackedTable::of(connection, &saved.table, number)?;
                     let Some(table) = table.filter(|table| table.is_as_saved(saved)) else {
                         return Ok(false);
                     };
@@ -68,7 +68,7 @@ impl Database {
         changes: &[Change],
         force: bool,
         keep: Option<&dyn Keep>,
-        stopped: &Stopped,
+        stopped: &StopCheck,
     ) -> Result<(), DatabaseError> {
         let (connection, failed) = (&writer.connection, |error| self.error(error));
         let names: BTreeSet<&str> =
@@ -76,11 +76,11 @@ impl Database {
         // Rows changed by foreign key actions were noted and are restored explicitly. Disable the
         // actions, so that they change nothing else; rows added since that depend on a restored row
         // are conflicts.
-        let followers = Followers::of(connection).map_err(failed)?;
+        let followers = ForeignKeyActions::of(connection).map_err(failed)?;
         let is_followed = followers.any(&names);
         connection.pragma_update(None, "foreign_keys", !is_followed).map_err(failed)?;
         self.wait(stopped, || connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON"))?;
-        if Followers::of(connection).map_err(failed)? != followers {
+        if ForeignKeyActions::of(connection).map_err(failed)? != followers {
             return Err(changed_tables());
         }
         let is_looked_at = is_followed || keep.is_none();
@@ -101,7 +101,7 @@ impl Database {
     fn put_back(
         &self,
         connection: &Connection,
-        tracked: &[Tracked],
+        tracked: &[TrackedTable],
         change: &Change,
         force: bool,
     ) -> Result<(), DatabaseError> {
@@ -128,7 +128,7 @@ impl Database {
         changes: &[Change],
         force: bool,
         keep: Option<&dyn Keep>,
-        stopped: &Stopped,
+        stopped: &StopCheck,
     ) -> Result<(), DatabaseError> {
         let failed = |error| self.error(error);
         let has_rows = changes.iter().any(|change| matches!(change, Change::Rows(_)));
@@ -145,19 +145,19 @@ impl Database {
             connection.execute_batch("ROLLBACK").map_err(failed)?;
             looked
         })?;
-        let mut then = Then::Found(found);
+        let mut then = UndoState::Found(found);
         for change in changes {
             then = match change {
                 Change::Rows(_) => {
                     let copy = self.copy_then(then, now.as_ref(), stopped)?;
                     self.put_rows_back(&copy.connection, change, force)?;
-                    Then::Changed(copy)
+                    UndoState::Changed(copy)
                 }
                 Change::Whole { image, after, .. } => {
                     if !force && self.digest_then(&then, stopped)? != *after {
                         return Err(DatabaseError::Conflict { what: "the database".to_owned() });
                     }
-                    Then::Saved(image.clone())
+                    UndoState::Saved(image.clone())
                 }
             }
         }
@@ -194,7 +194,7 @@ impl Database {
         let before = torn(connection).map_err(failed)?;
         let mut tracked = Vec::new();
         for (number, saved) in tables(change).iter().enumerate() {
-            let table = Tracked::of(connection, &saved.table, number).map_err(failed)?;
+            let table = TrackedTable::of(connection, &saved.table, number).map_err(failed)?;
             tracked.push(table.ok_or_else(changed_tables)?);
         }
         self.put_back(connection, &tracked, change, force)?;
@@ -203,21 +203,26 @@ impl Database {
     }
 
     /// Returns a writable copy of the state to restore. `now` is the snapshot of the state that was found.
-    fn copy_then(&self, then: Then, now: Option<&Image>, stopped: &Stopped) -> Result<Copy, DatabaseError> {
+    fn copy_then(
+        &self,
+        then: UndoState,
+        now: Option<&Image>,
+        stopped: &StopCheck,
+    ) -> Result<Copy, DatabaseError> {
         match (then, now) {
-            (Then::Changed(copy), _) => Ok(copy),
-            (Then::Saved(image), _) => self.copy(&image, stopped),
-            (Then::Found(_), Some(now)) => self.copy(now, stopped),
-            (Then::Found(_), None) => Err(DatabaseError::SavedDamaged),
+            (UndoState::Changed(copy), _) => Ok(copy),
+            (UndoState::Saved(image), _) => self.copy(&image, stopped),
+            (UndoState::Found(_), Some(now)) => self.copy(now, stopped),
+            (UndoState::Found(_), None) => Err(DatabaseError::SavedDamaged),
         }
     }
 
-    fn digest_then(&self, then: &Then, stopped: &Stopped) -> Result<[u8; 32], DatabaseError> {
+    fn digest_then(&self, then: &UndoState, stopped: &StopCheck) -> Result<[u8; 32], DatabaseError> {
         let of = |copy: &Copy| digest(&copy.connection).map_err(|error| self.error(error));
         match then {
-            Then::Found(found) => Ok(*found),
-            Then::Changed(copy) => of(copy),
-            Then::Saved(image) => match image.digest() {
+            UndoState::Found(found) => Ok(*found),
+            UndoState::Changed(copy) => of(copy),
+            UndoState::Saved(image) => match image.digest() {
                 Some(digest) => Ok(digest),
                 None => of(&self.copy(image, stopped)?),
             },
@@ -226,7 +231,7 @@ impl Database {
 }
 
 /// State of the database while changes are undone one after the other.
-enum Then {
+enum UndoState {
     /// The state that was found, with its digest.
     Found([u8; 32]),
     /// The state before a change.

@@ -6,11 +6,11 @@ use rusqlite::Connection;
 
 use crate::action::{Phase, Statement};
 use crate::change::TableRows;
-use crate::memory::{Counts, Limited};
-use crate::open::{Stopped, Writer};
+use crate::full_copy::{LARGEST_SAVED, differing, digest, schema, size};
+use crate::memory::{Counts, LimitedConnection};
+use crate::open::{StopCheck, Writer};
 use crate::read::refused;
-use crate::track::{Followers, Tracked};
-use crate::whole::{LARGEST_SAVED, differing, digest, schema, size};
+use crate::row_tracking::{ForeignKeyActions, TrackedTable};
 use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
 
 /// Reason why an undo record could not be stored.
@@ -29,7 +29,7 @@ pub trait Keep: Send + Sync {
 
 /// Result of a changing statement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// Number of rows that the statement itself inserted, changed or deleted, without those of
     /// triggers and foreign keys.
     pub affected: u64,
@@ -49,8 +49,8 @@ impl Database {
         planned: &Statement,
         returning: Bounds,
         keep: &dyn Keep,
-        stopped: &Stopped,
-    ) -> Result<Written, DatabaseError> {
+        stopped: &StopCheck,
+    ) -> Result<WriteOutcome, DatabaseError> {
         let writer = self.writer(stopped)?;
         self.wait(stopped, || writer.connection.execute_batch("BEGIN IMMEDIATE"))?;
         let (tracked, mut written) = self.change(&writer, (sql, parameters), planned, returning)?;
@@ -67,7 +67,7 @@ impl Database {
         (sql, parameters): (&str, &[Value]),
         planned: &Statement,
         returning: Bounds,
-    ) -> Result<(Option<Vec<Tracked>>, Written), DatabaseError> {
+    ) -> Result<(Option<Vec<TrackedTable>>, WriteOutcome), DatabaseError> {
         if self.judge(&writer.connection, &writer.watch, sql)? != *planned {
             return Err(DatabaseError::Drifted);
         }
@@ -82,11 +82,11 @@ impl Database {
         &self,
         connection: &Connection,
         planned: &Statement,
-    ) -> Result<Option<Vec<Tracked>>, DatabaseError> {
+    ) -> Result<Option<Vec<TrackedTable>>, DatabaseError> {
         if !planned.only_rows() {
             return Ok(None);
         }
-        let followers = Followers::of(connection).map_err(|error| self.error(error))?;
+        let followers = ForeignKeyActions::of(connection).map_err(|error| self.error(error))?;
         let tables = followers.with(&planned.tables());
         self.track(connection, tables.iter().map(String::as_str))
     }
@@ -96,11 +96,11 @@ impl Database {
         &self,
         connection: &Connection,
         tables: impl Iterator<Item = &'a str>,
-    ) -> Result<Option<Vec<Tracked>>, DatabaseError> {
+    ) -> Result<Option<Vec<TrackedTable>>, DatabaseError> {
         let failed = |error| self.error(error);
         let mut tracked = Vec::new();
         for (number, table) in tables.enumerate() {
-            let Some(table) = Tracked::of(connection, table, number).map_err(failed)? else {
+            let Some(table) = TrackedTable::of(connection, table, number).map_err(failed)? else {
                 return Ok(None);
             };
             tracked.push(table);
@@ -121,10 +121,11 @@ impl Database {
         parameters: &[Value],
         planned: &Statement,
         returning: Bounds,
-    ) -> Result<Written, DatabaseError> {
+    ) -> Result<WriteOutcome, DatabaseError> {
         let Writer { connection, watch } = writer;
         watch.enter(Phase::Own);
-        let limited = Limited::of(connection, sql, &Counts::default()).map_err(|error| self.error(error))?;
+        let limited =
+            LimitedConnection::of(connection, sql, &Counts::default()).map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
         let failed = |error| refused(watch, self.error(error));
         let mut statement = connection.prepare(sql).map_err(failed)?;
@@ -143,7 +144,7 @@ impl Database {
         let affected = if planned.only_rows() { connection.changes() } else { 0 };
         let inserted = planned.inserts() && affected > 0;
         let last_insert_id = inserted.then(|| connection.last_insert_rowid());
-        Ok(Written { affected, last_insert_id, returned, not_undoable: None })
+        Ok(WriteOutcome { affected, last_insert_id, returned, not_undoable: None })
     }
 
     /// Returns the undo record; `None` if nothing has changed, or, with a reason, if the change
@@ -151,8 +152,8 @@ impl Database {
     pub(crate) fn end(
         &self,
         connection: &Connection,
-        tracked: Option<&[Tracked]>,
-        stopped: &Stopped,
+        tracked: Option<&[TrackedTable]>,
+        stopped: &StopCheck,
     ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
         match self.rows(connection, tracked)? {
             Some(rows) => Ok(((!rows.is_empty()).then_some(Change::Rows(rows)), None)),
@@ -164,7 +165,7 @@ impl Database {
     pub(crate) fn rows(
         &self,
         connection: &Connection,
-        tracked: Option<&[Tracked]>,
+        tracked: Option<&[TrackedTable]>,
     ) -> Result<Option<Vec<TableRows>>, DatabaseError> {
         let Some(tracked) = tracked else { return Ok(None) };
         let mut bytes = 0;
@@ -183,7 +184,7 @@ impl Database {
     fn whole(
         &self,
         connection: &Connection,
-        stopped: &Stopped,
+        stopped: &StopCheck,
     ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
         let failed = |error| self.error(error);
         // Full-text search writes to its tables only at the end of a transaction or at a savepoint.

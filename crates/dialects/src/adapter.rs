@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
+use tool::{AnyTool, Code, Data, Effect, Place, PreparedCall, Presentation, ShapeFacts, Spec, ToolError};
 
 use crate::dialect::Programs;
 use crate::sluagh;
-use crate::table::{self, From, Kind, Outside};
+use crate::table::{self, ExternalTool, Kind, ValueSource};
 
 /// A canonical tool, the table row that describes how to call it, and the translation of its errors.
 pub(crate) struct Adapter {
-    outside: &'static Outside,
+    outside: &'static ExternalTool,
     inner: Arc<dyn AnyTool>,
     spec: Spec,
     programs: Programs,
@@ -35,10 +35,10 @@ impl Adapter {
     /// Wraps `inner` as the tool that `outside` describes. `dialect` lists all tools of the
     /// dialect, `canonical` all canonical tools.
     pub(crate) fn tool(
-        outside: &'static Outside,
+        outside: &'static ExternalTool,
         inner: Arc<dyn AnyTool>,
         programs: Programs,
-        dialect: &[&'static Outside],
+        dialect: &[&'static ExternalTool],
         canonical: &[Arc<dyn AnyTool>],
     ) -> Arc<dyn AnyTool> {
         let spec = Spec {
@@ -116,7 +116,7 @@ impl AnyTool for Adapter {
         Ok(Some(self.inner.translate(&canonical)?.unwrap_or(canonical)))
     }
 
-    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<PreparedCall, ToolError> {
         let file = arguments.get("path").and_then(Value::as_str).map(str::to_owned);
         self.lies_within(&arguments, place)?;
         let prepared = self.inner.prepare(arguments, place).map_err(|error| self.words.put_into(error))?;
@@ -128,10 +128,10 @@ impl AnyTool for Adapter {
     }
 
     fn shows_difference(&self) -> bool {
-        self.outside.gives.iter().any(|given| matches!(given.from, From::OptionalText("diff")))
+        self.outside.gives.iter().any(|given| matches!(given.from, ValueSource::OptionalText("diff")))
     }
 
-    fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {
+    fn shape(&self, answer: Result<Data, ToolError>, told: &mut ShapeFacts) -> Result<Data, ToolError> {
         let milliseconds = u64::try_from(told.ran.as_millis()).unwrap_or(u64::MAX);
         let shaped = |data: &Value| table::shaped(self.outside.gives, data, milliseconds);
         match answer {
@@ -183,9 +183,9 @@ impl Adapter {
 
 impl Words {
     fn of(
-        outside: &Outside,
+        outside: &ExternalTool,
         inner: &dyn AnyTool,
-        dialect: &[&'static Outside],
+        dialect: &[&'static ExternalTool],
         canonical: &[Arc<dyn AnyTool>],
     ) -> Self {
         let mut words = Self::default();

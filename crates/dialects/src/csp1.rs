@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use tool::{Example, ToolError};
 
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Paths that the source denies to this specialist, because another specialist owns the memory.
 pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];
@@ -22,7 +22,7 @@ pub(crate) const THREADS: u64 = 16;
 /// Maximum timeout of a command in milliseconds: one hour, the limit of the canonical tool.
 const LONGEST: f64 = 3_600_000.0;
 
-pub(crate) const TOOLS: &[Outside] = &[Outside {
+pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
     name: "exec",
     canonical: "shell_execute",
     title: "Run a command",
@@ -53,25 +53,25 @@ pub(crate) const TOOLS: &[Outside] = &[Outside {
     settled: nothing,
     adapt: Some(bounded),
     gives: &[
-        Given {
+        AnswerField {
             name: "stdout",
-            from: From::Text("stdout"),
+            from: ValueSource::Text("stdout"),
             says: "Standard output; of more than 500 characters a summary.",
         },
-        Given {
+        AnswerField {
             name: "stderr",
-            from: From::Text("stderr"),
+            from: ValueSource::Text("stderr"),
             says: "Standard error; of more than 500 characters a summary.",
         },
-        Given {
+        AnswerField {
             name: "exit_code",
-            from: From::ExitCode("exit_code"),
+            from: ValueSource::ExitCode("exit_code"),
             says: "128 + N when signal N ended it.",
         },
-        Given { name: "exec_time", from: From::Milliseconds, says: "Milliseconds." },
-        Given {
+        AnswerField { name: "exec_time", from: ValueSource::Milliseconds, says: "Milliseconds." },
+        AnswerField {
             name: "log_ref",
-            from: From::OptionalText("log_ref"),
+            from: ValueSource::OptionalText("log_ref"),
             says: "The file of the exec log with the whole output, which the Memory Specialist can read.",
         },
     ],

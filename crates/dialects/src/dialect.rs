@@ -8,7 +8,7 @@ use tool::{AnyTool, CallResult};
 
 use crate::CatalogueKind;
 use crate::adapter::Adapter;
-use crate::table::Outside;
+use crate::table::ExternalTool;
 use crate::{csp1, elophanto, msc, sage, sluagh};
 
 /// Returns the names of the command line programs that commands can find at the moment of the call.
@@ -139,10 +139,10 @@ impl Dialect {
     pub fn tools(self, canonical: &[Arc<dyn AnyTool>], programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
         let Some(table) = self.table() else { return canonical.to_vec() };
         let canonical_of =
-            |outside: &Outside| canonical.iter().find(|tool| tool.spec().name == outside.canonical);
-        let there: Vec<&'static Outside> =
+            |outside: &ExternalTool| canonical.iter().find(|tool| tool.spec().name == outside.canonical);
+        let there: Vec<&'static ExternalTool> =
             table.iter().filter(|outside| canonical_of(outside).is_some()).collect();
-        let adapted = |outside: &&'static Outside| {
+        let adapted = |outside: &&'static ExternalTool| {
             let inner = canonical_of(outside)?.clone();
             Some(Adapter::tool(outside, inner, programs.clone(), &there, canonical))
         };
@@ -176,7 +176,7 @@ impl Dialect {
         (self == Self::Sage).then(|| sage::answer_schema(data))
     }
 
-    fn table(self) -> Option<&'static [Outside]> {
+    fn table(self) -> Option<&'static [ExternalTool]> {
         match self {
             Self::Handfast => None,
             Self::Elophanto => Some(elophanto::TOOLS),

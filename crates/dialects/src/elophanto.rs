@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError};
 
 use crate::elophanto_gmail;
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 const PATH: Field = Field {
     name: "path",
@@ -26,7 +26,8 @@ const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
     Field { name, becomes: Some(name), kind: Kind::Text, need, says }
 }
 
-const GIVEN_PATH: Given = Given { name: "path", from: From::Text("path"), says: "The path." };
+const GIVEN_PATH: AnswerField =
+    AnswerField { name: "path", from: ValueSource::Text("path"), says: "The path." };
 
 /// Arguments of a database tool: a statement and its parameters.
 const SQL: &[Field] = &[
@@ -41,7 +42,7 @@ const SQL: &[Field] = &[
 ];
 
 /// Row of the tool that writes a file, shared with MSC.
-pub(crate) const WRITE: Outside = Outside {
+pub(crate) const WRITE: ExternalTool = ExternalTool {
     name: "file_write",
     canonical: "file_write",
     title: "Write a file",
@@ -56,8 +57,12 @@ pub(crate) const WRITE: Outside = Outside {
     adapt: None,
     gives: &[
         GIVEN_PATH,
-        Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Bytes written." },
-        Given { name: "backed_up", from: From::Switch("backed_up"), says: "PATH.bak has the old content." },
+        AnswerField { name: "size_bytes", from: ValueSource::Integer("size_bytes"), says: "Bytes written." },
+        AnswerField {
+            name: "backed_up",
+            from: ValueSource::Switch("backed_up"),
+            says: "PATH.bak has the old content.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -69,8 +74,8 @@ pub(crate) const WRITE: Outside = Outside {
     },
 };
 
-pub(crate) const TOOLS: &[Outside] = &[
-    Outside {
+pub(crate) const TOOLS: &[ExternalTool] = &[
+    ExternalTool {
         name: "shell_execute",
         canonical: "shell_execute",
         title: "Run a shell command",
@@ -89,16 +94,16 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
-            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
-            Given {
+            AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
+            AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
+            AnswerField {
                 name: "exit_code",
-                from: From::ExitCode("exit_code"),
+                from: ValueSource::ExitCode("exit_code"),
                 says: "128 + N when signal N ended it.",
             },
-            Given {
+            AnswerField {
                 name: "timed_out",
-                from: From::Switch("timed_out"),
+                from: ValueSource::Switch("timed_out"),
                 says: "It was killed at its timeout.",
             },
         ],
@@ -111,7 +116,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"stdout": "hello\n", "stderr": "", "exit_code": 0, "timed_out": false}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "file_read",
         canonical: "file_read",
         title: "Read a file",
@@ -146,12 +151,16 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: || json!({"max_bytes": 33_554_432}),
         adapt: None,
         gives: &[
-            Given { name: "content", from: From::Text("content"), says: "The text, or Base64." },
-            Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Of the whole file." },
-            Given { name: "mime_type", from: From::Text("mime_type"), says: "Media type." },
-            Given {
+            AnswerField { name: "content", from: ValueSource::Text("content"), says: "The text, or Base64." },
+            AnswerField {
+                name: "size_bytes",
+                from: ValueSource::Integer("size_bytes"),
+                says: "Of the whole file.",
+            },
+            AnswerField { name: "mime_type", from: ValueSource::Text("mime_type"), says: "Media type." },
+            AnswerField {
                 name: "line_count",
-                from: From::IntegerOrNone("line_count"),
+                from: ValueSource::IntegerOrNone("line_count"),
                 says: "Of the whole file; 0 for a binary one.",
             },
         ],
@@ -165,7 +174,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         },
     },
     WRITE,
-    Outside {
+    ExternalTool {
         name: "file_list",
         canonical: "file_list",
         title: "List files",
@@ -179,7 +188,11 @@ pub(crate) const TOOLS: &[Outside] = &[
         // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
         adapt: None,
-        gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
+        gives: &[AnswerField {
+            name: "entries",
+            from: ValueSource::Items("entries", ENTRY),
+            says: "In order.",
+        }],
         timeout: None,
         one_file: false,
         within: None,
@@ -189,7 +202,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"entries": [{"name": "a.rs", "path": "src/a.rs", "type": "file", "size_bytes": 0}]}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "file_delete",
         canonical: "file_delete",
         title: "Delete a file",
@@ -198,7 +211,11 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "deleted", from: From::Switch("deleted"), says: "Whether it is gone." },
+            AnswerField {
+                name: "deleted",
+                from: ValueSource::Switch("deleted"),
+                says: "Whether it is gone.",
+            },
             GIVEN_PATH,
         ],
         timeout: None,
@@ -210,7 +227,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"deleted": true, "path": "a.txt"}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "file_move",
         canonical: "file_move",
         title: "Move a file",
@@ -222,9 +239,13 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "source", from: From::Text("source"), says: "The old path." },
-            Given { name: "destination", from: From::Text("destination"), says: "The new path." },
-            Given { name: "moved", from: From::Switch("moved"), says: "Whether it was moved." },
+            AnswerField { name: "source", from: ValueSource::Text("source"), says: "The old path." },
+            AnswerField {
+                name: "destination",
+                from: ValueSource::Text("destination"),
+                says: "The new path.",
+            },
+            AnswerField { name: "moved", from: ValueSource::Switch("moved"), says: "Whether it was moved." },
         ],
         timeout: None,
         one_file: false,
@@ -235,7 +256,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"source": "a.txt", "destination": "b.txt", "moved": true}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "vault_set",
         canonical: "vault_set",
         title: "Store a credential",
@@ -247,8 +268,12 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "key", from: From::Text("key"), says: "Its name." },
-            Given { name: "stored", from: From::Switch("stored"), says: "Whether it was stored." },
+            AnswerField { name: "key", from: ValueSource::Text("key"), says: "Its name." },
+            AnswerField {
+                name: "stored",
+                from: ValueSource::Switch("stored"),
+                says: "Whether it was stored.",
+            },
         ],
         timeout: None,
         one_file: false,
@@ -262,7 +287,7 @@ pub(crate) const TOOLS: &[Outside] = &[
     elophanto_gmail::READ,
     elophanto_gmail::SEND,
     elophanto_gmail::SEARCH,
-    Outside {
+    ExternalTool {
         name: "skill_read",
         canonical: "skill_read",
         title: "Read a skill",
@@ -271,8 +296,8 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "skill_name", from: From::Text("skill_name"), says: "Its name." },
-            Given { name: "content", from: From::Text("content"), says: "The whole SKILL.md." },
+            AnswerField { name: "skill_name", from: ValueSource::Text("skill_name"), says: "Its name." },
+            AnswerField { name: "content", from: ValueSource::Text("content"), says: "The whole SKILL.md." },
         ],
         timeout: None,
         one_file: false,
@@ -283,7 +308,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"skill_name": "s", "content": "---\ndescription: d\n---\nText.\n"}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "skill_list",
         canonical: "skill_list",
         title: "List skills",
@@ -292,8 +317,8 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "skills", from: From::Items("skills", SKILL), says: "One a skill." },
-            Given { name: "count", from: From::Integer("count"), says: "How many." },
+            AnswerField { name: "skills", from: ValueSource::Items("skills", SKILL), says: "One a skill." },
+            AnswerField { name: "count", from: ValueSource::Integer("count"), says: "How many." },
         ],
         timeout: None,
         one_file: false,
@@ -307,7 +332,7 @@ pub(crate) const TOOLS: &[Outside] = &[
     knowledge::SEARCH,
     knowledge::WRITE,
     knowledge::INDEX,
-    Outside {
+    ExternalTool {
         name: "db_query",
         canonical: "db_query",
         title: "Query the database",
@@ -317,9 +342,13 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: || json!({"limit": 10_000, "max_bytes": 8_388_608}),
         adapt: Some(select_alone),
         gives: &[
-            Given { name: "rows", from: From::Objects("rows"), says: "By column." },
-            Given { name: "columns", from: From::Texts("columns"), says: "In order." },
-            Given { name: "row_count", from: From::Integer("row_count"), says: "Of this answer." },
+            AnswerField { name: "rows", from: ValueSource::Objects("rows"), says: "By column." },
+            AnswerField { name: "columns", from: ValueSource::Texts("columns"), says: "In order." },
+            AnswerField {
+                name: "row_count",
+                from: ValueSource::Integer("row_count"),
+                says: "Of this answer.",
+            },
         ],
         timeout: None,
         one_file: false,
@@ -330,7 +359,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"rows": [{"a": 1}], "columns": ["a"], "row_count": 1}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "db_write",
         canonical: "db_write",
         title: "Change the database",
@@ -339,10 +368,14 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "affected_rows", from: From::Integer("affected_rows"), says: "By the statement." },
-            Given {
+            AnswerField {
+                name: "affected_rows",
+                from: ValueSource::Integer("affected_rows"),
+                says: "By the statement.",
+            },
+            AnswerField {
                 name: "last_insert_id",
-                from: From::OptionalInteger("last_insert_id"),
+                from: ValueSource::OptionalInteger("last_insert_id"),
                 says: "Where it inserted a row.",
             },
         ],
@@ -355,7 +388,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"affected_rows": 0}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "self_list_capabilities",
         canonical: "self_list_capabilities",
         title: "List capabilities",
@@ -369,9 +402,9 @@ pub(crate) const TOOLS: &[Outside] = &[
         }],
         settled: nothing,
         adapt: None,
-        gives: &[Given {
+        gives: &[AnswerField {
             name: "capabilities",
-            from: From::Items("capabilities", CAPABILITY),
+            from: ValueSource::Items("capabilities", CAPABILITY),
             says: "One a tool.",
         }],
         timeout: Some(Timeout::fixed(10)),
@@ -386,32 +419,36 @@ pub(crate) const TOOLS: &[Outside] = &[
 ];
 
 /// Fields of a listing's entry, shared with MSC.
-pub(crate) const ENTRY: &[Given] = &[
-    Given { name: "name", from: From::Text("name"), says: "Name." },
-    Given { name: "path", from: From::Text("path"), says: "Path." },
-    Given { name: "type", from: From::Text("type"), says: "file, directory, symlink or other." },
-    Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Size." },
-    Given { name: "modified_at", from: From::Text("modified_at"), says: "RFC 3339." },
+pub(crate) const ENTRY: &[AnswerField] = &[
+    AnswerField { name: "name", from: ValueSource::Text("name"), says: "Name." },
+    AnswerField { name: "path", from: ValueSource::Text("path"), says: "Path." },
+    AnswerField { name: "type", from: ValueSource::Text("type"), says: "file, directory, symlink or other." },
+    AnswerField { name: "size_bytes", from: ValueSource::Integer("size_bytes"), says: "Size." },
+    AnswerField { name: "modified_at", from: ValueSource::Text("modified_at"), says: "RFC 3339." },
 ];
 
-const SKILL: &[Given] = &[
-    Given { name: "name", from: From::Text("name"), says: "Name." },
-    Given { name: "description", from: From::Text("description"), says: "What it is for." },
-    Given { name: "triggers", from: From::Texts("triggers"), says: "Words that call for it." },
-    Given { name: "location", from: From::Text("location"), says: "Its SKILL.md." },
+const SKILL: &[AnswerField] = &[
+    AnswerField { name: "name", from: ValueSource::Text("name"), says: "Name." },
+    AnswerField { name: "description", from: ValueSource::Text("description"), says: "What it is for." },
+    AnswerField { name: "triggers", from: ValueSource::Texts("triggers"), says: "Words that call for it." },
+    AnswerField { name: "location", from: ValueSource::Text("location"), says: "Its SKILL.md." },
 ];
 
-const CAPABILITY: &[Given] = &[
-    Given { name: "name", from: From::Text("name"), says: "Name." },
-    Given { name: "type", from: From::Text("type"), says: "built_in or plugin." },
-    Given { name: "description", from: From::Text("description"), says: "What it does." },
-    Given {
+const CAPABILITY: &[AnswerField] = &[
+    AnswerField { name: "name", from: ValueSource::Text("name"), says: "Name." },
+    AnswerField { name: "type", from: ValueSource::Text("type"), says: "built_in or plugin." },
+    AnswerField { name: "description", from: ValueSource::Text("description"), says: "What it does." },
+    AnswerField {
         name: "permission_level",
-        from: From::Text("permission_level"),
+        from: ValueSource::Text("permission_level"),
         says: "safe, moderate, destructive or critical.",
     },
-    Given { name: "status", from: From::Text("status"), says: "ready, or why it cannot be used." },
-    Given { name: "created_at", from: From::Text("created_at"), says: "RFC 3339." },
+    AnswerField {
+        name: "status",
+        from: ValueSource::Text("status"),
+        says: "ready, or why it cannot be used.",
+    },
+    AnswerField { name: "created_at", from: ValueSource::Text("created_at"), says: "RFC 3339." },
 ];
 
 /// Rejects any statement but SELECT. The source: "Only SELECT statements allowed. Any other

@@ -2,7 +2,7 @@
 
 use tool::Example;
 
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 const fn field(name: &'static str, kind: Kind, need: Need, says: &'static str) -> Field {
     Field { name, becomes: Some(name), kind, need, says }
@@ -10,7 +10,7 @@ const fn field(name: &'static str, kind: Kind, need: Need, says: &'static str) -
 
 const QUERY: Field = field("query", Kind::Text, Need::Required, "In Gmail's search syntax");
 
-pub(crate) const SEARCH: Outside = Outside {
+pub(crate) const SEARCH: ExternalTool = ExternalTool {
     name: "gmail_search",
     canonical: "gmail_search",
     title: "Search Gmail",
@@ -18,7 +18,11 @@ pub(crate) const SEARCH: Outside = Outside {
     takes: &[QUERY, field("max_results", Kind::Integer(1, 200), Need::Optional, "At most this many; 10")],
     settled: nothing,
     adapt: None,
-    gives: &[Given { name: "results", from: From::Items("results", SUMMARY), says: "The newest first." }],
+    gives: &[AnswerField {
+        name: "results",
+        from: ValueSource::Items("results", SUMMARY),
+        says: "The newest first.",
+    }],
     timeout: None,
     one_file: false,
     within: None,
@@ -29,7 +33,7 @@ pub(crate) const SEARCH: Outside = Outside {
     },
 };
 
-pub(crate) const READ: Outside = Outside {
+pub(crate) const READ: ExternalTool = ExternalTool {
     name: "gmail_read",
     canonical: "gmail_read",
     title: "Read Gmail",
@@ -41,7 +45,11 @@ pub(crate) const READ: Outside = Outside {
     ],
     settled: nothing,
     adapt: None,
-    gives: &[Given { name: "messages", from: From::Items("messages", MESSAGE), says: "The newest first." }],
+    gives: &[AnswerField {
+        name: "messages",
+        from: ValueSource::Items("messages", MESSAGE),
+        says: "The newest first.",
+    }],
     timeout: None,
     one_file: false,
     within: None,
@@ -52,7 +60,7 @@ pub(crate) const READ: Outside = Outside {
     },
 };
 
-pub(crate) const SEND: Outside = Outside {
+pub(crate) const SEND: ExternalTool = ExternalTool {
     name: "gmail_send",
     canonical: "gmail_send",
     title: "Send mail by Gmail",
@@ -69,8 +77,8 @@ pub(crate) const SEND: Outside = Outside {
     settled: nothing,
     adapt: None,
     gives: &[
-        Given { name: "sent", from: From::Switch("sent"), says: "Whether it was sent." },
-        Given { name: "message_id", from: From::Text("message_id"), says: "Gmail's id of it." },
+        AnswerField { name: "sent", from: ValueSource::Switch("sent"), says: "Whether it was sent." },
+        AnswerField { name: "message_id", from: ValueSource::Text("message_id"), says: "Gmail's id of it." },
     ],
     timeout: None,
     one_file: false,
@@ -82,36 +90,43 @@ pub(crate) const SEND: Outside = Outside {
     },
 };
 
-const ID: Given = Given { name: "id", from: From::Text("id"), says: "Gmail's." };
-const SENDER: Given = Given { name: "from", from: From::Text("from"), says: "Who sent it." };
-const TO: Given = Given { name: "to", from: From::Text("to"), says: "To whom." };
-const SUBJECT: Given = Given { name: "subject", from: From::Text("subject"), says: "Its subject." };
-const DATE: Given = Given { name: "date", from: From::Text("date"), says: "RFC 3339." };
-const LABELS: Given = Given { name: "labels", from: From::Texts("labels"), says: "Such as INBOX." };
+const ID: AnswerField = AnswerField { name: "id", from: ValueSource::Text("id"), says: "Gmail's." };
+const SENDER: AnswerField =
+    AnswerField { name: "from", from: ValueSource::Text("from"), says: "Who sent it." };
+const TO: AnswerField = AnswerField { name: "to", from: ValueSource::Text("to"), says: "To whom." };
+const SUBJECT: AnswerField =
+    AnswerField { name: "subject", from: ValueSource::Text("subject"), says: "Its subject." };
+const DATE: AnswerField = AnswerField { name: "date", from: ValueSource::Text("date"), says: "RFC 3339." };
+const LABELS: AnswerField =
+    AnswerField { name: "labels", from: ValueSource::Texts("labels"), says: "Such as INBOX." };
 
-const SUMMARY: &[Given] = &[
+const SUMMARY: &[AnswerField] = &[
     ID,
     SENDER,
     TO,
     SUBJECT,
     DATE,
-    Given { name: "snippet", from: From::Text("snippet"), says: "How it begins." },
+    AnswerField { name: "snippet", from: ValueSource::Text("snippet"), says: "How it begins." },
     LABELS,
 ];
 
-const MESSAGE: &[Given] = &[
+const MESSAGE: &[AnswerField] = &[
     ID,
     SENDER,
     TO,
     SUBJECT,
     DATE,
-    Given { name: "body", from: From::Text("body"), says: "Its text." },
+    AnswerField { name: "body", from: ValueSource::Text("body"), says: "Its text." },
     LABELS,
-    Given { name: "attachments", from: From::Items("attachments", ATTACHMENT), says: "What came with it." },
+    AnswerField {
+        name: "attachments",
+        from: ValueSource::Items("attachments", ATTACHMENT),
+        says: "What came with it.",
+    },
 ];
 
-const ATTACHMENT: &[Given] = &[
-    Given { name: "name", from: From::Text("name"), says: "Its name." },
-    Given { name: "mime_type", from: From::Text("mime_type"), says: "As the message says." },
-    Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Its size." },
+const ATTACHMENT: &[AnswerField] = &[
+    AnswerField { name: "name", from: ValueSource::Text("name"), says: "Its name." },
+    AnswerField { name: "mime_type", from: ValueSource::Text("mime_type"), says: "As the message says." },
+    AnswerField { name: "size_bytes", from: ValueSource::Integer("size_bytes"), says: "Its size." },
 ];

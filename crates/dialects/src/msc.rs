@@ -5,7 +5,7 @@ use serde_json::json;
 use tool::{Example, Timeout};
 
 use crate::elophanto::{ENTRY, WRITE};
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Timeout of `execute` in seconds. The tool takes no timeout argument, so the value is long enough
 /// for tests and builds.
@@ -14,8 +14,8 @@ const EXECUTE_SECONDS: u64 = 600;
 const PATH: Field =
     Field { name: "path", becomes: Some("path"), kind: Kind::Text, need: Need::Required, says: "Path" };
 
-pub(crate) const TOOLS: &[Outside] = &[
-    Outside {
+pub(crate) const TOOLS: &[ExternalTool] = &[
+    ExternalTool {
         name: "write_file",
         description: "Writes a file atomically; the old content is kept as PATH.bak.",
         takes: &[
@@ -31,7 +31,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: || json!({"backup": true}),
         ..WRITE
     },
-    Outside {
+    ExternalTool {
         name: "apply_diff",
         canonical: "file_patch",
         title: "Apply a diff",
@@ -49,8 +49,12 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "applied", from: From::Switch("applied"), says: "Whether it was applied." },
-            Given { name: "files", from: From::Items("files", CHANGED), says: "What changed." },
+            AnswerField {
+                name: "applied",
+                from: ValueSource::Switch("applied"),
+                says: "Whether it was applied.",
+            },
+            AnswerField { name: "files", from: ValueSource::Items("files", CHANGED), says: "What changed." },
         ],
         timeout: None,
         one_file: true,
@@ -61,7 +65,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"applied": true, "files": [{"path": "a.txt", "change": "updated", "added": 1, "removed": 1}]}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "list_files",
         canonical: "file_list",
         title: "List files",
@@ -79,7 +83,11 @@ pub(crate) const TOOLS: &[Outside] = &[
         // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
         adapt: None,
-        gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
+        gives: &[AnswerField {
+            name: "entries",
+            from: ValueSource::Items("entries", ENTRY),
+            says: "In order.",
+        }],
         timeout: None,
         one_file: false,
         within: None,
@@ -89,7 +97,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"entries": [{"name": "a.rs", "path": "src/a.rs", "type": "file", "size_bytes": 0}]}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "execute",
         canonical: "shell_execute",
         title: "Run a command",
@@ -114,11 +122,11 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
-            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
-            Given {
+            AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
+            AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
+            AnswerField {
                 name: "exit_code",
-                from: From::ExitCode("exit_code"),
+                from: ValueSource::ExitCode("exit_code"),
                 says: "128 + N when signal N ended it.",
             },
         ],
@@ -131,7 +139,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"stdout": "one\n", "stderr": "", "exit_code": 0}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "memory",
         canonical: "memory",
         title: "Remember",
@@ -165,8 +173,16 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: || json!({"limit": 100}),
         adapt: None,
         gives: &[
-            Given { name: "entries", from: From::Items("entries", REMEMBERED), says: "In order." },
-            Given { name: "versions", from: From::Items("versions", VERSION), says: "Of history and audit." },
+            AnswerField {
+                name: "entries",
+                from: ValueSource::Items("entries", REMEMBERED),
+                says: "In order.",
+            },
+            AnswerField {
+                name: "versions",
+                from: ValueSource::Items("versions", VERSION),
+                says: "Of history and audit.",
+            },
         ],
         timeout: None,
         one_file: false,
@@ -179,27 +195,31 @@ pub(crate) const TOOLS: &[Outside] = &[
     },
 ];
 
-const CHANGED: &[Given] = &[
-    Given { name: "path", from: From::Text("path"), says: "The file." },
-    Given { name: "change", from: From::Text("change"), says: "added, deleted or updated." },
-    Given { name: "added", from: From::Integer("added"), says: "Lines that come." },
-    Given { name: "removed", from: From::Integer("removed"), says: "Lines that go." },
+const CHANGED: &[AnswerField] = &[
+    AnswerField { name: "path", from: ValueSource::Text("path"), says: "The file." },
+    AnswerField { name: "change", from: ValueSource::Text("change"), says: "added, deleted or updated." },
+    AnswerField { name: "added", from: ValueSource::Integer("added"), says: "Lines that come." },
+    AnswerField { name: "removed", from: ValueSource::Integer("removed"), says: "Lines that go." },
 ];
 
-const REMEMBERED: &[Given] = &[
-    Given { name: "id", from: From::Text("id"), says: "Its id." },
-    Given { name: "key", from: From::Text("key"), says: "Its name." },
-    Given { name: "content", from: From::Text("content"), says: "The text." },
-    Given { name: "version", from: From::Integer("version"), says: "One more with each change." },
-    Given { name: "agent", from: From::Text("agent"), says: "Who made it." },
-    Given { name: "changed_at", from: From::Text("changed_at"), says: "RFC 3339." },
+const REMEMBERED: &[AnswerField] = &[
+    AnswerField { name: "id", from: ValueSource::Text("id"), says: "Its id." },
+    AnswerField { name: "key", from: ValueSource::Text("key"), says: "Its name." },
+    AnswerField { name: "content", from: ValueSource::Text("content"), says: "The text." },
+    AnswerField {
+        name: "version",
+        from: ValueSource::Integer("version"),
+        says: "One more with each change.",
+    },
+    AnswerField { name: "agent", from: ValueSource::Text("agent"), says: "Who made it." },
+    AnswerField { name: "changed_at", from: ValueSource::Text("changed_at"), says: "RFC 3339." },
 ];
 
-const VERSION: &[Given] = &[
-    Given { name: "version", from: From::Integer("version"), says: "From 1." },
-    Given { name: "what", from: From::Text("what"), says: "created, updated or deleted." },
-    Given { name: "content", from: From::Text("content"), says: "The text then." },
-    Given { name: "at", from: From::Text("at"), says: "RFC 3339." },
-    Given { name: "agent", from: From::Text("agent"), says: "By whom." },
-    Given { name: "call", from: From::Text("call"), says: "By which call." },
+const VERSION: &[AnswerField] = &[
+    AnswerField { name: "version", from: ValueSource::Integer("version"), says: "From 1." },
+    AnswerField { name: "what", from: ValueSource::Text("what"), says: "created, updated or deleted." },
+    AnswerField { name: "content", from: ValueSource::Text("content"), says: "The text then." },
+    AnswerField { name: "at", from: ValueSource::Text("at"), says: "RFC 3339." },
+    AnswerField { name: "agent", from: ValueSource::Text("agent"), says: "By whom." },
+    AnswerField { name: "call", from: ValueSource::Text("call"), says: "By which call." },
 ];

@@ -13,7 +13,7 @@
 use serde_json::{Map, Value, json};
 use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};
 
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Version of each tool, the value of `Tool.version`.
 pub(crate) const VERSION: &str = "1.0.0";
@@ -30,8 +30,8 @@ const FILE_TO_READ: Field = Field {
     says: "Path to file to read",
 };
 
-pub(crate) const TOOLS: &[Outside] = &[
-    Outside {
+pub(crate) const TOOLS: &[ExternalTool] = &[
+    ExternalTool {
         name: "Read",
         canonical: "file_read",
         title: "Read",
@@ -40,7 +40,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         // Return the whole file, because no argument asks for the rest.
         settled: || json!({"max_bytes": 33_554_432}),
         adapt: None,
-        gives: &[Given { name: "content", from: From::Text("content"), says: "The file." }],
+        gives: &[AnswerField { name: "content", from: ValueSource::Text("content"), says: "The file." }],
         timeout: None,
         one_file: false,
         within: None,
@@ -50,7 +50,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"content": "one\n"}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "Write",
         canonical: "file_write",
         title: "Write",
@@ -68,7 +68,11 @@ pub(crate) const TOOLS: &[Outside] = &[
         // The checkpoint serves as the backup.
         settled: || json!({"backup": false}),
         adapt: None,
-        gives: &[Given { name: "bytes", from: From::Integer("size_bytes"), says: "Bytes written." }],
+        gives: &[AnswerField {
+            name: "bytes",
+            from: ValueSource::Integer("size_bytes"),
+            says: "Bytes written.",
+        }],
         timeout: None,
         one_file: false,
         within: None,
@@ -78,7 +82,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"bytes": 6}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "Edit",
         canonical: "file_patch",
         title: "Edit",
@@ -103,8 +107,8 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            Given { name: "applied", from: From::Switch("applied"), says: "False for check." },
-            Given { name: "diff", from: From::OptionalText("diff"), says: "What changed." },
+            AnswerField { name: "applied", from: ValueSource::Switch("applied"), says: "False for check." },
+            AnswerField { name: "diff", from: ValueSource::OptionalText("diff"), says: "What changed." },
         ],
         timeout: None,
         one_file: true,
@@ -115,7 +119,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"applied": true}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "Bash",
         canonical: "shell_execute",
         title: "Bash",
@@ -140,9 +144,9 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: Some(without_empty_args),
         gives: &[
-            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
-            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
-            Given { name: "exitCode", from: From::ExitCode("exit_code"), says: "Exit code." },
+            AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
+            AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
+            AnswerField { name: "exitCode", from: ValueSource::ExitCode("exit_code"), says: "Exit code." },
         ],
         timeout: Some(Timeout::fixed(BASH_SECONDS)),
         one_file: false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError};
 
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
 /// Variables that a call may not set: those that select programs or loaded code, and the worker's key.
 const PROTECTED_KEYS: [&str; 32] = [
@@ -65,8 +65,8 @@ const CREDENTIAL_WORDS: [&str; 2] = ["PAT", "PASS"];
 /// Prefixes of keys that a call may not set.
 const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
 
-pub(crate) const TOOLS: &[Outside] = &[
-    Outside {
+pub(crate) const TOOLS: &[ExternalTool] = &[
+    ExternalTool {
         name: "run_command",
         canonical: "shell_execute",
         title: "Run a command",
@@ -111,14 +111,14 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: Some(adapt),
         gives: &[
-            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
-            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
-            Given {
+            AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
+            AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
+            AnswerField {
                 name: "exitCode",
-                from: From::ExitCode("exit_code"),
+                from: ValueSource::ExitCode("exit_code"),
                 says: "128 + N when signal N ended it.",
             },
-            Given { name: "duration", from: From::Milliseconds, says: "Milliseconds." },
+            AnswerField { name: "duration", from: ValueSource::Milliseconds, says: "Milliseconds." },
         ],
         timeout: Some(Timeout { default: Duration::from_secs(30), max: Duration::from_mins(1) }),
         one_file: false,
@@ -129,7 +129,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "fetch_url",
         canonical: "fetch_url",
         title: "Fetch a URL",
@@ -174,12 +174,20 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: Some(bounded),
         gives: &[
-            Given { name: "status", from: From::Integer("status"), says: "Of HTTP, such as 200." },
-            Given { name: "statusText", from: From::Text("status_text"), says: "Such as OK." },
-            Given { name: "headers", from: From::TextByName("headers"), says: "By name in lower case." },
-            Given {
+            AnswerField {
+                name: "status",
+                from: ValueSource::Integer("status"),
+                says: "Of HTTP, such as 200.",
+            },
+            AnswerField { name: "statusText", from: ValueSource::Text("status_text"), says: "Such as OK." },
+            AnswerField {
+                name: "headers",
+                from: ValueSource::TextByName("headers"),
+                says: "By name in lower case.",
+            },
+            AnswerField {
                 name: "data",
-                from: From::Any("data"),
+                from: ValueSource::Any("data"),
                 says: "Parsed where it is JSON, else text, else base64.",
             },
         ],
@@ -192,7 +200,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"status": 200, "statusText": "OK", "data": {"id": 1}}"#,
         },
     },
-    Outside {
+    ExternalTool {
         name: "linear_action",
         canonical: "linear_action",
         title: "Work in Linear",
@@ -276,25 +284,33 @@ pub(crate) const TOOLS: &[Outside] = &[
         settled: nothing,
         adapt: Some(linear),
         gives: &[
-            Given { name: "action", from: From::Text("action"), says: "What was done." },
-            Given {
+            AnswerField { name: "action", from: ValueSource::Text("action"), says: "What was done." },
+            AnswerField {
                 name: "issue",
-                from: From::OptionalAny("issue"),
+                from: ValueSource::OptionalAny("issue"),
                 says: "Of create_issue and update_issue.",
             },
-            Given { name: "comment", from: From::OptionalAny("comment"), says: "Of create_comment." },
-            Given {
+            AnswerField {
+                name: "comment",
+                from: ValueSource::OptionalAny("comment"),
+                says: "Of create_comment.",
+            },
+            AnswerField {
                 name: "created",
-                from: From::OptionalAny("created"),
+                from: ValueSource::OptionalAny("created"),
                 says: "Whether this call made it; false where an earlier one with the same idempotencyKey did.",
             },
-            Given { name: "issues", from: From::OptionalAny("issues"), says: "Of list_issues." },
-            Given {
+            AnswerField { name: "issues", from: ValueSource::OptionalAny("issues"), says: "Of list_issues." },
+            AnswerField {
                 name: "nextCursor",
-                from: From::OptionalText("next_cursor"),
+                from: ValueSource::OptionalText("next_cursor"),
                 says: "For the next page, where there is one.",
             },
-            Given { name: "wouldSend", from: From::OptionalAny("would_send"), says: "Of a dry run." },
+            AnswerField {
+                name: "wouldSend",
+                from: ValueSource::OptionalAny("would_send"),
+                says: "Of a dry run.",
+            },
         ],
         timeout: None,
         one_file: false,

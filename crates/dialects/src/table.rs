@@ -1,4 +1,4 @@
-//! The elements of a dialect's table: one [`Outside`] per tool, with a row for each argument and
+//! The elements of a dialect's table: one [`ExternalTool`] per tool, with a row for each argument and
 //! for each field of the answer.
 //!
 //! Schemas and mappings are both derived from these rows, so they cannot disagree.
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError, name_every_type};
 
 /// One tool of a dialect.
-pub(crate) struct Outside {
+pub(crate) struct ExternalTool {
     /// Name in the dialect.
     pub(crate) name: &'static str,
     /// Name of the canonical tool that does the work.
@@ -24,7 +24,7 @@ pub(crate) struct Outside {
     /// the rows produced.
     pub(crate) adapt: Option<Adapt>,
     /// Fields of the answer.
-    pub(crate) gives: &'static [Given],
+    pub(crate) gives: &'static [AnswerField],
     /// Timeout of the source, or `None` for that of the canonical tool.
     pub(crate) timeout: Option<Timeout>,
     /// True if a call may touch only the file that its arguments name.
@@ -35,7 +35,7 @@ pub(crate) struct Outside {
     pub(crate) example: Example,
 }
 
-/// Type of [`Outside::adapt`].
+/// Type of [`ExternalTool::adapt`].
 pub(crate) type Adapt = fn(&Map<String, Value>, &mut Map<String, Value>) -> Result<(), ToolError>;
 
 /// Fixes no arguments.
@@ -47,7 +47,7 @@ pub(crate) fn nothing() -> Value {
 pub(crate) struct Field {
     /// Name in the dialect.
     pub(crate) name: &'static str,
-    /// Argument of the canonical tool that receives the value, or `None` if [`Outside::adapt`] maps it.
+    /// Argument of the canonical tool that receives the value, or `None` if [`ExternalTool::adapt`] maps it.
     pub(crate) becomes: Option<&'static str>,
     /// Type of the value.
     pub(crate) kind: Kind,
@@ -119,17 +119,17 @@ impl Kind {
 }
 
 /// One field of an answer.
-pub(crate) struct Given {
+pub(crate) struct AnswerField {
     /// Name in the dialect.
     pub(crate) name: &'static str,
     /// Source of the value.
-    pub(crate) from: From,
+    pub(crate) from: ValueSource,
     /// Description for programs.
     pub(crate) says: &'static str,
 }
 
 /// Source of an answer's field. A name refers to a field of the canonical answer.
-pub(crate) enum From {
+pub(crate) enum ValueSource {
     /// A text.
     Text(&'static str),
     /// An integer.
@@ -159,48 +159,53 @@ pub(crate) enum From {
     /// A list of objects whose fields are unknown in advance.
     Objects(&'static str),
     /// The items of a list, each mapped by these rows.
-    Items(&'static str, &'static [Given]),
+    Items(&'static str, &'static [AnswerField]),
 }
 
 /// Exit code that a shell reports for a process ended by SIGKILL: 128 plus the number of the signal.
 const KILLED: i64 = 128 + 9;
 
-impl From {
+impl ValueSource {
     fn schema(&self) -> Value {
         match self {
-            From::Text(_) | From::OptionalText(_) => json!({"type": "string"}),
-            From::Integer(_) | From::IntegerOrNone(_) | From::OptionalInteger(_) | From::ExitCode(_) => {
+            ValueSource::Text(_) | ValueSource::OptionalText(_) => json!({"type": "string"}),
+            ValueSource::Integer(_)
+            | ValueSource::IntegerOrNone(_)
+            | ValueSource::OptionalInteger(_)
+            | ValueSource::ExitCode(_) => {
                 json!({"type": "integer"})
             }
-            From::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
-            From::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
-            From::Milliseconds | From::Number(_) => json!({"type": "number"}),
-            From::Switch(_) => json!({"type": "boolean"}),
-            From::Any(_) | From::OptionalAny(_) => json!({}),
-            From::TextByName(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
-            From::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
+            ValueSource::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
+            ValueSource::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
+            ValueSource::Milliseconds | ValueSource::Number(_) => json!({"type": "number"}),
+            ValueSource::Switch(_) => json!({"type": "boolean"}),
+            ValueSource::Any(_) | ValueSource::OptionalAny(_) => json!({}),
+            ValueSource::TextByName(_) => {
+                json!({"type": "object", "additionalProperties": {"type": "string"}})
+            }
+            ValueSource::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
         }
     }
 
     fn value(&self, data: &Value, milliseconds: u64) -> Option<Value> {
         match self {
-            From::Text(field)
-            | From::Integer(field)
-            | From::Number(field)
-            | From::Switch(field)
-            | From::OptionalText(field)
-            | From::Any(field)
-            | From::OptionalAny(field)
-            | From::TextByName(field)
-            | From::OptionalInteger(field)
-            | From::Texts(field)
-            | From::Objects(field) => data.get(field).cloned(),
-            From::IntegerOrNone(field) => Some(data.get(field).cloned().unwrap_or(json!(0))),
-            From::ExitCode(field) => {
+            ValueSource::Text(field)
+            | ValueSource::Integer(field)
+            | ValueSource::Number(field)
+            | ValueSource::Switch(field)
+            | ValueSource::OptionalText(field)
+            | ValueSource::Any(field)
+            | ValueSource::OptionalAny(field)
+            | ValueSource::TextByName(field)
+            | ValueSource::OptionalInteger(field)
+            | ValueSource::Texts(field)
+            | ValueSource::Objects(field) => data.get(field).cloned(),
+            ValueSource::IntegerOrNone(field) => Some(data.get(field).cloned().unwrap_or(json!(0))),
+            ValueSource::ExitCode(field) => {
                 data.get(field).map(|code| if code.is_null() { json!(KILLED) } else { code.clone() })
             }
-            From::Milliseconds => Some(json!(milliseconds)),
-            From::Items(field, gives) => {
+            ValueSource::Milliseconds => Some(json!(milliseconds)),
+            ValueSource::Items(field, gives) => {
                 let items = data.get(field)?.as_array()?;
                 Some(items.iter().map(|item| shaped(gives, item, milliseconds)).collect())
             }
@@ -232,7 +237,7 @@ pub(crate) fn object(fields: &[Field]) -> Value {
 }
 
 /// Returns the schema of an answer.
-pub(crate) fn given(gives: &[Given]) -> Value {
+pub(crate) fn given(gives: &[AnswerField]) -> Value {
     let properties: Map<String, Value> = gives
         .iter()
         .map(|given| {
@@ -242,7 +247,10 @@ pub(crate) fn given(gives: &[Given]) -> Value {
         })
         .collect();
     let always = gives.iter().filter(|given| {
-        !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_) | From::OptionalAny(_))
+        !matches!(
+            given.from,
+            ValueSource::OptionalText(_) | ValueSource::OptionalInteger(_) | ValueSource::OptionalAny(_)
+        )
     });
     let required: Vec<&str> = always.map(|given| given.name).collect();
     let mut schema = json!({"type": "object", "properties": properties, "required": required});
@@ -267,7 +275,7 @@ pub(crate) fn canonical(fields: &[Field], arguments: &Map<String, Value>) -> Map
 }
 
 /// Maps data of the canonical tool to the answer.
-pub(crate) fn shaped(gives: &[Given], data: &Value, milliseconds: u64) -> Value {
-    let field = |given: &Given| Some((given.name.to_owned(), given.from.value(data, milliseconds)?));
+pub(crate) fn shaped(gives: &[AnswerField], data: &Value, milliseconds: u64) -> Value {
+    let field = |given: &AnswerField| Some((given.name.to_owned(), given.from.value(data, milliseconds)?));
     Value::Object(gives.iter().filter_map(field).collect())
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tool::{
-    AnyTool, Class, Example, Lane, Level, Place, Prepared, Presentation, Spec, TextCap, Timeout, ToolError,
+    AnyTool, Class, Example, Lane, Level, Place, PreparedCall, Presentation, Spec, TextCap, Timeout,
+    ToolError,
 };
 
 /// The tool `tool_call`. The engine runs the named tool instead, so the policy, the audit and
@@ -80,7 +81,7 @@ impl AnyTool for ToolCall {
         Some((name, its_own.unwrap_or_else(|| Value::Object(Map::new()))))
     }
 
-    fn prepare(&self, _arguments: Value, _place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, _arguments: Value, _place: &Place) -> Result<PreparedCall, ToolError> {
         Err(ToolError::internal("a call that names another tool was not led to it"))
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tool::{AnyTool, Data, Place, Prepared, Spec, Told, ToolError};
+use tool::{AnyTool, Data, Place, PreparedCall, ShapeFacts, Spec, ToolError};
 
 /// Name of the canonical argument that requests a dry run.
 const DRY_RUN: &str = "dry_run";
@@ -67,7 +67,7 @@ impl AnyTool for OnlyTried {
     }
 
     /// INVARIANT: no prepared call changes anything, even if its arguments were never translated.
-    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<PreparedCall, ToolError> {
         self.0.prepare(tried(arguments), place)
     }
 
@@ -75,7 +75,7 @@ impl AnyTool for OnlyTried {
         self.0.shows_difference()
     }
 
-    fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {
+    fn shape(&self, answer: Result<Data, ToolError>, told: &mut ShapeFacts) -> Result<Data, ToolError> {
         self.0.shape(answer, told)
     }
 }

@@ -7,7 +7,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// A range of a text and the range that replaced it, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditedRange {
     /// The range in the old text.
     pub old: Range<usize>,
     /// The range in the new text.
@@ -33,7 +33,7 @@ struct Block {
 ///
 /// The work is proportional to the edits, not to the length of the text. A long diff is cut between
 /// hunks, and its last line reports the cut.
-pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
+pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[EditedRange]) -> String {
     let header = format!("--- {}\n+++ {}\n", name_of_side("a", name), name_of_side("b", name));
     with_header(header, old, new, edited)
 }
@@ -78,7 +78,7 @@ fn name_of_side(letter: &str, name: &str) -> String {
     quoted
 }
 
-fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
+fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[EditedRange]) -> String {
     let blocks = blocks(old, new, edited);
     let mut hunks = 0;
     let mut left_out = 0;
@@ -124,7 +124,7 @@ fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[Edited]) -> 
 
 /// Returns the edits that turn one text into the other, line by line. If the part that differs has
 /// more than `LONGEST_BLOCK` lines on one side, it is one edit.
-pub fn between(old: &[u8], new: &[u8]) -> Vec<Edited> {
+pub fn between(old: &[u8], new: &[u8]) -> Vec<EditedRange> {
     let (one, other): (Vec<&[u8]>, Vec<&[u8]>) = (lines(old).collect(), lines(new).collect());
     let before = one.iter().zip(&other).take_while(|(old, new)| old == new).count();
     let (one_rest, other_rest) = (&one[before..], &other[before..]);
@@ -138,7 +138,7 @@ pub fn between(old: &[u8], new: &[u8]) -> Vec<Edited> {
         return Vec::new();
     }
     if one_rest.len() > LONGEST_BLOCK || other_rest.len() > LONGEST_BLOCK {
-        let part = Edited { old: start..start + bytes(one_rest), new: start..start + bytes(other_rest) };
+        let part = EditedRange { old: start..start + bytes(one_rest), new: start..start + bytes(other_rest) };
         return vec![part];
     }
     let (mut old_at, mut new_at) = (start, start);
@@ -147,7 +147,7 @@ pub fn between(old: &[u8], new: &[u8]) -> Vec<Edited> {
         let old_end = old_at + bytes(&one_rest[operation.old_range()]);
         let new_end = new_at + bytes(&other_rest[operation.new_range()]);
         if !matches!(operation, DiffOp::Equal { .. }) {
-            edited.push(Edited { old: old_at..old_end, new: new_at..new_end });
+            edited.push(EditedRange { old: old_at..old_end, new: new_at..new_end });
         }
         (old_at, new_at) = (old_end, new_end);
     }
@@ -170,7 +170,7 @@ impl Counter {
 }
 
 /// Widens the edits to whole lines. Edits that share a line are merged.
-fn blocks(old: &[u8], new: &[u8], edited: &[Edited]) -> Vec<Block> {
+fn blocks(old: &[u8], new: &[u8], edited: &[EditedRange]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::with_capacity(edited.len());
     for edit in edited {
         let start = memchr::memrchr(b'\n', &old[..edit.old.start]).map_or(0, |at| at + 1);
@@ -293,7 +293,7 @@ mod tests {
         let shown = unified_whole(name, None, Some(b"content\n"));
         let quoted = r#""b/x\n+++ b/other\n@@ -1 +1 @@\n-a\n+b\r\302\205""#;
         assert_eq!(shown, format!("--- /dev/null\n+++ {quoted}\n@@ -0,0 +1 @@\n+content\n"));
-        let [edited] = [Edited { old: 0..1, new: 0..1 }];
+        let [edited] = [EditedRange { old: 0..1, new: 0..1 }];
         let shown = unified("a \"b\"", b"a\n", b"b\n", &[edited]);
         assert!(shown.starts_with("--- \"a/a \\\"b\\\"\"\n+++ \"b/a \\\"b\\\"\"\n"), "{shown}");
     }

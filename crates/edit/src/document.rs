@@ -13,7 +13,7 @@ pub struct Document {
 
 /// A reason why the content of a file cannot be edited as text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum ReadError {
     /// The content has NUL bytes, which text does not have.
     #[error("it is binary")]
     Binary,
@@ -29,7 +29,7 @@ pub enum Unreadable {
 /// An error for a text that cannot be written in the encoding of its file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{encoding} has no {character:?}")]
-pub struct Unwritable {
+pub struct NotEncodable {
     /// Name of the encoding.
     pub encoding: &'static str,
     /// A character that the encoding does not have.
@@ -47,8 +47,8 @@ impl Document {
     /// A file read as UTF-8 may have invalid bytes: these are preserved, and no edit can name them.
     ///
     /// # Errors
-    /// [`Unreadable`].
-    pub fn read(bytes: Vec<u8>, encoding: Option<&'static Encoding>) -> Result<Self, Unreadable> {
+    /// [`ReadError`].
+    pub fn read(bytes: Vec<u8>, encoding: Option<&'static Encoding>) -> Result<Self, ReadError> {
         let encoding = encoding.unwrap_or_else(|| match &bytes {
             bytes if bytes.starts_with(UTF_16LE_MARK) => UTF_16LE,
             bytes if bytes.starts_with(UTF_16BE_MARK) => UTF_16BE,
@@ -65,16 +65,16 @@ impl Document {
             let mut text = bytes;
             text.drain(..mark.len());
             if memchr::memchr(0, &text).is_some() {
-                return Err(Unreadable::Binary);
+                return Err(ReadError::Binary);
             }
             return Ok(Self { text, encoding, mark });
         }
-        let not_in = Unreadable::NotIn { encoding: encoding.name() };
+        let not_in = ReadError::NotIn { encoding: encoding.name() };
         let text = encoding
             .decode_without_bom_handling_and_without_replacement(&bytes[mark.len()..])
             .ok_or_else(|| not_in.clone())?;
         if memchr::memchr(0, text.as_bytes()).is_some() {
-            return Err(Unreadable::Binary);
+            return Err(ReadError::Binary);
         }
         let document = Self { text: text.into_owned().into_bytes(), encoding, mark };
         // Some encodings write one character in several ways, and text that is not edited must be
@@ -105,8 +105,8 @@ impl Document {
     /// Returns the bytes of the file with `text` as its content.
     ///
     /// # Errors
-    /// [`Unwritable`] if the file's encoding lacks a character.
-    pub fn write(&self, text: &[u8]) -> Result<Vec<u8>, Unwritable> {
+    /// [`NotEncodable`] if the file's encoding lacks a character.
+    pub fn write(&self, text: &[u8]) -> Result<Vec<u8>, NotEncodable> {
         let mut bytes = self.mark.to_vec();
         if self.encoding == UTF_8 {
             bytes.extend_from_slice(text);
@@ -130,7 +130,7 @@ impl Document {
                     EncoderResult::InputEmpty => last = true,
                     EncoderResult::OutputFull => {}
                     EncoderResult::Unmappable(character) => {
-                        return Err(Unwritable { encoding: self.encoding.name(), character });
+                        return Err(NotEncodable { encoding: self.encoding.name(), character });
                     }
                 }
             }
@@ -165,12 +165,12 @@ mod tests {
 
     #[test]
     fn what_would_not_come_out_as_it_was_is_refused() {
-        assert_eq!(Document::read(b"a\0b".to_vec(), None).unwrap_err(), Unreadable::Binary);
+        assert_eq!(Document::read(b"a\0b".to_vec(), None).unwrap_err(), ReadError::Binary);
         for (bytes, encoding) in
             [(&b"\x3d\xd8a\0"[..], "utf-16le"), (b"a\0\n", "utf-16le"), (b"\xff", "euc-jp")]
         {
             let error = Document::read(bytes.to_vec(), label(encoding)).unwrap_err();
-            assert!(matches!(error, Unreadable::NotIn { .. }), "{error}");
+            assert!(matches!(error, ReadError::NotIn { .. }), "{error}");
         }
         let latin = Document::read(b"x".to_vec(), label("latin1")).unwrap();
         assert_eq!(latin.write("→".as_bytes()).unwrap_err().character, '→');

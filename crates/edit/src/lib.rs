@@ -14,10 +14,10 @@ mod nearest;
 pub mod patch;
 mod replace;
 
-pub use difference::{Edited, between, unified, unified_whole};
-pub use document::{Document, Unreadable, Unwritable};
+pub use difference::{EditedRange, between, unified, unified_whole};
+pub use document::{Document, NotEncodable, ReadError};
 pub use nearest::{Near, nearest};
-pub use replace::{Count, Place, Refused, Replaced, Replacement, replace};
+pub use replace::{Count, Place, ReplaceError, ReplaceOutcome, Replacement, replace};
 
 /// Returns the number, counted from 1, of the line that contains the byte at `offset`.
 pub fn line_of(text: &[u8], offset: usize) -> usize {

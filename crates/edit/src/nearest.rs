@@ -63,7 +63,7 @@ struct Window {
 }
 
 /// Score of one line: its similarity to the wanted text.
-struct Scored {
+struct ScoredLine {
     bytes: Range<usize>,
     shared: usize,
 }
@@ -82,7 +82,7 @@ fn windows(text: &[u8], wanted: &[&[u8]]) -> Vec<Window> {
         }
     }
     let height = wanted.len();
-    let mut last: std::collections::VecDeque<Scored> = std::collections::VecDeque::with_capacity(height);
+    let mut last: std::collections::VecDeque<ScoredLine> = std::collections::VecDeque::with_capacity(height);
     let (mut sum, mut at) = (0, 0);
     let mut best: Vec<Window> = Vec::new();
     let mut buffer = Vec::new();
@@ -94,7 +94,7 @@ fn windows(text: &[u8], wanted: &[&[u8]]) -> Vec<Window> {
         let bytes = at..at + line.len();
         at = bytes.end;
         sum += shared;
-        last.push_back(Scored { bytes, shared });
+        last.push_back(ScoredLine { bytes, shared });
         if last.len() > height
             && let Some(gone) = last.pop_front()
         {
@@ -190,7 +190,7 @@ fn compare(window: &[u8], first_line: usize, wanted: &[u8]) -> Option<(usize, Ne
     // Text before and after the match on the same lines is no difference: the wanted text may begin
     // and end within a line.
     let within = |operation: Option<&DiffOp>| matches!(operation, Some(DiffOp::Insert { .. }));
-    let mut shown = Shown::default();
+    let mut shown = ShownDifference::default();
     if within(operations.first()) && alike == 0 {
         let first = operations.remove(0);
         shown.equal(&other[first.new_range()], true, false);
@@ -216,9 +216,9 @@ fn compare(window: &[u8], first_line: usize, wanted: &[u8]) -> Option<(usize, Ne
 
 /// A difference in the form in which it is shown.
 #[derive(Default)]
-struct Shown(String);
+struct ShownDifference(String);
 
-impl Shown {
+impl ShownDifference {
     fn equal(&mut self, run: &[char], first: bool, last: bool) {
         let (before, behind) = match (first, last) {
             (true, false) => (0, SHOWN_AROUND),

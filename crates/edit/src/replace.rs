@@ -6,7 +6,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use crate::line_ends::{Plain, line_end_at, with_line_ends};
-use crate::{Edited, Near, line_of, nearest};
+use crate::{EditedRange, Near, line_of, nearest};
 
 /// One replacement of a text by another.
 #[derive(Debug, Clone, Copy)]
@@ -30,18 +30,18 @@ pub enum Count {
 
 /// The result of a list of replacements.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replaced {
+pub struct ReplaceOutcome {
     /// The new text.
     pub text: Vec<u8>,
     /// Ranges that changed, in order.
-    pub edited: Vec<Edited>,
+    pub edited: Vec<EditedRange>,
     /// Number of replaced occurrences.
     pub count: usize,
 }
 
 /// A reason why nothing was replaced. Indexes count replacements from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum ReplaceError {
     /// The content does not have the text.
     Absent {
         /// Index of the replacement.
@@ -100,15 +100,19 @@ struct Found {
 /// in a replacement matches any line end. A replacement that contains CR is first tried literally.
 ///
 /// # Errors
-/// [`Refused`].
-pub fn replace(text: &[u8], replacements: &[Replacement<'_>]) -> Result<Replaced, Refused> {
+/// [`ReplaceError`].
+pub fn replace(text: &[u8], replacements: &[Replacement<'_>]) -> Result<ReplaceOutcome, ReplaceError> {
     let plain = Plain::of(text);
     let mut found = Vec::new();
     for (index, replacement) in replacements.iter().enumerate() {
         find(text, &plain, index, replacement, &mut found).map_err(|refused| match refused {
-            Refused::Absent { index, nearest, .. } => {
+            ReplaceError::Absent { index, nearest, .. } => {
                 let brings = |earlier: &Replacement<'_>| earlier.new.contains(replacement.old);
-                Refused::Absent { index, nearest, comes_with: replacements[..index].iter().position(brings) }
+                ReplaceError::Absent {
+                    index,
+                    nearest,
+                    comes_with: replacements[..index].iter().position(brings),
+                }
             }
             other => other,
         })?;
@@ -117,22 +121,22 @@ pub fn replace(text: &[u8], replacements: &[Replacement<'_>]) -> Result<Replaced
     for pair in found.windows(2) {
         if pair[1].range.start < pair[0].range.end {
             let line = line_of(text, pair[1].range.start);
-            return Err(Refused::Overlap { first: pair[0].index, second: pair[1].index, line });
+            return Err(ReplaceError::Overlap { first: pair[0].index, second: pair[1].index, line });
         }
     }
     let count = found.len();
     let mut made = Vec::with_capacity(text.len());
-    let mut edited: Vec<Edited> = Vec::with_capacity(count);
+    let mut edited: Vec<EditedRange> = Vec::with_capacity(count);
     let mut from = 0;
     for Found { range, new, .. } in found {
         made.extend_from_slice(&text[from..range.start]);
         let start = made.len();
         made.extend_from_slice(&new);
         from = range.end;
-        edited.push(Edited { old: range, new: start..made.len() });
+        edited.push(EditedRange { old: range, new: start..made.len() });
     }
     made.extend_from_slice(&text[from..]);
-    Ok(Replaced { text: made, edited, count })
+    Ok(ReplaceOutcome { text: made, edited, count })
 }
 
 fn find(
@@ -141,7 +145,7 @@ fn find(
     index: usize,
     replacement: &Replacement<'_>,
     found: &mut Vec<Found>,
-) -> Result<(), Refused> {
+) -> Result<(), ReplaceError> {
     let names_ends = replacement.old.contains('\r') || replacement.new.contains('\r');
     let literal = names_ends && memmem::find(text, replacement.old.as_bytes()).is_some();
     let old = if literal { Cow::Borrowed(replacement.old) } else { plainly(replacement.old) };
@@ -151,7 +155,7 @@ fn find(
     let places: Vec<usize> = memmem::find_iter(searched, old).collect();
     let original = |range: Range<usize>| if literal { range } else { plain.original(&range) };
     if places.is_empty() || old == new {
-        return Err(Refused::Absent { index, nearest: nearest(text, old), comes_with: None });
+        return Err(ReplaceError::Absent { index, nearest: nearest(text, old), comes_with: None });
     }
     // A single occurrence that overlaps another counts as two, because the choice between them
     // would be arbitrary.
@@ -165,7 +169,7 @@ fn find(
     {
         let all = places.iter().copied().chain(overlapping);
         let starts: Vec<usize> = all.map(|place| original(place..place).start).collect();
-        return Err(Refused::Count { index, found: starts.len(), wanted, places: shown(text, &starts) });
+        return Err(ReplaceError::Count { index, found: starts.len(), wanted, places: shown(text, &starts) });
     }
     // The common beginning and end stay unchanged, including their line ends.
     let before = old.iter().zip(new).take_while(|(old, new)| old == new).count();
@@ -239,20 +243,20 @@ mod tests {
         let all = Replacement { old: "a", new: "aa", count: Count::Any };
         assert_eq!(replaced("a-a", &[all]), "aa-aa");
         let refused = replace(b"one\n", &[one("one", "two three"), one("three", "x")]).unwrap_err();
-        assert!(matches!(refused, Refused::Absent { index: 1, comes_with: Some(0), .. }), "{refused:?}");
+        assert!(matches!(refused, ReplaceError::Absent { index: 1, comes_with: Some(0), .. }), "{refused:?}");
     }
 
     #[test]
     fn what_is_there_too_often_or_overlaps_is_refused_with_its_places() {
         let refused = replace(b"x\ny\nx\n", &[one("x", "z")]).unwrap_err();
-        let Refused::Count { found: 2, wanted: 1, places, .. } = refused else { panic!("{refused:?}") };
+        let ReplaceError::Count { found: 2, wanted: 1, places, .. } = refused else { panic!("{refused:?}") };
         assert_eq!(places.iter().map(|place| place.line).collect::<Vec<_>>(), [1, 3]);
         let refused = replace(b"aaa", &[one("aa", "b")]).unwrap_err();
-        assert!(matches!(refused, Refused::Count { found: 2, .. }), "{refused:?}");
+        assert!(matches!(refused, ReplaceError::Count { found: 2, .. }), "{refused:?}");
         let any = Replacement { old: "aa", new: "b", count: Count::Any };
         assert_eq!((replaced("aaa", &[any]), replaced("aaaa", &[any])), ("ba".into(), "bb".into()));
         let refused = replace(b"abc", &[one("ab", "x"), one("bc", "y")]).unwrap_err();
-        assert!(matches!(refused, Refused::Overlap { first: 0, second: 1, .. }), "{refused:?}");
+        assert!(matches!(refused, ReplaceError::Overlap { first: 0, second: 1, .. }), "{refused:?}");
         // Texts that overlap only in what they leave unchanged are both applied.
         assert_eq!(replaced("{a}\n{b}\n", &[one("{a}\n{", "{x}\n{"), one("\n{b}", "\n{y}")]), "{x}\n{y}\n");
     }

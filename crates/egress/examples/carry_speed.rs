@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use egress::{Authority, Carrier, Gate, Listeners, Met, Trust, Verdict};
+use egress::{Authority, Carrier, Gate, GateEvent, Listeners, Trust, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 use jiff::Timestamp;
@@ -72,7 +72,7 @@ impl Gate for All {
         &Here
     }
 
-    async fn note(&self, met: Met) -> io::Result<()> {
+    async fn note(&self, met: GateEvent) -> io::Result<()> {
         let mut row = AuditRow::new(
             Kind::Call,
             Timestamp::UNIX_EPOCH,
@@ -82,7 +82,7 @@ impl Gate for All {
             "cell_connect",
         );
         row.session = Some("0123456789ab".to_owned());
-        let Met { host, port, way, .. } = met;
+        let GateEvent { host, port, way, .. } = met;
         let way = way.as_str();
         row.plan = Some(format!(
             r#"{{"arguments":{{"way":"{way}"}},"effects":[{{"effect":"connect","host":"{host}","port":{port}}}]}}"#

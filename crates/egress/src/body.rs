@@ -6,9 +6,9 @@ use bytes::{Buf, Bytes};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::ahead::Ahead;
-use crate::answer::Refusal;
 use crate::head::Framing;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 
 /// Maximum wait for the next part of a body.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -47,7 +47,7 @@ impl Reading {
     /// A [`Refusal`] if the body contradicts its framing or does not arrive in time.
     pub(crate) async fn next(
         &mut self,
-        client: &mut Ahead<impl AsyncRead + Unpin>,
+        client: &mut PeekedStream<impl AsyncRead + Unpin>,
     ) -> Result<Option<Bytes>, Refusal> {
         loop {
             match self {
@@ -100,7 +100,7 @@ impl Reading {
 }
 
 /// Reads the next line without its end. The end must be exactly a carriage return and a line feed.
-async fn line(client: &mut Ahead<impl AsyncRead + Unpin>, longest: usize) -> Result<Bytes, Refusal> {
+async fn line(client: &mut PeekedStream<impl AsyncRead + Unpin>, longest: usize) -> Result<Bytes, Refusal> {
     loop {
         if let Some(at) = memchr::memchr(b'\n', &client.bytes) {
             let mut line = client.bytes.split_to(at + 1).freeze();
@@ -117,7 +117,7 @@ async fn line(client: &mut Ahead<impl AsyncRead + Unpin>, longest: usize) -> Res
     }
 }
 
-async fn fill(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<(), Refusal> {
+async fn fill(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<(), Refusal> {
     match timeout(PATIENCE, client.fill()).await {
         Err(_) => Err(Refusal::late("the body of the request did not come in time")),
         Ok(Ok(0)) => Err(Refusal::malformed("the request ends within its body")),

@@ -15,16 +15,16 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::ahead::Ahead;
-use crate::answer::Refusal;
 use crate::body::Reading;
 use crate::head::{self, Framing, Head, Target};
-use crate::hello::PATIENCE;
-use crate::places::Place;
-use crate::respond::{self, ANSWERED, Broken, Next};
-use crate::serve::Door;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
+use crate::respond::{self, ANSWERED, ConnectionState, ExchangeFailure};
+use crate::serve::EntryPoint;
 use crate::session::Session;
-use crate::swap::{self, Swapping};
+use crate::slots::Slot;
+use crate::sni::PATIENCE;
+use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
 use crate::{Gate, Way};
@@ -39,18 +39,18 @@ pub(crate) const WHOLE: u64 = 1024 * 1024;
 /// Limits on the destinations of a connection's requests.
 #[derive(Debug)]
 pub(crate) struct Scope {
-    pub(crate) door: Door,
+    pub(crate) door: EntryPoint,
     /// Host and port that the connection itself was opened for. For a connection to an address, the
     /// host may be that address.
     pub(crate) meant: Option<(Host, u16)>,
     /// True if this is a TLS connection that the proxy opened.
     pub(crate) opened: bool,
-    pub(crate) place: Arc<Place>,
+    pub(crate) place: Arc<Slot>,
 }
 
 impl Scope {
     /// Creates the scope of a connection that is not opened.
-    pub(crate) fn of(door: Door, meant: Option<(Host, u16)>, place: &Arc<Place>) -> Self {
+    pub(crate) fn of(door: EntryPoint, meant: Option<(Host, u16)>, place: &Arc<Slot>) -> Self {
         Self { door, meant, opened: false, place: place.clone() }
     }
 
@@ -64,14 +64,14 @@ impl Scope {
 /// `server` an existing connection to its destination.
 pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
     session: &Session<G>,
-    client: Ahead<S>,
+    client: PeekedStream<S>,
     mut first: Option<Head>,
     server: Option<TcpStream>,
     scope: Scope,
 ) -> io::Result<()> {
-    let Ahead { bytes, stream } = client;
+    let PeekedStream { bytes, stream } = client;
     let (reader, mut writer) = split(stream);
-    let mut reader = Ahead { bytes, stream: reader };
+    let mut reader = PeekedStream { bytes, stream: reader };
     let mut upstream = match (server, &scope.meant) {
         (Some(server), Some((host, port))) => Some(Upstream::plain(server, host.clone(), *port).await?),
         _ => None,
@@ -89,13 +89,13 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
         let exchanged = match head {
             Ok(None) => return writer.shutdown().await,
             Ok(Some(head)) => exchange(session, &scope, head, &mut reader, &mut writer, &mut upstream).await,
-            Err(refusal) => Err(Broken::Refused(refusal)),
+            Err(refusal) => Err(ExchangeFailure::Refused(refusal)),
         };
         match exchanged {
-            Ok(Next::Another) => patience = KEPT,
-            Ok(Next::None) => return writer.shutdown().await,
-            Err(Broken::Refused(refusal)) => return refusal.send(&mut writer).await,
-            Err(Broken::Off(error)) => return Err(error),
+            Ok(ConnectionState::Another) => patience = KEPT,
+            Ok(ConnectionState::None) => return writer.shutdown().await,
+            Err(ExchangeFailure::Refused(refusal)) => return refusal.send(&mut writer).await,
+            Err(ExchangeFailure::Off(error)) => return Err(error),
         }
     }
 }
@@ -104,10 +104,10 @@ async fn exchange<G: Gate>(
     session: &Session<G>,
     scope: &Scope,
     head: Head,
-    reader: &mut Ahead<impl AsyncRead + Unpin>,
+    reader: &mut PeekedStream<impl AsyncRead + Unpin>,
     writer: &mut (impl AsyncWrite + Unpin),
     upstream: &mut Option<Upstream>,
-) -> Result<Next, Broken> {
+) -> Result<ConnectionState, ExchangeFailure> {
     let _working = scope.place.work();
     let (host, port, path) = match place(scope, &head) {
         Ok(place) => place,
@@ -128,7 +128,7 @@ async fn exchange<G: Gate>(
     }
     let mut head = head;
     let mut path = path;
-    let swapping = Swapping { session, host: &host, port, opened: scope.opened };
+    let swapping = HostSubstitution { session, host: &host, port, opened: scope.opened };
     swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let is_there = |there: &Upstream| there.is_to(&host, port) && !there.is_closed();
     let server = match upstream.take().filter(is_there) {
@@ -136,11 +136,11 @@ async fn exchange<G: Gate>(
         None => upstream.insert(open(session, scope, &host, port).await?),
     };
     if head.headers.contains_key(EXPECT) && head.framing != Framing::Length(0) {
-        writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(Broken::Off)?;
+        writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(ExchangeFailure::Off)?;
     }
     let closes = head.version == Version::HTTP_10 || respond::says_close(&head.headers);
     let mut reading = Reading::of(head.framing);
-    let mut body = swap::Body::of(&head.headers);
+    let mut body = substitute::Body::of(&head.headers);
     let swaps = scope.opened && session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
         Framing::Length(length) if swaps && (1..=WHOLE).contains(&length) => {
@@ -148,7 +148,8 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next(reader).await? {
                 whole.extend_from_slice(&body.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut body, swap::Body::of(&head.headers)).rest());
+            whole
+                .extend_from_slice(&std::mem::replace(&mut body, substitute::Body::of(&head.headers)).rest());
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),
@@ -176,7 +177,7 @@ async fn exchange<G: Gate>(
             .map_err(|_| Refusal::unreachable(format!("{host} gave no answer in time")))?
             .map_err(unreachable)?;
         let cover = scope.opened.then(|| session.gate.cover());
-        let to = respond::To { method: &method, version, closes, begun: &begun };
+        let to = respond::AnsweredRequest { method: &method, version, closes, begun: &begun };
         respond::respond(response, to, cover, writer).await
     };
     tokio::pin!(uploading, answering);
@@ -185,14 +186,14 @@ async fn exchange<G: Gate>(
         tokio::select! {
             ended = &mut uploading, if uploaded.is_none() => match ended {
                 Ok(whole) => uploaded = Some(whole),
-                Err(refusal) if begun.load(Ordering::Relaxed) => return Err(Broken::Off(io::Error::other(refusal.reason))),
+                Err(refusal) if begun.load(Ordering::Relaxed) => return Err(ExchangeFailure::Off(io::Error::other(refusal.reason))),
                 Err(refusal) => return Err(refusal.into()),
             },
             answered = &mut answering => break answered?,
         }
     };
     // If the body was not read to its end, its rest would be read as a request: close the connection.
-    Ok(if uploaded == Some(true) { next } else { Next::None })
+    Ok(if uploaded == Some(true) { next } else { ConnectionState::None })
 }
 
 /// Returns true if the request asks for the WebSocket protocol (RFC 6455). Servers may ignore
@@ -205,9 +206,9 @@ fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
 /// Forwards a body as it arrives. Returns true if all of it was accepted.
 async fn send_on<G: Gate>(
     reading: &mut Reading,
-    reader: &mut Ahead<impl AsyncRead + Unpin>,
-    mut body: swap::Body,
-    swapping: &Swapping<'_, G>,
+    reader: &mut PeekedStream<impl AsyncRead + Unpin>,
+    mut body: substitute::Body,
+    swapping: &HostSubstitution<'_, G>,
     to: &Uploader,
 ) -> Result<bool, Refusal> {
     while let Some(part) = reading.next(reader).await? {
@@ -268,7 +269,7 @@ pub(crate) fn place(
     match &scope.meant {
         // A program may connect to an address that it has from elsewhere. The name is resolved
         // anew, so this address is ignored. An address that was requested by CONNECT is binding.
-        Some((Host::Address(_), _)) if scope.door == Door::Everywhere => {}
+        Some((Host::Address(_), _)) if scope.door == EntryPoint::Everywhere => {}
         Some((meant, at)) if *meant != host || *at != port => {
             return refuse(format!("the connection is to {meant}:{at} and its request for {host}:{port}"));
         }

@@ -8,8 +8,8 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TR
 use hyper::{Method, Version};
 use tokio::io::AsyncRead;
 
-use crate::ahead::Ahead;
-use crate::answer::Refusal;
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
 
 /// Maximum size of a head, in bytes and in headers: several times what the largest servers accept.
 pub(crate) const LARGEST: usize = 64 * 1024;
@@ -58,7 +58,7 @@ impl Head {
 ///
 /// # Errors
 /// The reason why the head is refused.
-pub(crate) async fn read(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<Option<Head>, Refusal> {
+pub(crate) async fn read(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<Option<Head>, Refusal> {
     let mut looked_at = 0_usize;
     loop {
         // The end of the head may span two reads.

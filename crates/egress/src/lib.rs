@@ -18,21 +18,21 @@
 //! This crate knows no policy and no tools: a [`Gate`] decides on each destination. The proxy runs
 //! on its own thread.
 
-mod ahead;
-mod answer;
 mod authority;
 mod body;
+mod dns;
 mod forward;
 mod head;
-mod hello;
 mod multiplexed;
-mod names;
-mod places;
+mod peek;
+mod refusal;
 mod relay;
 mod respond;
 mod serve;
 mod session;
-mod swap;
+mod slots;
+mod sni;
+mod substitute;
 mod upload;
 mod upstream;
 
@@ -48,7 +48,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 pub use authority::{Authority, Trust};
-pub use swap::{Place, Secret, placeholder};
+pub use substitute::{Position, Secret, placeholder};
 
 /// Returns the environment variables that point programs to the proxy, which listens on
 /// `127.0.0.1`. Connections among programs on the loopback device bypass the proxy.
@@ -80,7 +80,7 @@ pub trait Gate: Send + Sync + 'static {
     fn resolver(&self) -> &Self::Resolver;
 
     /// Records a decision. An allowed connection proceeds only if this succeeds.
-    fn note(&self, met: Met) -> impl Future<Output = io::Result<()>> + Send;
+    fn note(&self, met: GateEvent) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Returns the issuer of certificates for opened connections. Without an issuer, no connection
     /// is opened.
@@ -97,7 +97,7 @@ pub trait Gate: Send + Sync + 'static {
         &self,
         _placeholder: &str,
         _host: &Host,
-        _place: Place,
+        _place: Position,
     ) -> impl Future<Output = Result<Secret, String>> + Send {
         async { Err("this session has no secrets".to_owned()) }
     }
@@ -110,7 +110,7 @@ pub trait Gate: Send + Sync + 'static {
 
     /// Returns the redactor for one response of an opened host.
     fn cover(&self) -> Box<dyn Cover> {
-        Box::new(Nothing)
+        Box::new(NoRedaction)
     }
 }
 
@@ -125,9 +125,9 @@ pub trait Cover: Send {
 }
 
 /// Redactor of a session without secrets.
-struct Nothing;
+struct NoRedaction;
 
-impl Cover for Nothing {
+impl Cover for NoRedaction {
     fn part(&mut self, part: &[u8], _ended: bool) -> Vec<u8> {
         part.to_vec()
     }
@@ -150,7 +150,7 @@ pub enum Verdict {
 
 /// A decision on a connection, or a name query that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Met {
+pub struct GateEvent {
     /// Host in normal form, or as requested if the text is not a host.
     pub host: String,
     /// Port; 0 for a name query.
@@ -231,18 +231,18 @@ impl Carrier {
     ///
     /// # Errors
     /// An error if a socket cannot be registered for events.
-    pub fn serve<G: Gate>(&self, listeners: Listeners, gate: Arc<G>) -> io::Result<Serving> {
+    pub fn serve<G: Gate>(&self, listeners: Listeners, gate: Arc<G>) -> io::Result<ServedNetwork> {
         let _inside = self.handle.enter();
         let serving = serve::Open::of(listeners)?;
-        Ok(Serving(self.handle.spawn(serving.run(gate)).abort_handle()))
+        Ok(ServedNetwork(self.handle.spawn(serving.run(gate)).abort_handle()))
     }
 }
 
 /// A network that is being served. Its connections end when this is dropped.
 #[derive(Debug)]
-pub struct Serving(AbortHandle);
+pub struct ServedNetwork(AbortHandle);
 
-impl Drop for Serving {
+impl Drop for ServedNetwork {
     fn drop(&mut self) {
         self.0.abort();
     }

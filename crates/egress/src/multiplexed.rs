@@ -28,9 +28,9 @@ use tokio::time::{sleep, timeout};
 use crate::Gate;
 use crate::forward::{KEPT, Scope};
 use crate::head::LARGEST;
-use crate::hello::PATIENCE;
 use crate::respond::ANSWERED;
 use crate::session::Session;
+use crate::sni::PATIENCE;
 use servers::Servers;
 
 /// Maximum number of concurrent requests per connection: the lowest value that RFC 9113 (section
@@ -83,7 +83,7 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin + Send + 's
         ended = &mut serving => return ended.map_err(io::Error::other),
         why = activity.ends() => why,
     };
-    if ended == Ended::Idle {
+    if ended == EndReason::Idle {
         // A client that sends a request at this moment must use another connection.
         serving.as_mut().graceful_shutdown();
         let _late = timeout(PATIENCE, serving).await;
@@ -131,7 +131,7 @@ impl Drop for AllEnd {
 
 /// Reason why this side ends a connection.
 #[derive(Debug, PartialEq, Eq)]
-enum Ended {
+enum EndReason {
     /// The connection has no requests.
     Idle,
     /// The requests make no progress, or the client cancels too many of them.
@@ -155,14 +155,14 @@ impl Activity {
         self.moved.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn ends(&self) -> Ended {
+    async fn ends(&self) -> EndReason {
         tokio::select! {
             ended = self.stillness() => ended,
-            () = self.enough.notified() => Ended::Useless,
+            () = self.enough.notified() => EndReason::Useless,
         }
     }
 
-    async fn stillness(&self) -> Ended {
+    async fn stillness(&self) -> EndReason {
         let (mut seen, mut still) = (self.moved.load(Ordering::Relaxed), Duration::ZERO);
         loop {
             sleep(LOOKED).await;
@@ -170,9 +170,9 @@ impl Activity {
             still = if now == seen { still + LOOKED } else { Duration::ZERO };
             seen = now;
             match self.active.load(Ordering::Relaxed) {
-                0 if still >= KEPT => return Ended::Idle,
+                0 if still >= KEPT => return EndReason::Idle,
                 0 => {}
-                _ if still >= ANSWERED => return Ended::Useless,
+                _ if still >= ANSWERED => return EndReason::Useless,
                 _ => {}
             }
         }
@@ -229,10 +229,10 @@ mod tests {
     fn a_connection_without_requests_ends_after_a_minute_and_one_that_stands_still_later() {
         later(async {
             let (began, activity) = (Instant::now(), Arc::new(Activity::default()));
-            assert_eq!(activity.ends().await, Ended::Idle);
+            assert_eq!(activity.ends().await, EndReason::Idle);
             assert!((KEPT..KEPT + 2 * LOOKED).contains(&began.elapsed()));
             let (began, _active) = (Instant::now(), Active::begin(&activity));
-            assert_eq!(activity.ends().await, Ended::Useless);
+            assert_eq!(activity.ends().await, EndReason::Useless);
             assert!((ANSWERED..ANSWERED + 2 * LOOKED).contains(&began.elapsed()));
         });
     }
@@ -248,10 +248,10 @@ mod tests {
             for _ in 0..TAKEN_BACK {
                 drop(Active::begin(&activity));
             }
-            assert_eq!(activity.ends().await, Ended::Idle, "as many as it may");
+            assert_eq!(activity.ends().await, EndReason::Idle, "as many as it may");
             drop(Active::begin(&activity));
             let began = Instant::now();
-            assert_eq!(activity.ends().await, Ended::Useless);
+            assert_eq!(activity.ends().await, EndReason::Useless);
             assert_eq!(began.elapsed(), Duration::ZERO);
             assert_eq!(activity.active.load(Ordering::Relaxed), 0);
         });

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
-use crate::ahead::Ahead;
-use crate::places::{Client, Place};
+use crate::peek::PeekedStream;
+use crate::slots::{Client, Slot};
 
 /// Bytes per read.
 const AT_ONCE: usize = 128 * 1024;
@@ -22,8 +22,8 @@ const AT_ONCE: usize = 128 * 1024;
 const IDLE: Duration = Duration::from_mins(10);
 
 /// Copies in both directions until both have ended, one fails, or traffic stops.
-pub(crate) async fn join(client: Ahead<Client>, mut server: TcpStream) -> io::Result<()> {
-    let Ahead { bytes, stream: Client { stream: mut client, place } } = client;
+pub(crate) async fn join(client: PeekedStream<Client>, mut server: TcpStream) -> io::Result<()> {
+    let PeekedStream { bytes, stream: Client { stream: mut client, place } } = client;
     let _working = place.work();
     server.write_all(&bytes).await?;
     drop(bytes);
@@ -47,7 +47,7 @@ async fn copy(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     moved: &AtomicU64,
-    place: &Place,
+    place: &Slot,
 ) -> io::Result<()> {
     let mut buffer = vec![0; AT_ONCE];
     loop {

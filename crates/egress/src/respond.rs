@@ -20,14 +20,14 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::Cover;
-use crate::answer::Refusal;
+use crate::refusal::Refusal;
 
 /// Maximum wait for a response, and for each further part of it.
 pub(crate) const ANSWERED: Duration = Duration::from_mins(10);
 
 /// State of the connection after a response: open for another request, or not.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ConnectionState {
     Another,
     None,
 }
@@ -58,21 +58,21 @@ pub(crate) fn says_close(headers: &HeaderMap) -> bool {
 
 /// Failure of an exchange.
 #[derive(Debug)]
-pub(crate) enum Broken {
+pub(crate) enum ExchangeFailure {
     /// The response has not begun, so the refusal is sent as the response.
     Refused(Refusal),
     /// The response has begun, so the connection can only be closed.
     Off(io::Error),
 }
 
-impl From<Refusal> for Broken {
+impl From<Refusal> for ExchangeFailure {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
 /// The request that a response answers.
-pub(crate) struct To<'a> {
+pub(crate) struct AnsweredRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) version: Version,
     /// True if the connection is to close after the response.
@@ -84,10 +84,10 @@ pub(crate) struct To<'a> {
 /// Passes a response on, redacted if `cover` is given.
 pub(crate) async fn respond(
     response: Response<Incoming>,
-    to: To<'_>,
+    to: AnsweredRequest<'_>,
     cover: Option<Box<dyn Cover>>,
     writer: &mut (impl AsyncWrite + Unpin),
-) -> Result<Next, Broken> {
+) -> Result<ConnectionState, ExchangeFailure> {
     let (parts, body) = response.into_parts();
     let (status, mut headers) = (parts.status, parts.headers);
     if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -96,7 +96,7 @@ pub(crate) async fn respond(
     without_those_of_the_connection(&mut headers);
     let mut looking = None;
     if let Some(cover) = cover {
-        looking = Some(Looking::of(&mut headers, cover)?);
+        looking = Some(ResponseRedactor::of(&mut headers, cover)?);
     }
     let has_body = has_body(to.method, status);
     // Redaction changes the length.
@@ -117,10 +117,10 @@ pub(crate) async fn respond(
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     to.begun.store(true, Ordering::Relaxed);
-    let mut out = Out { writer, chunked, gathered: BytesMut::new() };
+    let mut out = ResponseSink { writer, chunked, gathered: BytesMut::new() };
     let passed = pass_on(status, &headers, body, looking, &mut out).await;
-    passed.map_err(Broken::Off)?;
-    Ok(if closes { Next::None } else { Next::Another })
+    passed.map_err(ExchangeFailure::Off)?;
+    Ok(if closes { ConnectionState::None } else { ConnectionState::Another })
 }
 
 /// Returns true if a response with this status to this method has a body.
@@ -129,7 +129,7 @@ pub(crate) fn has_body(method: &Method, status: StatusCode) -> bool {
 }
 
 /// Decodes and redacts a response.
-pub(crate) struct Looking {
+pub(crate) struct ResponseRedactor {
     decoder: Decoder,
     cover: Box<dyn Cover>,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Looking {
 /// Bytes of a compressed body that are decoded at a time: few, because each may expand a thousandfold.
 const AT_ONCE: usize = 1024;
 
-impl Looking {
+impl ResponseRedactor {
     /// Prepares for the response with these headers: redacts the headers and removes the content encoding.
     pub(crate) fn of(headers: &mut HeaderMap, cover: Box<dyn Cover>) -> Result<Self, Refusal> {
         *headers = covered(std::mem::take(headers), cover.as_ref());
@@ -162,7 +162,11 @@ impl Looking {
     }
 
     /// Redacts `part` and appends it to the output.
-    async fn part(&mut self, mut part: Bytes, out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
+    async fn part(
+        &mut self,
+        mut part: Bytes,
+        out: &mut ResponseSink<'_, impl AsyncWrite + Unpin>,
+    ) -> io::Result<()> {
         while !part.is_empty() {
             out.add(&self.some(&mut part)?).await?;
         }
@@ -190,14 +194,14 @@ const GATHERED: usize = 64 * 1024;
 const SIZE: usize = 10;
 
 /// Destination of a response.
-struct Out<'a, W> {
+struct ResponseSink<'a, W> {
     writer: &'a mut W,
     chunked: bool,
     /// Collected bytes, preceded by room for the chunk's size line.
     gathered: BytesMut,
 }
 
-impl<W: AsyncWrite + Unpin> Out<'_, W> {
+impl<W: AsyncWrite + Unpin> ResponseSink<'_, W> {
     async fn add(&mut self, data: &[u8]) -> io::Result<()> {
         for some in data.chunks(GATHERED) {
             if self.gathered.is_empty() {
@@ -237,8 +241,8 @@ async fn pass_on(
     status: StatusCode,
     headers: &HeaderMap,
     mut body: Incoming,
-    mut looking: Option<Looking>,
-    out: &mut Out<'_, impl AsyncWrite + Unpin>,
+    mut looking: Option<ResponseRedactor>,
+    out: &mut ResponseSink<'_, impl AsyncWrite + Unpin>,
 ) -> io::Result<()> {
     let mut head =
         format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or("-")).into_bytes();

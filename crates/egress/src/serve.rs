@@ -10,15 +10,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::ahead::Ahead;
-use crate::answer::Refusal;
 use crate::authority::HTTP2;
 use crate::forward::{self, Scope};
 use crate::head::{self, Target};
-use crate::hello::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
-use crate::places::{Client, Places};
-use crate::session::{Session, Touch};
-use crate::{Gate, Listeners, Way, multiplexed, names, relay};
+use crate::peek::PeekedStream;
+use crate::refusal::Refusal;
+use crate::session::{Session, TlsInspection};
+use crate::slots::{Client, Slots};
+use crate::sni::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
+use crate::{Gate, Listeners, Way, dns, multiplexed, relay};
 
 /// Maximum number of connections of one network. One more ends the connection that was idle for longest.
 const MOST: usize = 512;
@@ -54,15 +54,15 @@ impl Open {
 
     async fn run_within<G: Gate>(self, gate: Arc<G>, most: usize) {
         let session = Arc::new(Session::of(gate));
-        let places = Places::new(most);
+        let places = Slots::new(most);
         let mut listening = JoinSet::new();
-        for (listener, door) in std::iter::once((self.proxy, Door::Proxy))
-            .chain(self.everywhere.into_iter().map(|listener| (listener, Door::Everywhere)))
+        for (listener, door) in std::iter::once((self.proxy, EntryPoint::Proxy))
+            .chain(self.everywhere.into_iter().map(|listener| (listener, EntryPoint::Everywhere)))
         {
             listening.spawn(take(session.clone(), places.clone(), listener, door));
         }
         let names = self.names;
-        listening.spawn(async move { names::answer(&session, &names).await });
+        listening.spawn(async move { dns::answer(&session, &names).await });
         // A listener ends only if its socket fails; the others continue.
         while listening.join_next().await.is_some() {}
     }
@@ -70,16 +70,16 @@ impl Open {
 
 /// Entry through which a connection came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum EntryPoint {
     Proxy,
     Everywhere,
 }
 
 async fn take<G: Gate>(
     session: Arc<Session<G>>,
-    places: Arc<Places>,
+    places: Arc<Slots>,
     listener: TcpListener,
-    door: Door,
+    door: EntryPoint,
 ) -> io::Result<()> {
     let mut carried = JoinSet::new();
     loop {
@@ -108,15 +108,15 @@ async fn take<G: Gate>(
     }
 }
 
-async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: Door) -> io::Result<()> {
+async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: EntryPoint) -> io::Result<()> {
     client.stream.set_nodelay(true)?;
     let meant = client.stream.local_addr()?;
-    let mut client = Ahead::of(client);
+    let mut client = PeekedStream::of(client);
     match timeout(PATIENCE, client.fill()).await {
         Ok(Ok(count)) if count > 0 => {}
         _ => return Ok(()),
     }
-    if door == Door::Proxy {
+    if door == EntryPoint::Proxy {
         return proxy(session, client).await;
     }
     let host = session.addresses.meant(meant.ip());
@@ -129,7 +129,7 @@ async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: Door) -
 }
 
 /// Serves a program that knows of the proxy.
-async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) -> io::Result<()> {
+async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Client>) -> io::Result<()> {
     let head = match timeout(PATIENCE, head::read(&mut client)).await {
         Ok(Ok(Some(head))) => head,
         Ok(Ok(None)) => return Ok(()),
@@ -137,7 +137,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) ->
         Err(_) => return Refusal::late("the request did not come in time").send(&mut client).await,
     };
     let Target::Connect(host, port) = &head.target else {
-        let scope = Scope::of(Door::Proxy, None, &client.stream.place);
+        let scope = Scope::of(EntryPoint::Proxy, None, &client.stream.place);
         return forward::serve(session, client, Some(head), None, scope).await;
     };
     let (host, port) = (host.clone(), *port);
@@ -150,8 +150,8 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) ->
     }
     let server = match session.judge(&host, port, Way::Connect).await {
         // Requests are judged one by one; the first one makes the connection.
-        Ok(Touch::Requests) => Ok(None),
-        Ok(Touch::Nothing) => session.open(&host, port, Way::Connect).await.map(Some),
+        Ok(TlsInspection::Requests) => Ok(None),
+        Ok(TlsInspection::Nothing) => session.open(&host, port, Way::Connect).await.map(Some),
         Err(refusal) => Err(refusal),
     };
     let server = match server {
@@ -171,12 +171,12 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) ->
         }
     }
     if client.bytes.first() != Some(&HANDSHAKE) {
-        let scope = Scope::of(Door::Proxy, Some((host, port)), &client.stream.place);
+        let scope = Scope::of(EntryPoint::Proxy, Some((host, port)), &client.stream.place);
         return forward::serve(session, client, None, server, scope).await;
     }
     match (same_name(&mut client, &host).await, server) {
         (Ok(()), Some(server)) => relay::join(client, server).await,
-        (Ok(()), None) => opened(session, client, host, port, Door::Proxy).await,
+        (Ok(()), None) => opened(session, client, host, port, EntryPoint::Proxy).await,
         (Err(reason), _) => refuse_tls(session, client, &host, port, reason).await,
     }
 }
@@ -184,11 +184,11 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) ->
 /// Serves a program that connected to an address and speaks TLS.
 async fn tls<G: Gate>(
     session: &Arc<Session<G>>,
-    mut client: Ahead<Client>,
+    mut client: PeekedStream<Client>,
     meant: Host,
     port: u16,
 ) -> io::Result<()> {
-    let named = match hello::read(&mut client).await {
+    let named = match sni::read(&mut client).await {
         Ok(named) => named,
         Err(reason) => return refuse_tls(session, client, &meant, port, reason).await,
     };
@@ -202,8 +202,10 @@ async fn tls<G: Gate>(
         (Some(Err(error)), _) => return refuse_tls(session, client, &meant, port, error.to_string()).await,
     };
     let server = match session.judge(&host, port, Way::Tls).await {
-        Ok(Touch::Requests) => return opened(session, client, host, port, Door::Everywhere).await,
-        Ok(Touch::Nothing) => session.open(&host, port, Way::Tls).await,
+        Ok(TlsInspection::Requests) => {
+            return opened(session, client, host, port, EntryPoint::Everywhere).await;
+        }
+        Ok(TlsInspection::Nothing) => session.open(&host, port, Way::Tls).await,
         Err(refusal) => Err(refusal),
     };
     match server {
@@ -216,10 +218,10 @@ async fn tls<G: Gate>(
 /// session's authority, which the program trusts.
 async fn opened<G: Gate>(
     session: &Arc<Session<G>>,
-    client: Ahead<Client>,
+    client: PeekedStream<Client>,
     host: Host,
     port: u16,
-    door: Door,
+    door: EntryPoint,
 ) -> io::Result<()> {
     let Some(authority) = session.gate.authority() else { return alert(client).await };
     let acceptor = TlsAcceptor::from(authority.in_place_of(&host)?);
@@ -232,7 +234,7 @@ async fn opened<G: Gate>(
             if client.get_ref().1.alpn_protocol() == Some(HTTP2) {
                 return multiplexed::serve(session.clone(), client, scope).await;
             }
-            forward::serve(session, Ahead::of(client), None, None, scope).await
+            forward::serve(session, PeekedStream::of(client), None, None, scope).await
         }
         Err(error) => {
             let reason = format!(
@@ -247,8 +249,8 @@ async fn opened<G: Gate>(
 
 /// Checks that the hello names the host of the connection. For a connection to an address, the name
 /// may be missing.
-async fn same_name(client: &mut Ahead<Client>, host: &Host) -> Result<(), String> {
-    match (hello::read(client).await?, host) {
+async fn same_name(client: &mut PeekedStream<Client>, host: &Host) -> Result<(), String> {
+    match (sni::read(client).await?, host) {
         (None, Host::Address(_)) => Ok(()),
         (None, Host::Name(_)) => Err(format!("the connection is to {host} and its TLS hello names no host")),
         (Some(named), _) if Host::parse(&named).is_ok_and(|named| named == *host) => Ok(()),
@@ -258,7 +260,7 @@ async fn same_name(client: &mut Ahead<Client>, host: &Host) -> Result<(), String
 
 async fn refuse_tls<G: Gate>(
     session: &Arc<Session<G>>,
-    client: Ahead<Client>,
+    client: PeekedStream<Client>,
     host: &Host,
     port: u16,
     reason: String,
@@ -267,7 +269,7 @@ async fn refuse_tls<G: Gate>(
     alert(client).await
 }
 
-async fn alert(mut client: Ahead<Client>) -> io::Result<()> {
+async fn alert(mut client: PeekedStream<Client>) -> io::Result<()> {
     client.write_all(&ACCESS_DENIED).await?;
     client.shutdown().await
 }

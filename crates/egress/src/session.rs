@@ -9,9 +9,9 @@ use fetch::dial::{DialError, dial};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use crate::answer::Refusal;
-use crate::names::Addresses;
-use crate::{Gate, Met, Verdict, Way};
+use crate::dns::Addresses;
+use crate::refusal::Refusal;
+use crate::{Gate, GateEvent, Verdict, Way};
 
 /// Maximum time to establish a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const FURTHER: usize = 64;
 
 /// Part of a TLS connection that the proxy opens: nothing, or its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Touch {
+pub(crate) enum TlsInspection {
     Nothing,
     Requests,
 }
@@ -43,10 +43,10 @@ impl<G: Gate> Session<G> {
     ///
     /// # Errors
     /// The refusal, which has been recorded.
-    pub(crate) async fn judge(&self, host: &Host, port: u16, way: Way) -> Result<Touch, Refusal> {
+    pub(crate) async fn judge(&self, host: &Host, port: u16, way: Way) -> Result<TlsInspection, Refusal> {
         match self.gate.judge(host, port) {
-            Verdict::Through => Ok(Touch::Nothing),
-            Verdict::Opened => Ok(Touch::Requests),
+            Verdict::Through => Ok(TlsInspection::Nothing),
+            Verdict::Opened => Ok(TlsInspection::Requests),
             Verdict::Refused(reason) => Err(self.refuse(host.to_string(), port, way, reason).await),
         }
     }
@@ -56,7 +56,7 @@ impl<G: Gate> Session<G> {
     /// # Errors
     /// The reason why there is no connection.
     pub(crate) async fn open(&self, host: &Host, port: u16, way: Way) -> Result<TcpStream, Refusal> {
-        let met = Met { host: host.to_string(), port, way, refused: None };
+        let met = GateEvent { host: host.to_string(), port, way, refused: None };
         let permission = self.gate.permission(host, port);
         let deadline = Instant::now() + PATIENCE;
         let (noted, dialled) =
@@ -80,7 +80,7 @@ impl<G: Gate> Session<G> {
 
     /// Records a refusal. A failure to record it does not change the refusal.
     pub(crate) async fn refuse(&self, host: String, port: u16, way: Way, reason: String) -> Refusal {
-        let _unwritten = self.gate.note(Met { host, port, way, refused: Some(reason.clone()) }).await;
+        let _unwritten = self.gate.note(GateEvent { host, port, way, refused: Some(reason.clone()) }).await;
         Refusal::denied(reason)
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::authority::HTTP2;
-use crate::hello::PATIENCE;
+use crate::sni::PATIENCE;
 use crate::upload::Upload;
 
 /// HTTP/2 flow-control windows: bytes that a server may send of one response before they are passed

@@ -20,7 +20,7 @@ pub const POOLING: &str = "1_Pooling/config.json";
 
 /// A file with a fixed content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pinned {
+pub struct PinnedFile {
     /// Name of the file in the folder.
     pub name: &'static str,
     /// Size in bytes.
@@ -33,7 +33,7 @@ pub struct Pinned {
 ///
 /// # Errors
 /// Returns [`OpenError`] for the first file that cannot be read or differs.
-pub fn check(folder: &Path, files: &[Pinned]) -> Result<(), OpenError> {
+pub fn check(folder: &Path, files: &[PinnedFile]) -> Result<(), OpenError> {
     check_sizes(folder, files)?;
     for file in files {
         let found = hash_of(&folder.join(file.name))?;
@@ -42,7 +42,7 @@ pub fn check(folder: &Path, files: &[Pinned]) -> Result<(), OpenError> {
     Ok(())
 }
 
-pub(crate) fn check_sizes(folder: &Path, files: &[Pinned]) -> Result<(), OpenError> {
+pub(crate) fn check_sizes(folder: &Path, files: &[PinnedFile]) -> Result<(), OpenError> {
     for file in files {
         let path = folder.join(file.name);
         let found = std::fs::metadata(&path).map_err(OpenError::unreadable(&path))?.len();
@@ -53,7 +53,7 @@ pub(crate) fn check_sizes(folder: &Path, files: &[Pinned]) -> Result<(), OpenErr
     Ok(())
 }
 
-pub(crate) fn check_hash(folder: &Path, file: &Pinned, found: [u8; 32]) -> Result<(), OpenError> {
+pub(crate) fn check_hash(folder: &Path, file: &PinnedFile, found: [u8; 32]) -> Result<(), OpenError> {
     let found = hexadecimal(&found);
     if found == file.sha256 {
         return Ok(());

@@ -213,14 +213,14 @@ impl Source for Original<'_> {
     }
 }
 
-/// Weights from a file of [`write`]. They are valid only if [`Kept::finish`] returns true.
-pub(crate) struct Kept<R> {
+/// Weights from a file of [`write`]. They are valid only if [`StoredWeights::finish`] returns true.
+pub(crate) struct StoredWeights<R> {
     reader: R,
     hasher: blake3::Hasher,
     room: Vec<u8>,
 }
 
-impl<R: Read> Kept<R> {
+impl<R: Read> StoredWeights<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self { reader, hasher: blake3::Hasher::new(), room: Vec::new() }
     }
@@ -251,7 +251,7 @@ impl<R: Read> Kept<R> {
     }
 }
 
-impl<R: Read> Source for Kept<R> {
+impl<R: Read> Source for StoredWeights<R> {
     type Error = io::Error;
 
     fn words(&mut self, rows: usize, width: usize) -> io::Result<Words> {

@@ -11,12 +11,12 @@ use simd::Level;
 
 use crate::config::{Config, Pool};
 use crate::files::{
-    CONFIG, MODEL, POOLING, Pinned, TOKENIZER, check_hash, check_sizes, hash, hash_of, stamp,
+    CONFIG, MODEL, POOLING, PinnedFile, TOKENIZER, check_hash, check_sizes, hash, hash_of, stamp,
 };
 use crate::forward::{Fineness, Room, pass};
 use crate::tensors::Tensors;
 use crate::tokens::Tokens;
-use crate::weights::{Kept, Original, Weights, write};
+use crate::weights::{Original, StoredWeights, Weights, write};
 use crate::{MOST_TOKENS, OpenError, PINNED, PINNED_NAME};
 
 /// Name of the file of byte matrices, next to the model.
@@ -95,7 +95,7 @@ fn open_as(
     threads: usize,
     precision: Precision,
     level: Level,
-    pinned: &[Pinned],
+    pinned: &[PinnedFile],
 ) -> Result<Arc<dyn Embedder>, OpenError> {
     check_sizes(folder, pinned)?;
     let check = |name: &str, found: [u8; 32]| {
@@ -184,7 +184,7 @@ fn kept(
     of_config: &[u8; 32],
 ) -> Option<(Weights, [u8; 32], [u8; 40])> {
     let file = File::open(folder.join(KEPT)).ok()?;
-    let mut kept = Kept::new(BufReader::with_capacity(1 << 16, file));
+    let mut kept = StoredWeights::new(BufReader::with_capacity(1 << 16, file));
     let head = kept.bytes(FORMAT.len() + 32 + 32 + 40).ok()?;
     let (format, rest) = head.split_at_checked(FORMAT.len())?;
     let (measures, rest) = rest.split_at_checked(32)?;

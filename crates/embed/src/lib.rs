@@ -29,10 +29,10 @@ pub trait Embedder: Send + Sync {
 }
 
 /// A function that opens a model.
-pub type OpenModel = Arc<dyn Fn() -> Opened + Send + Sync>;
+pub type OpenModel = Arc<dyn Fn() -> OpenedModel + Send + Sync>;
 
 /// The opened model, or the reason why it cannot be opened.
-pub type Opened = Result<Arc<dyn Embedder>, String>;
+pub type OpenedModel = Result<Arc<dyn Embedder>, String>;
 
 /// The reason why a call returned no vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]

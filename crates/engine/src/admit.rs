@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::{Part, Policy};
 use tokio::sync::oneshot;
-use tool::{Code, Data, Effect, Held, Lane, Prepared, Retry, SessionId, Stop, ToolError};
+use tool::{ByteReservation, Code, Data, Effect, Lane, PreparedCall, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
 use bytes::{Room, Rooms};
@@ -75,21 +75,21 @@ pub(crate) struct Lanes {
 
 /// An admitted call: its place in the command lane, if it has one, and the room for its answer. The
 /// room outlives the run: it is released with the answer.
-pub(crate) struct Admitted {
-    _command: Option<Place>,
+pub(crate) struct AdmittedCall {
+    _command: Option<Slot>,
     bytes: Room,
 }
 
-impl Admitted {
+impl AdmittedCall {
     /// Releases the command's place and keeps the room for the answer. If the answer's length is
     /// known, the room shrinks to that length.
-    pub(crate) fn into_held(mut self, answer: &Result<Data, ToolError>) -> Held {
+    pub(crate) fn into_held(mut self, answer: &Result<Data, ToolError>) -> ByteReservation {
         match answer {
             Ok(Data::Written(written)) => self.bytes.shrink(written.as_str().len() as u64),
             Err(error) if error.data.is_none() => self.bytes.shrink(error.message.len() as u64),
             Ok(Data::Value(_)) | Err(_) => {}
         }
-        Held(Some(Box::new(self.bytes)))
+        ByteReservation(Some(Box::new(self.bytes)))
     }
 }
 
@@ -104,7 +104,7 @@ impl Lanes {
     /// Returns the largest number of bytes that the answer is expected to have. If the call asks
     /// for more than its file has, the file's size counts, so that a small file is read as a small
     /// answer.
-    pub(crate) fn expected(&self, prepared: &Prepared, effects: &[Part]) -> u64 {
+    pub(crate) fn expected(&self, prepared: &PreparedCall, effects: &[Part]) -> u64 {
         let asked = prepared.answer_bytes;
         if !prepared.answers_with_file || self.bytes.is_small(asked) {
             return asked;
@@ -127,13 +127,13 @@ impl Lanes {
         lane: Lane,
         answer_bytes: u64,
         stop: &Stop,
-    ) -> Result<Admitted, ToolError> {
+    ) -> Result<AdmittedCall, ToolError> {
         let command = match lane {
             Lane::Command => Some(Commands::place(&self.commands, session, stop).await?),
             Lane::Read | Lane::Write => None,
         };
         let bytes = self.bytes.room(session, answer_bytes, stop).await?;
-        Ok(Admitted { _command: command, bytes })
+        Ok(AdmittedCall { _command: command, bytes })
     }
 }
 
@@ -157,17 +157,17 @@ struct State {
 #[derive(Default)]
 struct OfSession {
     running: usize,
-    waiting: VecDeque<(u64, oneshot::Sender<Place>)>,
+    waiting: VecDeque<(u64, oneshot::Sender<Slot>)>,
 }
 
 /// Place of a running command. Dropping it passes it on to the next waiting command.
-struct Place {
+struct Slot {
     commands: Arc<Commands>,
     session: SessionId,
 }
 
 impl Commands {
-    async fn place(this: &Arc<Self>, session: &SessionId, stop: &Stop) -> Result<Place, ToolError> {
+    async fn place(this: &Arc<Self>, session: &SessionId, stop: &Stop) -> Result<Slot, ToolError> {
         let (ticket, receiver) = {
             let mut state = this.state();
             let has_room = state.running < this.limits.in_all;
@@ -175,7 +175,7 @@ impl Commands {
             if has_room && of_session.running < this.limits.running && of_session.waiting.is_empty() {
                 of_session.running += 1;
                 state.running += 1;
-                return Ok(Place { commands: this.clone(), session: session.clone() });
+                return Ok(Slot { commands: this.clone(), session: session.clone() });
             }
             if of_session.waiting.len() >= this.limits.waiting {
                 let error = full(of_session.running, of_session.waiting.len());
@@ -192,7 +192,7 @@ impl Commands {
             }
             (ticket, receiver)
         };
-        let _waiting = Waiting { commands: this, session, ticket };
+        let _waiting = QueuedCommand { commands: this, session, ticket };
         tokio::select! {
             place = receiver => place.map_err(|_| closed()),
             reason = requested(stop) => Err(reason.into()),
@@ -213,7 +213,7 @@ impl Commands {
         for (session, waiter) in given {
             // If the receiver is gone, `send` returns the place, and dropping it here gives it to
             // the next command. That drop takes the lock, so it must happen outside the lock.
-            let _ = waiter.send(Place { commands: this.clone(), session });
+            let _ = waiter.send(Slot { commands: this.clone(), session });
         }
     }
 
@@ -225,7 +225,7 @@ impl Commands {
 impl State {
     /// Takes the next waiting command: the first one of the first session in turn that is below its
     /// limit. The command counts as running from then on.
-    fn next_turn(&mut self, most: usize) -> Option<(SessionId, oneshot::Sender<Place>)> {
+    fn next_turn(&mut self, most: usize) -> Option<(SessionId, oneshot::Sender<Slot>)> {
         let may = |session: &SessionId| self.sessions.get(session).is_some_and(|of| of.running < most);
         let index = self.turns.iter().position(may)?;
         let session = self.turns.remove(index)?;
@@ -246,7 +246,7 @@ impl State {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         {
             let mut state = self.commands.state();
@@ -262,13 +262,13 @@ impl Drop for Place {
 
 /// A waiting command. Dropping this value, as cancellation does, removes the command from the
 /// queue.
-struct Waiting<'a> {
+struct QueuedCommand<'a> {
     commands: &'a Arc<Commands>,
     session: &'a SessionId,
     ticket: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedCommand<'_> {
     fn drop(&mut self) {
         let mut state = self.commands.state();
         let Some(of_session) = state.sessions.get_mut(self.session) else { return };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tool::Data;
 
-use crate::unchanged::Looked;
+use crate::fingerprint::Fingerprint;
 
 /// Time for which an answer may be returned again (CSP/1 source: 60 s for safe reads).
 const FRESH: Duration = Duration::from_mins(1);
@@ -20,14 +20,14 @@ pub(crate) struct Cache(Mutex<Answers>);
 
 #[derive(Default)]
 struct Answers {
-    by_key: HashMap<String, Kept>,
+    by_key: HashMap<String, CachedAnswer>,
     generation: Generation,
 }
 
-struct Kept {
+struct CachedAnswer {
     made: Instant,
     /// State of the files when the answer was read.
-    looked: Looked,
+    looked: Fingerprint,
     answer: Data,
 }
 
@@ -36,7 +36,7 @@ struct Kept {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-impl Kept {
+impl CachedAnswer {
     fn is_fresh(&self, now: Instant) -> bool {
         now.duration_since(self.made) < FRESH
     }
@@ -44,7 +44,7 @@ impl Kept {
 
 impl Cache {
     /// Returns the answer to this call if it is fresh and no file has changed.
-    pub(crate) fn get(&self, key: &str, looked: Looked, now: Instant) -> Option<Data> {
+    pub(crate) fn get(&self, key: &str, looked: Fingerprint, now: Instant) -> Option<Data> {
         let answers = self.answers();
         let kept = answers.by_key.get(key).filter(|kept| kept.is_fresh(now) && kept.looked.is_as(&looked))?;
         Some(kept.answer.clone())
@@ -55,7 +55,14 @@ impl Cache {
     }
 
     /// Caches an answer that was read in the generation `read_in`.
-    pub(crate) fn put(&self, key: String, answer: &Data, looked: Looked, read_in: Generation, now: Instant) {
+    pub(crate) fn put(
+        &self,
+        key: String,
+        answer: &Data,
+        looked: Fingerprint,
+        read_in: Generation,
+        now: Instant,
+    ) {
         let size = match answer {
             Data::Value(value) => value.to_string().len(),
             Data::Written(written) => written.as_str().len(),
@@ -67,7 +74,7 @@ impl Cache {
         answers.by_key.retain(|_, kept| kept.is_fresh(now));
         let has_room = answers.by_key.len() < ANSWERS || answers.by_key.contains_key(&key);
         if answers.generation == read_in && has_room {
-            answers.by_key.insert(key, Kept { made: now, looked, answer: answer.clone() });
+            answers.by_key.insert(key, CachedAnswer { made: now, looked, answer: answer.clone() });
         }
     }
 
@@ -93,7 +100,7 @@ mod tests {
         Data::Value(value.into())
     }
 
-    const SEEN: Looked = Looked::of(1);
+    const SEEN: Fingerprint = Fingerprint::of(1);
 
     fn put(cache: &Cache, answer: &Data, read_in: Generation, now: Instant) {
         cache.put("a".to_owned(), answer, SEEN, read_in, now);
@@ -107,7 +114,7 @@ mod tests {
         let kept = cache.get("a", SEEN, now + FRESH / 2).map(|data| data.into_value().unwrap());
         assert_eq!(kept, Some(Value::from(1)));
         assert!(cache.get("a", SEEN, now + FRESH).is_none());
-        assert!(cache.get("a", Looked::of(2), now).is_none());
+        assert!(cache.get("a", Fingerprint::of(2), now).is_none());
         assert!(cache.get("b", SEEN, now).is_none());
         cache.clear();
         assert!(cache.get("a", SEEN, now).is_none());

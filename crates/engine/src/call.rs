@@ -7,18 +7,18 @@ use jiff::Timestamp;
 use policy::{Ceiling, Decision, Part, Policy};
 use serde_json::Value;
 use tool::{
-    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Presentation, Progress,
-    SessionId, Stop, ToolError,
+    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
+    Presentation, Progress, SessionId, Stop, ToolError,
 };
 
-use crate::approvals::{Foreseen, Leased};
-use crate::data::OfData;
-use crate::dry_run::Tried;
+use crate::approvals::{EffectivePolicy, ForeseenWrites};
+use crate::db_checkpoint::DbChanges;
+use crate::direct_checkpoint::Author;
+use crate::dry_run::DryRunCall;
 use crate::networks::InUse;
-use crate::reach::Reach;
-use crate::saving::Author;
-use crate::trace::Noted;
-use crate::{Asker, CallRequest, Door, Engine, Sent, record};
+use crate::reach::AccessScope;
+use crate::trace::TraceDraft;
+use crate::{Asker, CallRequest, Door, Engine, SentSecrets, record};
 
 /// Returns the owners that background commands of a session may have: one for unbounded callers and
 /// one for callers under a ceiling.
@@ -48,7 +48,7 @@ pub(crate) struct Call {
     /// Arguments as the audit may see them: secrets covered, long texts cut.
     pub(crate) noted_arguments: Value,
     /// Secrets among the arguments.
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentSecrets,
     /// BLAKE3 digest of the whole arguments, hexadecimal.
     pub(crate) arguments_digest: String,
     pub(crate) level: Level,
@@ -63,7 +63,7 @@ pub(crate) struct Call {
     /// True if the answer contains the difference that the call makes.
     pub(crate) shows_difference: bool,
     /// The call that a dry run tries.
-    pub(crate) dry_run: Option<Tried>,
+    pub(crate) dry_run: Option<DryRunCall>,
     /// Arguments of a command, in case it has to run in another way than was decided on.
     pub(crate) again: Value,
     /// True if what the call starts outlives the call.
@@ -75,10 +75,10 @@ pub(crate) struct Call {
     pub(crate) ceiling: Ceiling,
     /// Rules of the call, if they differ from the engine's: with leased patterns, or under a
     /// ceiling.
-    pub(crate) leased: Option<Arc<Leased>>,
+    pub(crate) leased: Option<Arc<EffectivePolicy>>,
     pub(crate) approved_by: Option<String>,
     /// Writes of its commands that the approval covers.
-    pub(crate) foreseen: Foreseen,
+    pub(crate) foreseen: ForeseenWrites,
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
     pub(crate) changes: Option<Changes>,
@@ -87,16 +87,16 @@ pub(crate) struct Call {
     /// Checkpoints that the call reverts, as reported by its tool.
     pub(crate) undoes: Arc<Mutex<Option<String>>>,
     /// Changes that the call makes in databases.
-    pub(crate) of_data: OfData,
+    pub(crate) of_data: DbChanges,
     pub(crate) cached: bool,
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
     pub(crate) warnings: Vec<String>,
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
     /// Guard that keeps the network of its commands open.
     pub(crate) network_in_use: Option<InUse>,
     /// Data for a trace of the call, if calls are traced.
-    pub(crate) noted: Option<Box<Noted>>,
+    pub(crate) noted: Option<Box<TraceDraft>>,
     started_at: Timestamp,
     started: Instant,
 }
@@ -121,7 +121,7 @@ impl Call {
             cache: cache && caller.ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
-            sent: Sent::default(),
+            sent: SentSecrets::default(),
             arguments_digest: String::new(),
             level: Level::Critical,
             timeout: Duration::ZERO,
@@ -138,20 +138,20 @@ impl Call {
             ceiling: caller.ceiling,
             leased: None,
             approved_by: None,
-            foreseen: Foreseen::default(),
+            foreseen: ForeseenWrites::default(),
             intent_recorded: false,
             sandbox: None,
             changes: None,
             checkpoint: None,
             undoes: Arc::default(),
-            of_data: OfData::default(),
+            of_data: DbChanges::default(),
             cached: false,
             truncated: false,
             outputs: Vec::new(),
             warnings: Vec::new(),
-            held: Held::default(),
+            held: ByteReservation::default(),
             network_in_use: None,
-            noted: is_traced.then(|| Box::new(Noted::of(origin))),
+            noted: is_traced.then(|| Box::new(TraceDraft::of(origin))),
             started_at: now,
             started: Instant::now(),
         }
@@ -165,7 +165,7 @@ impl Call {
             outcome: Outcome::Err(error),
             presentation: self.presentation,
             meta,
-            held: Held::default(),
+            held: ByteReservation::default(),
         }
     }
 
@@ -254,7 +254,7 @@ impl Call {
     }
 
     /// Returns the roots of these rules.
-    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a Reach {
+    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a AccessScope {
         self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tool::{Code, ToolError};
-use watch::Keep;
+use watch::WatchMode;
 
 use crate::Engine;
-use crate::approvals::Leased;
+use crate::approvals::EffectivePolicy;
 use crate::call::Call;
 use crate::denied::DeniedFiles;
-use crate::reach::Reach;
+use crate::reach::AccessScope;
 
 impl Engine {
     /// Puts the engine's rules under the call's ceiling, if it has one. Every later layer then asks
@@ -36,21 +36,25 @@ impl Engine {
 
     /// Puts rules with leases under the call's ceiling. A lease answers questions and raises no
     /// ceiling.
-    pub(crate) fn under_ceiling(&self, call: &Call, leased: Arc<Leased>) -> Result<Arc<Leased>, ToolError> {
+    pub(crate) fn under_ceiling(
+        &self,
+        call: &Call,
+        leased: Arc<EffectivePolicy>,
+    ) -> Result<Arc<EffectivePolicy>, ToolError> {
         if call.ceiling.is_unbounded() { Ok(leased) } else { self.bounded(call, &leased.policy) }
     }
 
-    fn bounded(&self, call: &Call, policy: &policy::Policy) -> Result<Arc<Leased>, ToolError> {
+    fn bounded(&self, call: &Call, policy: &policy::Policy) -> Result<Arc<EffectivePolicy>, ToolError> {
         let policy = Arc::new(policy.under(&call.ceiling));
         let denied = if call.ceiling.has_policies() {
             // The deny lists of the ceiling need a walk. The watch knows the entries of the
             // engine's lists only.
-            Arc::new(DeniedFiles::new(policy.clone(), Keep::Once, None))
+            Arc::new(DeniedFiles::new(policy.clone(), WatchMode::Once, None))
         } else {
             self.denied.clone()
         };
-        let reach = Reach::open(policy.clone(), denied, &self.place)
+        let reach = AccessScope::open(policy.clone(), denied, &self.place)
             .map_err(|error| ToolError::new(Code::Runtime, error.to_string()).because(error))?;
-        Ok(Arc::new(Leased { policy, reach }))
+        Ok(Arc::new(EffectivePolicy { policy, reach }))
     }
 }

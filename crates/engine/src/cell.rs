@@ -10,7 +10,7 @@ use policy::{Policy, RootRight};
 use sandbox::{CellSpec, Entrance, Lifetime, ProcessTotal, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
-use crate::denied::{DeniedFiles, DeniedPrograms, Hiding, Writes};
+use crate::denied::{DeniedFiles, DeniedPrograms, MaskSet, Writes};
 use crate::toolchains::{Toolchain, Toolchains};
 
 /// Settings that all cells of this runtime share. The composer of the runtime determines them once.
@@ -101,7 +101,7 @@ pub(crate) fn specification(
     // them.
     spec.covered.sort();
     spec.covered.dedup_by(|inner, outer| inner.starts_with(outer));
-    let Hiding { marked, later } = denied.below(&shown, writes)?;
+    let MaskSet { marked, later } = denied.below(&shown, writes)?;
     spec.late_masks = later;
     spec.masked.extend(marked.hidden);
     spec.frozen.extend(marked.frozen);
@@ -156,7 +156,7 @@ pub fn built_in_limits() -> policy::Limits {
         sessions: Some(running as u64),
         session_idle_seconds: Some(lifetime.idle.as_secs()),
         session_seconds: Some(lifetime.absolute.as_secs()),
-        home_bytes: Some(crate::home::LIMIT),
+        home_bytes: Some(crate::cell_cache::LIMIT),
         ..crate::admit::LaneLimits::built_in()
     }
 }

@@ -6,10 +6,10 @@ use tool::{Context, ToolError};
 use vault::Vault;
 
 use crate::call::Call;
+use crate::cell_spec::CellSpecTask;
 use crate::redact::CoveredProgress;
 use crate::secrets::Secrets;
-use crate::specify::Specifying;
-use crate::{Engine, hosts, snapshot, swap};
+use crate::{Engine, commit_changes, hosts, snapshot};
 
 impl Engine {
     /// Builds the context for one call.
@@ -17,8 +17,8 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         spec: &tool::Spec,
-        before: &swap::Before,
-        cell: Option<Specifying>,
+        before: &commit_changes::SavedState,
+        cell: Option<CellSpecTask>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         if spec.class.open_world {

@@ -11,7 +11,7 @@ use policy::{PathVerdict, Policy};
 use similar::TextDiff;
 use tool::Access;
 
-use crate::moved::{Moved, moved};
+use crate::renames::{RenamedFolder, moved};
 use crate::saved_contents::SavedContents;
 
 /// Largest file, in bytes, whose lines are compared.
@@ -88,7 +88,7 @@ impl Differences<'_> {
 
     /// Returns true if a renamed folder has its new name now, or will have it, and if everything in
     /// it may be shown.
-    fn is_still_moved(&self, folder: &Moved<'_>, direction: Direction) -> bool {
+    fn is_still_moved(&self, folder: &RenamedFolder<'_>, direction: Direction) -> bool {
         let has_moved = || {
             self.workspace.kind_of(folder.from).is_none()
                 && self.workspace.kind_of(&folder.to) == Some(Kind::Folder)
@@ -106,7 +106,12 @@ impl Differences<'_> {
 
     /// Returns the line about a renamed folder. Adds the entries in it that have changed to
     /// `changed`.
-    fn folder(&self, folder: &Moved<'_>, direction: Direction, changed: &mut Vec<SavedEntry>) -> String {
+    fn folder(
+        &self,
+        folder: &RenamedFolder<'_>,
+        direction: Direction,
+        changed: &mut Vec<SavedEntry>,
+    ) -> String {
         let told = changed.len();
         for (name, inside) in &folder.within {
             let is_as_left = || {

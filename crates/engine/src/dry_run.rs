@@ -13,11 +13,11 @@ use tool::{Code, Data, Level, Plan, Spec, ToolError};
 
 use crate::Engine;
 use crate::call::Call;
-use crate::reach::Reach;
+use crate::reach::AccessScope;
 use crate::snapshot::Preview;
 
 /// The call that a dry run tries.
-pub(crate) struct Tried {
+pub(crate) struct DryRunCall {
     level: Level,
     pub(crate) effects: Vec<Part>,
     undoable: bool,
@@ -25,11 +25,11 @@ pub(crate) struct Tried {
 
 impl Engine {
     /// Returns the call that the plan tries, with its effects, if the plan is a dry run.
-    pub(crate) fn tried(&self, spec: &Spec, plan: &Plan) -> Option<Tried> {
+    pub(crate) fn tried(&self, spec: &Spec, plan: &Plan) -> Option<DryRunCall> {
         let plan = plan.dry_run.as_deref()?;
-        let effects = Reach::lead(plan);
+        let effects = AccessScope::lead(plan);
         let undoable = self.is_undoable(spec, &effects, plan);
-        Some(Tried { level: plan.level.unwrap_or(spec.level), effects, undoable })
+        Some(DryRunCall { level: plan.level.unwrap_or(spec.level), effects, undoable })
     }
 
     /// Applies the policy to the call that the dry run tries.
@@ -74,7 +74,7 @@ impl Engine {
 
     /// Returns the roots of a dry run: those that the call itself would have after an approval, but
     /// without any change.
-    pub(crate) fn roots_to_try(&self, call: &Call, tried: &Tried) -> Result<Roots, ToolError> {
+    pub(crate) fn roots_to_try(&self, call: &Call, tried: &DryRunCall) -> Result<Roots, ToolError> {
         Ok(call.reach(self).roots(&tried.effects, true, None)?.for_dry_run())
     }
 }

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use checkpoint::{Hidden, NOTICE, SeenAs, Tracked, Trackers, Workspace};
+use checkpoint::{HiddenFile, NOTICE, SeenAs, TrackedFile, Trackers, Workspace};
 use policy::Policy;
 use sandbox::{CellSpec, Placeholder};
 
@@ -52,7 +52,7 @@ pub(crate) struct HiddenFiles {
 impl HiddenFiles {
     /// Replaces the masked files of a cell on a snapshot with placeholders. `workspace` must
     /// contain no symbolic links.
-    pub(crate) fn replace(&self, spec: &mut CellSpec, workspace: &Path) -> Vec<Hidden> {
+    pub(crate) fn replace(&self, spec: &mut CellSpec, workspace: &Path) -> Vec<HiddenFile> {
         let mut files: BTreeMap<PathBuf, &PathBuf> = BTreeMap::new();
         for masked in &spec.masked {
             let Ok(real) = fs::canonicalize(masked) else { continue };
@@ -76,8 +76,8 @@ impl HiddenFiles {
                 let patterns = if seen_as == SeenAs::Closed { &mut git.ignored } else { &mut git.filtered };
                 patterns.push(pattern(&found.name));
             }
-            let hidden = Hidden { path, seen_as };
-            let (mark, mode) = (Hidden::mark(all.len()), hidden.mode());
+            let hidden = HiddenFile { path, seen_as };
+            let (mark, mode) = (HiddenFile::mark(all.len()), hidden.mode());
             spec.placeholders.insert(masked.clone(), Placeholder { mark, content: hidden.content(), mode });
             all.push(hidden);
         }
@@ -117,7 +117,7 @@ impl HiddenFiles {
 }
 
 /// Builds the notice for a tracked file, if the file may have one.
-fn notice(real: &Path, tracked: Tracked) -> Option<SeenAs> {
+fn notice(real: &Path, tracked: TrackedFile) -> Option<SeenAs> {
     let size_bytes = match tracked.size_bytes {
         Some(size) => size,
         None => fs::symlink_metadata(real).ok()?.len(),

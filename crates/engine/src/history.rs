@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::{Filter, Kind, Recorded, Store, StoreError};
+use store::{Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{SessionId, ToolError};
 
-use crate::readings::{READ_AUDIT, Reading, unreadable};
+use crate::audit_reading::{AuditReading, READ_AUDIT, unreadable};
 use crate::{Door, Engine};
 
 /// Prefixes of the tool names of rows that are about calls, or about reading them, but are not
@@ -21,8 +21,8 @@ const PAGE: u32 = 500;
 
 /// One call: the row written before its effect, if there is one, and the row written after it.
 pub struct RecordedCall {
-    intent: Option<Recorded>,
-    outcome: Option<Recorded>,
+    intent: Option<RecordedRow>,
+    outcome: Option<RecordedRow>,
 }
 
 /// Returns the newest calls first, at most the filter's limit, each with both of its rows.
@@ -75,7 +75,7 @@ pub enum HistoryError {
 ///
 /// # Errors
 /// Fails if the row cannot be serialized. The caller then shows nothing in its place.
-pub fn recorded_row(recorded: &Recorded) -> serde_json::Result<Value> {
+pub fn recorded_row(recorded: &RecordedRow) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(recorded)?;
     if let Some(plan) = recorded.row.plan.as_deref().and_then(|plan| serde_json::from_str::<Value>(plan).ok())
     {
@@ -86,7 +86,7 @@ pub fn recorded_row(recorded: &Recorded) -> serde_json::Result<Value> {
 
 impl RecordedCall {
     /// Returns the row that knows most: the outcome, otherwise the intent.
-    pub fn last(&self) -> Option<&Recorded> {
+    pub fn last(&self) -> Option<&RecordedRow> {
         self.outcome.as_ref().or(self.intent.as_ref())
     }
 
@@ -146,8 +146,13 @@ impl Engine {
         call: Option<String>,
     ) -> Result<Vec<Value>, ToolError> {
         let of = session.0.clone();
-        let reading =
-            Reading { door, dialect, session: Some(of.clone()), by: None, asked: json!({ "call": call }) };
+        let reading = AuditReading {
+            door,
+            dialect,
+            session: Some(of.clone()),
+            by: None,
+            asked: json!({ "call": call }),
+        };
         self.read_audit(reading, |engine| engine.of_session(of, call).map_err(unreadable)).await
     }
 

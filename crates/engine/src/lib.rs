@@ -6,53 +6,53 @@
 
 mod admit;
 mod approvals;
-mod by_hand;
+mod audit_reading;
+mod bounded_output;
 mod cache;
 mod call;
 mod ceiling;
 mod cell;
-mod checked;
+mod cell_cache;
+mod cell_spec;
+mod commit_changes;
 mod context;
-mod cover;
-mod data;
+mod db_checkpoint;
 mod denied;
 mod difference;
+mod direct_checkpoint;
 mod dry_run;
+mod egress_gate;
 mod figures;
+mod fingerprint;
 mod hidden;
 mod history;
-mod home;
 mod hosts;
-mod keep;
+mod job_output;
 mod life;
 mod memory;
-mod moved;
 mod networks;
 mod no_network;
 mod placeholders;
+mod policy_check;
 mod program;
 mod protected;
 mod reach;
-mod readings;
 mod record;
-mod recorded;
 mod redact;
 mod registry;
+mod renames;
 mod request;
+mod retained_output;
 mod saved_contents;
-mod saving;
 mod secrets;
-mod seen;
 mod snapshot;
-mod specify;
 mod stopping;
 mod summary;
-mod swap;
 mod toolchains;
 mod trace;
-mod unchanged;
 mod undo;
-mod way_out;
+mod user_action;
+mod view_of_call;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,36 +64,36 @@ use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Covering, Outputs, Place, Services, SessionId, Stop,
-    StopReason, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
+    Stop, StopReason, ToolError,
 };
 use vault::Vault;
 
 pub use approvals::{
-    Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Bound, Grant, NoAsker, Offer,
-    PatternKind, Scope,
+    Answer, Approval, ApprovalError, Approvals, Asker, BoundItem, Grant, GrantResult, NoAsker, Offer,
+    PatternKind, Scope, StoredQuestion,
 };
-pub use by_hand::by_hand;
+pub use audit_reading::{AuditReading, unreadable};
 pub use cell::{CellSetup, built_in_limits};
-pub use checked::Checked;
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
+pub use policy_check::PolicyCheck;
 pub use program::Program;
-pub use readings::{Reading, unreadable};
-pub use redact::{Covered, Pieces, Redactor, Sent};
+pub use redact::{Pieces, RedactingReader, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
-pub use snapshot::{KeptChanges, KeptError};
+pub use snapshot::{KeptDetails, KeptError};
 pub use store::{Filter, Watch};
 pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
-pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
+pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
+pub use user_action::by_hand;
 
 use call::Call;
-use specify::Specifying;
+use cell_spec::CellSpecTask;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -166,15 +166,15 @@ pub struct Engine {
     services: Services,
     databases: Option<Arc<Databases>>,
     meanings: Option<Arc<memory::Meanings>>,
-    reach: reach::Reach,
+    reach: reach::AccessScope,
     leases: approvals::Leases,
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
-    homes: Option<Arc<home::Homes>>,
+    homes: Option<Arc<cell_cache::Homes>>,
     notices: Vec<String>,
     /// Removals that continue after the answers.
-    removals: swap::Removals,
+    removals: commit_changes::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
     running: Mutex<HashMap<CallId, Stop>>,
@@ -184,7 +184,7 @@ pub struct Engine {
     summarizer: Option<Arc<dyn Summarizer>>,
     user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
-    resting: networks::Looking,
+    resting: networks::ReleaseFlag,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
 }
@@ -215,7 +215,8 @@ impl Engine {
             program,
         } = parts;
         services.insert(Arc::new(catalogue));
-        services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
+        services
+            .insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
         let redactor = match &vault {
             Some(vault) => {
                 services.insert(vault.clone());
@@ -227,13 +228,13 @@ impl Engine {
         store.cover_rows(move |text| {
             of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
         });
-        services.insert::<Arc<dyn Covering>>(Arc::new(Arc::new(redactor.clone())));
-        let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
+        services.insert::<Arc<dyn Redaction>>(Arc::new(Arc::new(redactor.clone())));
+        let keep = if cell.watches { watch::WatchMode::Fresh } else { watch::WatchMode::Once };
         let kept_in = (&store, databases.as_deref());
         let (snapshots, mut notices) =
             snapshot::open(cell.changes.as_deref(), &place.workspace, kept_in, clock.now())
                 .map_err(EngineError::Changes)?;
-        let recorder = recorded::Recorder {
+        let recorder = job_output::Recorder {
             store: store.clone(),
             redactor: redactor.clone(),
             clock: clock.clone(),
@@ -250,7 +251,8 @@ impl Engine {
         );
         let programs = denied::DeniedPrograms::new(policy.clone(), &cell.search_path);
         let homes = cell.homes.as_deref().and_then(|folder| {
-            let opened = home::Homes::open(folder, &place.workspace, home::limit(&policy), clock.now());
+            let opened =
+                cell_cache::Homes::open(folder, &place.workspace, cell_cache::limit(&policy), clock.now());
             opened.unwrap_or_else(|notice| {
                 notices.push(notice);
                 None
@@ -264,10 +266,10 @@ impl Engine {
             snapshots,
             homes: homes.map(Arc::new),
             notices,
-            removals: swap::Removals::default(),
+            removals: commit_changes::BackgroundWork::default(),
             pruned: Mutex::new(clock.now()),
             lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
-            reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
+            reach: reach::AccessScope::open(policy.clone(), denied.clone(), &place)?,
             denied,
             hidden: hidden::HiddenFiles::default(),
             toolchains,
@@ -292,7 +294,7 @@ impl Engine {
             summarizer,
             user: user.map(Arc::from),
             networks,
-            resting: networks::Looking::default(),
+            resting: networks::ReleaseFlag::default(),
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
@@ -368,7 +370,7 @@ impl Engine {
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = Running::enter(self.clone(), call.id.clone(), stop.clone());
+        let running = RunningCall::enter(self.clone(), call.id.clone(), stop.clone());
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let engine = self.clone();
@@ -445,7 +447,7 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok(specify::Specified { cell, .. }) =
+        let Ok(cell_spec::SpecifiedCell { cell, .. }) =
             self.specification(&self.policy, &self.denied, denied::Writes::Apart)
         else {
             return;
@@ -479,19 +481,19 @@ fn new_call_id(clock: &dyn Clock) -> CallId {
 }
 
 /// A running call, as [`Engine::shutdown`] sees it.
-struct Running {
+struct RunningCall {
     engine: Arc<Engine>,
     call: CallId,
 }
 
-impl Running {
+impl RunningCall {
     fn enter(engine: Arc<Engine>, call: CallId, stop: Stop) -> Self {
         engine.running.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), stop);
         Self { engine, call }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.engine.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
         self.engine.ended.notify_waiters();

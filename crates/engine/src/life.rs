@@ -22,24 +22,24 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{Durability, Kind};
 use tool::{
-    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, Prepared, StopReason, Told,
-    ToolError,
+    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, PreparedCall, ShapeFacts,
+    StopReason, ToolError,
 };
 
-use crate::admit::Admitted;
+use crate::admit::AdmittedCall;
+use crate::bounded_output::Reference;
 use crate::cache::Generation;
 use crate::call::Call;
-use crate::cover::Reference;
+use crate::commit_changes::SavedState;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
-use crate::reach::Reach;
-use crate::snapshot::{ChangedBy, Wanted};
+use crate::fingerprint::Fingerprint;
+use crate::reach::AccessScope;
+use crate::snapshot::{ChangedBy, SnapshotKind};
 use crate::stopping::{requested, start};
 use crate::summary::command_of;
-use crate::swap::Before;
 use crate::trace::Stage;
-use crate::unchanged::Looked;
-use crate::{Engine, Specifying, cover, keep, record, unchanged};
+use crate::{CellSpecTask, Engine, bounded_output, fingerprint, record, retained_output};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -55,10 +55,10 @@ struct Lookup {
     /// Digest of the call and everything that it meets except the files that it reads.
     key: String,
     /// State of these files.
-    looked: Looked,
+    looked: Fingerprint,
 }
 
-pub(crate) struct Ran {
+pub(crate) struct ToolRun {
     pub(crate) context: Arc<Context>,
     pub(crate) produced: Result<Data, ToolError>,
     /// True if the tool returned, so that nothing of the call is still at work.
@@ -70,7 +70,7 @@ fn shape(
     tool: &Arc<dyn AnyTool>,
     produced: Result<Data, ToolError>,
 ) -> Result<Data, ToolError> {
-    let mut told = Told { ran: call.ran, warnings: Vec::new() };
+    let mut told = ShapeFacts { ran: call.ran, warnings: Vec::new() };
     let shaped = tool.shape(produced, &mut told);
     call.warnings.append(&mut told.warnings);
     shaped
@@ -190,7 +190,7 @@ impl Engine {
         Ok(tool)
     }
 
-    fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
+    fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<PreparedCall, ToolError> {
         if tool.spec().lane == Lane::Command {
             call.again.clone_from(&call.arguments);
         }
@@ -202,7 +202,7 @@ impl Engine {
         if call.outlives_session && call.holder.is_none() {
             return Err(ends_with_session());
         }
-        call.effects = Reach::lead(&prepared.plan);
+        call.effects = AccessScope::lead(&prepared.plan);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.shows_difference = tool.shows_difference();
         call.dry_run = self.tried(tool.spec(), &prepared.plan);
@@ -231,7 +231,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
-    ) -> Result<Prepared, ToolError> {
+    ) -> Result<PreparedCall, ToolError> {
         call.enter(Stage::Decide);
         call.arguments = std::mem::take(&mut call.again);
         let prepared = self.plan(call, tool)?;
@@ -240,7 +240,11 @@ impl Engine {
         self.approve(call, prepared).await
     }
 
-    async fn approve(self: &Arc<Self>, call: &mut Call, prepared: Prepared) -> Result<Prepared, ToolError> {
+    async fn approve(
+        self: &Arc<Self>,
+        call: &mut Call,
+        prepared: PreparedCall,
+    ) -> Result<PreparedCall, ToolError> {
         let Some(decision) =
             call.decision.clone().filter(|decision| decision.verdict == policy::Verdict::Check)
         else {
@@ -257,8 +261,8 @@ impl Engine {
         &self,
         call: &Call,
         tool: &Arc<dyn AnyTool>,
-        prepared: &Prepared,
-    ) -> Result<Admitted, ToolError> {
+        prepared: &PreparedCall,
+    ) -> Result<AdmittedCall, ToolError> {
         let expected = self.lanes.expected(prepared, &call.effects);
         self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
     }
@@ -280,10 +284,10 @@ impl Engine {
         Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
     }
 
-    async fn look_around(self: &Arc<Self>) -> Option<Looked> {
+    async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
         let engine = self.clone();
         // If the task panics, nothing is known.
-        tokio::task::spawn_blocking(move || unchanged::look(&engine.policy)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
     }
 
     fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
@@ -315,15 +319,18 @@ impl Engine {
     async fn checkpoint(
         self: &Arc<Self>,
         call: &mut Call,
-        prepared: &Prepared,
+        prepared: &PreparedCall,
         tool: &Arc<dyn AnyTool>,
-    ) -> Result<Before, ToolError> {
+    ) -> Result<SavedState, ToolError> {
         if tool.spec().class.reads_only {
-            return Ok(Before::Nothing);
+            return Ok(SavedState::Nothing);
         }
         call.enter(Stage::Checkpoint);
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
-            return Ok(self.save_directly(call, prepared).await?.map_or(Before::Nothing, Before::Direct));
+            return Ok(self
+                .save_directly(call, prepared)
+                .await?
+                .map_or(SavedState::Nothing, SavedState::Direct));
         };
         let names_all = |part: &policy::Part| {
             part.effect
@@ -331,26 +338,26 @@ impl Engine {
                 .is_some_and(|(access, path)| access == tool::Access::Write && path == self.place.workspace)
         };
         let wanted = match (&prepared.plan.applies, tool.spec().lane) {
-            (Some(id), _) => Wanted::Kept(id.clone()),
-            (None, Lane::Command) => Wanted::New(ChangedBy::Command),
-            _ if call.changing().iter().any(names_all) => Wanted::New(ChangedBy::Restoration),
-            _ => Wanted::New(ChangedBy::Draft),
+            (Some(id), _) => SnapshotKind::Kept(id.clone()),
+            (None, Lane::Command) => SnapshotKind::New(ChangedBy::Command),
+            _ if call.changing().iter().any(names_all) => SnapshotKind::New(ChangedBy::Restoration),
+            _ => SnapshotKind::New(ChangedBy::Draft),
         };
         // A cell with a network of its own is none of those that wait.
-        let apart = matches!(wanted, Wanted::New(ChangedBy::Command)) && self.is_apart(call);
+        let apart = matches!(wanted, SnapshotKind::New(ChangedBy::Command)) && self.is_apart(call);
         let spawner = if apart { None } else { self.networks.spawner(&self.network(call).owner) };
         let taken = snapshots.taken(wanted, spawner, call.timeout, &call.stop).await;
-        taken.map(Before::Snapshot)
+        taken.map(SavedState::Snapshot)
     }
 
     async fn run(
         self: &Arc<Self>,
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
-        prepared: Prepared,
-        before: &Before,
-        cell: Option<Specifying>,
-    ) -> Result<Ran, ToolError> {
+        prepared: PreparedCall,
+        before: &SavedState,
+        cell: Option<CellSpecTask>,
+    ) -> Result<ToolRun, ToolError> {
         call.enter(Stage::Run);
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
@@ -398,7 +405,7 @@ impl Engine {
         if produced.is_err() {
             call.fail();
         }
-        Ok(Ran { context, produced, has_ended })
+        Ok(ToolRun { context, produced, has_ended })
     }
 
     /// Judges the files that a command wrote directly, after it has ended and before its answer.
@@ -420,17 +427,17 @@ impl Engine {
         tool: &Arc<dyn AnyTool>,
         context: &Arc<Context>,
         produced: Result<Data, ToolError>,
-        admitted: Admitted,
+        admitted: AdmittedCall,
     ) -> Result<Data, ToolError> {
         call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
-        let reference = Reference { reader: self.registry.name_of(cover::READER), call: &call.id };
+        let reference = Reference { reader: self.registry.name_of(bounded_output::READER), call: &call.id };
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
-                let bound =
-                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reference));
+                let bound = covered
+                    .and_then(|data| bounded_output::bound_data(data, cap, context.take_wholes(), reference));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
@@ -440,7 +447,7 @@ impl Engine {
             Err(mut error) => {
                 let shortened = error.data.as_mut().map(|data| {
                     self.redactor.value(data);
-                    cover::bound(data, cap, context.take_wholes(), reference)
+                    bounded_output::bound(data, cap, context.take_wholes(), reference)
                 });
                 (Err(error), shortened.unwrap_or_default())
             }
@@ -452,7 +459,7 @@ impl Engine {
         let (engine, id, session, now) =
             (self.clone(), call.id.clone(), call.session.clone(), self.clock.now());
         let kept = tokio::task::spawn_blocking(move || {
-            keep::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
+            retained_output::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
         });
         // The call was made and its answer is valid, even if its whole text is lost.
         match kept.await {

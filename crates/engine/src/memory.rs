@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use embed::Failure;
 use jiff::Timestamp;
-use store::{Meaning, Memory, Remembered, Remembering, Store, StoreError};
+use store::{ChangeOutcome, Memory, MemoryCaller, QueryVector, Store, StoreError};
 use tool::{
     Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, Retry, SessionId, Stop,
     ToolError,
@@ -31,7 +31,7 @@ const MAIN: &str = "main";
 pub(crate) struct OfCaller {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
-    who: Remembering,
+    who: MemoryCaller,
     meanings: Option<Arc<Meanings>>,
     stop: Stop,
 }
@@ -39,7 +39,7 @@ pub(crate) struct OfCaller {
 impl Engine {
     pub(crate) fn memory_of(&self, call: &Call) -> OfCaller {
         let agent = agent(call.holder.as_ref(), &call.session, call.ceiling.is_unbounded());
-        let who = Remembering {
+        let who = MemoryCaller {
             workspace: self.place.workspace.clone(),
             agent,
             session: call.session.0.clone(),
@@ -90,8 +90,8 @@ impl OfCaller {
         Ok(memories)
     }
 
-    fn now(&self) -> Remembering {
-        Remembering { now: self.clock.now(), ..self.who.clone() }
+    fn now(&self) -> MemoryCaller {
+        MemoryCaller { now: self.clock.now(), ..self.who.clone() }
     }
 }
 
@@ -141,7 +141,7 @@ impl Memories for OfCaller {
         }
         let meaning = meant
             .as_ref()
-            .map(|question| Meaning { vector: &question.vector, model: &question.model.model().hash });
+            .map(|question| QueryVector { vector: &question.vector, model: &question.model.model().hash });
         let found = self
             .memories()
             .map_err(failed)?
@@ -171,16 +171,16 @@ impl Memories for OfCaller {
     }
 }
 
-fn changed(made: Result<Remembered, StoreError>, key: &str, hint: &str) -> Result<MemoryEntry, ToolError> {
+fn changed(made: Result<ChangeOutcome, StoreError>, key: &str, hint: &str) -> Result<MemoryEntry, ToolError> {
     match made.map_err(failed)? {
-        Remembered::Done(memory) => Ok(entry(memory)),
-        Remembered::Unknown => Err(unknown(key)),
-        Remembered::Conflict(there) => {
+        ChangeOutcome::Done(memory) => Ok(entry(memory)),
+        ChangeOutcome::Unknown => Err(unknown(key)),
+        ChangeOutcome::Conflict(there) => {
             let message =
                 format!("`{}` is there with the version {}", tool::visible(&there.key), there.version);
             Err(ToolError::new(Code::Conflict, message).hint(hint).retry(Retry::Never))
         }
-        Remembered::Full => Err(ToolError::new(Code::Quota, "the agent remembers as much as it may")
+        ChangeOutcome::Full => Err(ToolError::new(Code::Quota, "the agent remembers as much as it may")
             .hint("delete what is no longer of use")),
     }
 }

@@ -8,19 +8,19 @@
 
 mod resting;
 
-pub(crate) use resting::{Looking, Rested};
+pub(crate) use resting::{ReleaseFlag, ReleasedParts};
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use egress::{Carrier, Listeners, Serving};
+use egress::{Carrier, Listeners, ServedNetwork};
 use policy::Ceiling;
-use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork, Spawner};
+use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
 
-use crate::placeholders::Given;
-use crate::way_out::{Around, WayOut};
+use crate::egress_gate::{GateDeps, WayOut};
+use crate::placeholders::SessionPlaceholders;
 
 /// Ports at which connections of programs without proxy support are accepted, in addition to those
 /// that the policy names.
@@ -59,9 +59,9 @@ struct OfSession {
     /// Guard held by each call that runs a command.
     in_use: InUse,
     network: Option<Shared>,
-    way_out: Option<(Arc<WayOut>, Serving)>,
+    way_out: Option<(Arc<WayOut>, ServedNetwork)>,
     /// Placeholders that its programs were given. Their meaning lasts as long as the session.
-    given: Arc<Given>,
+    given: Arc<SessionPlaceholders>,
     /// Number and time of its last use.
     used: (u64, Instant),
 }
@@ -210,7 +210,7 @@ impl Networks {
         self: &Arc<Self>,
         owner: &str,
         cell: &mut CellSpec,
-        around: &Around,
+        around: &GateDeps,
     ) -> Result<(), String> {
         let because = |why: String| format!("no host can be reached from this command: {why}");
         if let Err(error) = self.settle(owner, cell) {
@@ -225,7 +225,7 @@ impl Networks {
         way_out.hand_out(cell)
     }
 
-    fn way_out(&self, owner: &str, cell: &CellSpec, around: &Around) -> Result<Arc<WayOut>, String> {
+    fn way_out(&self, owner: &str, cell: &CellSpec, around: &GateDeps) -> Result<Arc<WayOut>, String> {
         let known = || Some(self.state().sessions.get(owner)?.way_out.as_ref()?.0.clone());
         if let Some(way_out) = known() {
             return Ok(way_out);
@@ -256,12 +256,12 @@ impl Networks {
     }
 
     /// Removes all networks of a session that has ended.
-    pub(crate) fn forget(&self, owner: &str) -> Rested {
+    pub(crate) fn forget(&self, owner: &str) -> ReleasedParts {
         let mut state = self.state();
         let ceilings = state.ceilings.remove(owner).map_or(0, |ceilings| ceilings.len());
         let owners = (0..ceilings).map(|at| under(owner, at)).chain([owner.to_owned()]);
         let released = owners.filter_map(|owner| state.sessions.remove(&owner)).collect();
-        Rested { released, more: false }
+        ReleasedParts { released, more: false }
     }
 
     /// Closes all ways out, after every session has ended.
@@ -292,7 +292,7 @@ impl Drop for Networks {
 }
 
 /// Opens the doors of the cell's network.
-fn open(cell: &CellSpec, around: &Around) -> Result<Listeners, String> {
+fn open(cell: &CellSpec, around: &GateDeps) -> Result<Listeners, String> {
     let mut ports = around.policy.named_ports();
     // The proxy has a door of its own, and so have name queries.
     ports.retain(|port| *port != sandbox::PROXY_PORT);
@@ -305,7 +305,7 @@ fn open(cell: &CellSpec, around: &Around) -> Result<Listeners, String> {
         (None, None) => Ok(None),
     };
     let opened = opened.map_err(|error| error.to_string())?;
-    let Doors { proxy, everywhere, names } =
+    let EgressListeners { proxy, everywhere, names } =
         opened.ok_or_else(|| "the commands of this session share no network".to_owned())?;
     Ok(Listeners { proxy, everywhere, names })
 }

@@ -11,7 +11,7 @@ use tool::{Context, Effect};
 
 use crate::Engine;
 use crate::call::Call;
-use crate::specify::Rules;
+use crate::cell_spec::Rules;
 
 /// Port used in the check of a host whose port is unknown.
 const HTTPS: u16 = 443;

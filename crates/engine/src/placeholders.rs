@@ -9,12 +9,12 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use egress::{Authority, Place, Trust};
+use egress::{Authority, Position, Trust};
 use fetch::address::Host;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use tempfile::NamedTempFile;
-use vault::{Entry, Locked, Position, Vault, VaultError};
+use vault::{Entry, RequestPart, SecretBytes, Vault, VaultError};
 
 /// Variables in which programs look for trusted certificates: OpenSSL and programs built on it,
 /// curl, requests, Node, git, pip, cargo, npm.
@@ -36,12 +36,12 @@ pub(crate) struct Placeholders {
     pub(crate) authority: Authority,
     /// File with the certificates that the programs trust, for as long as the session lives.
     bundle: NamedTempFile,
-    given: Arc<Given>,
+    given: Arc<SessionPlaceholders>,
 }
 
 /// Placeholders that a session was given. Their meaning lasts as long as the session.
 #[derive(Default)]
-pub(crate) struct Given(Mutex<Names>);
+pub(crate) struct SessionPlaceholders(Mutex<Names>);
 
 /// Names by placeholder, and placeholders by name.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Placeholders {
         vault: &Arc<Vault>,
         policy: &Arc<Policy>,
         folder: &Path,
-        given: &Arc<Given>,
+        given: &Arc<SessionPlaceholders>,
         now: Timestamp,
     ) -> Result<Option<Self>, String> {
         let entries = match vault.contents() {
@@ -124,7 +124,7 @@ impl Placeholders {
 
     /// Returns true if one of the host's secrets may stand in a body.
     pub(crate) fn stand_in_bodies(&self, host: &Host) -> bool {
-        self.any(host, |entry| entry.places.has(Position::Body))
+        self.any(host, |entry| entry.places.has(RequestPart::Body))
     }
 
     fn any(&self, host: &Host, suits: impl Fn(&Entry) -> bool) -> bool {
@@ -153,9 +153,9 @@ impl Placeholders {
         &self,
         name: &str,
         host: &str,
-        place: Place,
+        place: Position,
         now: Timestamp,
-    ) -> Result<Locked, String> {
+    ) -> Result<SecretBytes, String> {
         if !self.policy.lists_secret(name, host) {
             return Err(format!(
                 "the secret {name} is not handed to {host}: `allowed_secrets` of profile `{}` does not list it there",
@@ -163,16 +163,16 @@ impl Placeholders {
             ));
         }
         let position = match place {
-            Place::Header => Position::Header,
-            Place::Query => Position::Query,
-            Place::Body => Position::Body,
+            Position::Header => RequestPart::Header,
+            Position::Query => RequestPart::Query,
+            Position::Body => RequestPart::Body,
         };
         let value = self.vault.value_for(name, host, position, now);
         value.map_err(|error| format!("the secret {name} is not handed to {host}: {error}"))
     }
 }
 
-impl Given {
+impl SessionPlaceholders {
     fn names(&self) -> MutexGuard<'_, Names> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

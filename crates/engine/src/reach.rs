@@ -13,14 +13,14 @@ use crate::cell::shown;
 use crate::denied::DeniedFiles;
 
 /// Roots of this runtime, opened once, and the rules about paths in them.
-pub(crate) struct Reach {
+pub(crate) struct AccessScope {
     policy: Arc<Policy>,
     denied: Arc<DeniedFiles>,
     workspace: PathBuf,
     roots: Vec<Root>,
 }
 
-impl Reach {
+impl AccessScope {
     pub(crate) fn open(
         policy: Arc<Policy>,
         denied: Arc<DeniedFiles>,
@@ -83,7 +83,7 @@ impl Reach {
         approved: bool,
         covered: Option<Vec<PathBuf>>,
     ) -> Result<Roots, ToolError> {
-        let mut granted = Granted::default();
+        let mut granted = GrantedPath::default();
         let mut roots = self.roots.clone();
         if approved {
             for part in parts {
@@ -171,9 +171,9 @@ fn real(effect: &Effect) -> Option<PathBuf> {
 
 /// Paths that a human allowed for one call although the profile does not list them.
 #[derive(Default)]
-struct Granted(Vec<(Access, PathBuf)>);
+struct GrantedPath(Vec<(Access, PathBuf)>);
 
-impl Granted {
+impl GrantedPath {
     fn add(&mut self, access: Access, path: &Path) {
         self.0.push((access, path.to_owned()));
     }
@@ -193,7 +193,7 @@ struct PolicyGuard {
     /// Denied files with several names, as of the first time that this call met a file with several
     /// names, or the reason why they are unknown.
     hidden: OnceLock<Result<HashSet<(u64, u64)>, String>>,
-    granted: Granted,
+    granted: GrantedPath,
     covered: Option<Vec<PathBuf>>,
 }
 

@@ -14,8 +14,8 @@ use crate::call::Call;
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
-    saver: Begun<store::Saver<'a>>,
-    reader: Begun<store::Reader<'a>>,
+    saver: SharedValue<store::BlobWriter<'a>>,
+    reader: SharedValue<store::Reader<'a>>,
     stop: Option<&'a Stop>,
 }
 
@@ -40,9 +40,9 @@ fn stopped() -> io::Error {
 }
 
 /// Value that the first of several threads creates on demand.
-struct Begun<T>(Mutex<Option<Arc<T>>>);
+struct SharedValue<T>(Mutex<Option<Arc<T>>>);
 
-impl<T> Begun<T> {
+impl<T> SharedValue<T> {
     fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = match &mut *begun {
@@ -55,7 +55,7 @@ impl<T> Begun<T> {
 
 impl<'a> SavedContents<'a> {
     pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
-        let (saver, reader) = (Begun(Mutex::default()), Begun(Mutex::default()));
+        let (saver, reader) = (SharedValue(Mutex::default()), SharedValue(Mutex::default()));
         Self { blobs: store.blobs(), saver, reader, stop }
     }
 
@@ -126,9 +126,9 @@ mod tests {
     use super::*;
 
     /// Content without an end, which requests the stop of its reader after some reads.
-    struct Endless<'a>(u32, &'a Stop);
+    struct EndlessContent<'a>(u32, &'a Stop);
 
-    impl Read for Endless<'_> {
+    impl Read for EndlessContent<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.0 += 1;
             if self.0 == 100 {
@@ -147,7 +147,7 @@ mod tests {
         let contents = SavedContents::new(&store, Some(&stop));
         // The control: the content is saved before the stop.
         contents.keep(&mut &b"content"[..]).unwrap();
-        let error = contents.keep(&mut Endless(0, &stop)).unwrap_err();
+        let error = contents.keep(&mut EndlessContent(0, &stop)).unwrap_err();
         assert!(format!("{error:?}").contains("stopped"), "{error:?}");
         contents.keep(&mut &b"content"[..]).unwrap_err();
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use policy::Part;
 use tool::{Clock, Code, Effect, ToolError};
-use vault::{Kind, Locked, Position, Vault};
+use vault::{Kind, RequestPart, SecretBytes, Vault};
 
 /// Access of a tool to the secrets that its plan names, each for the host in the plan. The policy
 /// has decided on exactly these pairs.
@@ -33,7 +33,7 @@ impl Secrets {
     /// `EPERMISSION` if the plan does not name the secret for the host, or if the user does not
     /// allow the secret there (any more); `ENOTFOUND` for an unknown secret; `EUNAVAILABLE` if the
     /// vault is not open or cannot be read.
-    pub fn value_for(&self, name: &str, host: &str, position: Position) -> Result<Locked, ToolError> {
+    pub fn value_for(&self, name: &str, host: &str, position: RequestPart) -> Result<SecretBytes, ToolError> {
         let is_planned = |(planned, to): &(String, String)| planned == name && to.eq_ignore_ascii_case(host);
         if !self.planned.iter().any(is_planned) {
             let problem = format!("the plan of this call does not name the secret {name} for {host}");

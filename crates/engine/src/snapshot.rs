@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{
-    Area, Changes, Conflict, Durability, Held, Hidden, Note, Outcome, SavedEntry, Terms, Time, What,
-    Workspace,
+    Area, Changes, Conflict, Durability, HiddenFile, Note, Outcome, RefusedChange, SavedEntry, StepKind,
+    Terms, Time, Workspace,
 };
 use database::Databases;
 use jiff::Timestamp;
@@ -27,19 +27,19 @@ use sandbox::{Overlay, Spawner};
 use store::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
-use crate::approvals::Foreseen;
+use crate::approvals::ForeseenWrites;
 use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
+use crate::direct_checkpoint::Author;
 use crate::hidden::listed;
 use crate::saved_contents::SavedContents;
-use crate::saving::Author;
 
 use commit::{commit_saved, done, stopped};
-pub(crate) use judge::Holds;
+pub(crate) use judge::HeldChanges;
 use judge::Judge;
-pub use kept::{KeptChanges, KeptError};
+pub use kept::{KeptDetails, KeptError};
 use taken::LeftWatched;
-pub(crate) use taking::Wanted;
+pub(crate) use taking::SnapshotKind;
 
 /// Maximum size in bytes of a git configuration that is parsed. Git's own files are below a few
 /// thousand bytes.
@@ -112,7 +112,7 @@ pub(crate) struct Question {
 }
 
 /// Successful commit.
-pub(crate) struct Done {
+pub(crate) struct SuccessfulCommit {
     /// Number of changed entries.
     pub(crate) paths: u64,
     pub(crate) warnings: Vec<String>,
@@ -128,9 +128,9 @@ pub(crate) struct Done {
 }
 
 /// Result of a commit.
-pub(crate) enum Ended {
+pub(crate) enum CommitResult {
     /// All changes are in the workspace.
-    Committed(Done),
+    Committed(SuccessfulCommit),
     /// A human must be asked first. The workspace is unchanged.
     Held(Question),
     /// The changes were refused for this reason. The workspace is unchanged.
@@ -239,8 +239,8 @@ impl Snapshot {
         since: Time,
     ) -> Result<Preview, ToolError> {
         let upper = self.call.upper();
-        let nothing = Foreseen::default();
-        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied, &nothing));
+        let nothing = ForeseenWrites::default();
+        let judge = Judge::new(policy, self.workspace.path(), HeldChanges::AsFoundBy(denied, &nothing));
         let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms(since).map_err(failed)? };
         let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
         let open = |path: &Path| Workspace::open(path).map_err(failed);
@@ -257,7 +257,7 @@ impl Snapshot {
         let lines =
             changes.held.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason));
         let refused = match held(&changes) {
-            Ended::Refused(error) => Some(error),
+            CommitResult::Refused(error) => Some(error),
             _ if !changes.conflicts.is_empty() => Some(conflict(&changes.conflicts)),
             _ => None,
         };
@@ -279,7 +279,7 @@ impl Snapshot {
     }
 
     /// Records the files that the command sees as placeholders.
-    pub(crate) fn hide(&self, hidden: &[Hidden]) -> Result<(), ToolError> {
+    pub(crate) fn hide(&self, hidden: &[HiddenFile]) -> Result<(), ToolError> {
         if hidden.is_empty() { Ok(()) } else { self.call.hide(hidden).map_err(failed) }
     }
 
@@ -301,14 +301,14 @@ impl Snapshot {
         store: &Store,
         author: &Author,
         since: Time,
-        holds: Holds<'_>,
+        holds: HeldChanges<'_>,
         stop: &Stop,
-    ) -> Ended {
+    ) -> CommitResult {
         let judge = Judge::new(policy, self.workspace.path(), holds);
-        let approved = matches!(holds, Holds::Nothing);
+        let approved = matches!(holds, HeldChanges::Nothing);
         let terms = match self.terms(since) {
             Ok(terms) => terms,
-            Err(error) => return Ended::Refused(failed(error)),
+            Err(error) => return CommitResult::Refused(failed(error)),
         };
         let durability = match self.changed_by {
             ChangedBy::Command | ChangedBy::Restoration => Durability::Process,
@@ -316,10 +316,10 @@ impl Snapshot {
         };
         let terms = Terms { judge: &|touch| judge.verdict(touch), durability, ..terms };
         match commit_saved(store, author, &self.call, &self.workspace, terms, (approved, stop)) {
-            Ok((Outcome::Committed(committed), saved)) => Ended::Committed(done(&committed, saved)),
+            Ok((Outcome::Committed(committed), saved)) => CommitResult::Committed(done(&committed, saved)),
             Ok((Outcome::Held(changes), _)) => held(&changes),
-            Ok((Outcome::Conflict(changes), _)) => Ended::Refused(conflict(&changes.conflicts)),
-            Err(error) => Ended::Refused(match (stop.requested(), &error) {
+            Ok((Outcome::Conflict(changes), _)) => CommitResult::Refused(conflict(&changes.conflicts)),
+            Err(error) => CommitResult::Refused(match (stop.requested(), &error) {
                 (Some(reason), checkpoint::Error::System { .. }) => stopped(reason),
                 _ => failed(error),
             }),
@@ -378,23 +378,23 @@ fn overlay(call: &checkpoint::Call) -> Overlay {
 /// Returns the number of entries that were created, removed or changed. Changed times of folders
 /// around them do not count.
 fn count(changes: &Changes) -> u64 {
-    changes.list.iter().filter(|change| change.what != What::Times).count() as u64
+    changes.list.iter().filter(|change| change.what != StepKind::Times).count() as u64
 }
 
-fn held(changes: &Changes) -> Ended {
-    let denied: Vec<&Held> = changes.held.iter().filter(|held| !held.may_be_approved).collect();
+fn held(changes: &Changes) -> CommitResult {
+    let denied: Vec<&RefusedChange> = changes.held.iter().filter(|held| !held.may_be_approved).collect();
     if denied.is_empty() {
-        let line = |held: &Held| format!("{}: {}", tool::path_text(&held.path), held.reason);
+        let line = |held: &RefusedChange| format!("{}: {}", tool::path_text(&held.path), held.reason);
         let lines = shortened(changes.held.iter().map(line));
         // No process writes to the folder of the changes any more, so the times and sizes identify
         // the content.
         let shown: Vec<String> = changes.list.iter().map(|change| format!("{change:?}")).collect();
-        return Ended::Held(Question { lines, digest: crate::record::digest(&shown) });
+        return CommitResult::Held(Question { lines, digest: crate::record::digest(&shown) });
     }
     let named =
         shortened(denied.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason)));
     let message = format!("denied: the call changed what it may not: {}", named.join("; "));
-    Ended::Refused(
+    CommitResult::Refused(
         ToolError::new(Code::Permission, message).hint("nothing of what it changed is in the workspace"),
     )
 }

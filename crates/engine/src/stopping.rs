@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tool::{Context, Data, Prepared, Stop, StopReason, ToolError};
+use tool::{Context, Data, PreparedCall, Stop, StopReason, ToolError};
 
 /// Time for which a caller stays awake for a read. The quickest reads take a third of it. Waking a
 /// thread on an idle processor takes as long again, and up to twice as long in a virtual machine; a
@@ -31,7 +31,7 @@ pub(crate) async fn requested(stop: &Stop) -> StopReason {
 /// If the tool may end within a moment, the caller stays awake for that time, so that it need not
 /// be woken. Other tasks may run meanwhile.
 pub(crate) fn start(
-    prepared: Prepared,
+    prepared: PreparedCall,
     context: Arc<Context>,
     in_a_moment: bool,
 ) -> JoinHandle<Result<Data, ToolError>> {

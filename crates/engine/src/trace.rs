@@ -135,15 +135,15 @@ impl Stage {
 }
 
 /// Trace data that is collected during a call.
-pub(crate) struct Noted {
+pub(crate) struct TraceDraft {
     origin: Origin,
     /// Name of the tool in the caller's dialect, and its canonical name.
     tool: Option<(String, &'static str)>,
-    stages: Vec<Passed>,
+    stages: Vec<StageRecord>,
 }
 
 /// Stage that the call has entered.
-struct Passed {
+struct StageRecord {
     stage: Stage,
     began: Instant,
     /// End of the stage; `None` while the call is in it.
@@ -151,7 +151,7 @@ struct Passed {
     failed: bool,
 }
 
-impl Noted {
+impl TraceDraft {
     pub(crate) fn of(origin: Origin) -> Self {
         Self { origin, tool: None, stages: Vec::new() }
     }
@@ -169,7 +169,7 @@ impl Call {
     pub(crate) fn enter(&mut self, stage: Stage) {
         self.leave();
         if let Some(noted) = &mut self.noted {
-            noted.stages.push(Passed { stage, began: Instant::now(), ended: None, failed: false });
+            noted.stages.push(StageRecord { stage, began: Instant::now(), ended: None, failed: false });
         }
     }
 

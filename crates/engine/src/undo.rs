@@ -5,7 +5,9 @@ mod trial;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use checkpoint::{Conflict, Draft, Meanwhile, Restoration, SavedEntry, Workspace, add_saved_later, compose};
+use checkpoint::{
+    Conflict, Draft, LaterChange, Restoration, SavedEntry, Workspace, add_saved_later, compose,
+};
 use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
@@ -15,11 +17,11 @@ use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
 
-use crate::data::{DataUndo, after_the_files, is_of_database};
+use crate::db_checkpoint::{DataUndo, after_the_files, is_of_database};
 use crate::difference::{Differences, Direction};
+use crate::direct_checkpoint::{entries, left_out};
 use crate::saved_contents::SavedContents;
-use crate::saving::{entries, left_out};
-use crate::snapshot::{Ended, Holds, Snapshots};
+use crate::snapshot::{CommitResult, HeldChanges, Snapshots};
 use crate::{Engine, KeptError};
 pub use trial::UndoTrial;
 
@@ -58,7 +60,7 @@ pub enum UndoSince {
 
 /// Result of an undo by the user.
 #[derive(Debug, Serialize)]
-pub struct Undone {
+pub struct UndoOutcome {
     /// Id of the checkpoint that undoes this undo; `None` if nothing changed.
     pub checkpoint: Option<String>,
     /// Number of changed paths.
@@ -263,7 +265,7 @@ impl Undo {
         for path in disturbed {
             let told = laid.conflicts.iter().any(|conflict| conflict.path == path);
             if !told && is_below(&path, &only) && !is_forced(&path) {
-                laid.conflicts.push(Conflict { path, meanwhile: Meanwhile::Changed });
+                laid.conflicts.push(Conflict { path, meanwhile: LaterChange::Changed });
             }
         }
         if !laid.conflicts.is_empty() {
@@ -400,7 +402,7 @@ impl Engine {
     ///
     /// # Errors
     /// `ENOTFOUND` if no checkpoint has this id, `ECONFLICT` with the diff if paths have changed since.
-    pub async fn undo(&self, request: &UndoRequest) -> Result<Undone, ToolError> {
+    pub async fn undo(&self, request: &UndoRequest) -> Result<UndoOutcome, ToolError> {
         let snapshots = self.snapshots.clone().ok_or_else(|| {
             ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
         })?;
@@ -430,8 +432,8 @@ impl Engine {
         &self,
         snapshots: &Snapshots,
         request: &UndoRequest,
-        mut author: crate::saving::Author,
-    ) -> Result<Undone, ToolError> {
+        mut author: crate::direct_checkpoint::Author,
+    ) -> Result<UndoOutcome, ToolError> {
         let undo = self.undo_parts();
         let found = undo.find(&request.checkpoint)?;
         let chosen = if request.and_later { undo.since(&found)? } else { vec![found] };
@@ -454,11 +456,11 @@ impl Engine {
         let coming = snapshot.coming(laid.taken_at.into());
         snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
         let (since, stop) = (laid.taken_at.into(), tool::Stop::default());
-        let ended = snapshot.commit(&self.policy, &self.store, &author, since, Holds::Nothing, &stop);
+        let ended = snapshot.commit(&self.policy, &self.store, &author, since, HeldChanges::Nothing, &stop);
         let undone = match ended {
-            Ended::Committed(done) => {
+            CommitResult::Committed(done) => {
                 if !done.is_settled {
-                    return Ok(Undone {
+                    return Ok(UndoOutcome {
                         checkpoint: Some(author.id),
                         paths: done.paths,
                         notes: done.warnings,
@@ -466,10 +468,10 @@ impl Engine {
                 }
                 let checkpoint = done.has_checkpoint.then_some(author.id);
                 let notes = [laid.notes, done.warnings].concat();
-                Ok(Undone { checkpoint, paths: laid.paths, notes })
+                Ok(UndoOutcome { checkpoint, paths: laid.paths, notes })
             }
-            Ended::Held(question) => Err(ToolError::new(Code::Permission, question.lines.join("; "))),
-            Ended::Refused(error) => Err(error),
+            CommitResult::Held(question) => Err(ToolError::new(Code::Permission, question.lines.join("; "))),
+            CommitResult::Refused(error) => Err(error),
         };
         drop(snapshot.discard());
         let mut undone = undone?;

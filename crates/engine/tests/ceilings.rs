@@ -26,8 +26,8 @@ use store::Store;
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{
-    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, Erased, Example, Lane, Level,
-    Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
+    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool, Example, Lane,
+    Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans and does what its arguments ask for.
@@ -151,7 +151,7 @@ impl Bench {
         std::fs::write(workspace.join("private/b.txt"), "hidden").unwrap();
         let spool = folder.path().join("spool");
         std::fs::create_dir(&spool).unwrap();
-        let tools: [Arc<dyn AnyTool>; 1] = [Erased::tool(Obedient)];
+        let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Obedient)];
         let engine = Engine::new(Parts {
             place: Place::at(workspace.clone()),
             policy: Arc::new(policy_of(&workspace, mode, profile)),
@@ -194,7 +194,7 @@ impl Bench {
             arguments,
             caller: caller.clone(),
             stop: Stop::default(),
-            progress: Arc::new(Unreported),
+            progress: Arc::new(NoProgress),
             cache: false,
             origin: engine::Origin::default(),
         }))

@@ -19,12 +19,12 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Filter, Recorded, Store};
+use store::{Filter, RecordedRow, Store};
 use testkit::FixedClock;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, Erased, Example,
-    Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
-    Tool, ToolError,
+    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,
+    Example, Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 /// Tool that follows its arguments and counts its runs.
@@ -175,8 +175,8 @@ impl Bench {
         let policy = testkit::policy_of(&workspace, None, &json!({})).unwrap();
         let runs = Arc::new(AtomicU32::new(0));
         let tools: [Arc<dyn AnyTool>; 2] = [
-            Erased::tool(Writer(Probe { runs: runs.clone(), reads: false })),
-            Erased::tool(Reader(Probe { runs: runs.clone(), reads: true })),
+            ErasedTool::tool(Writer(Probe { runs: runs.clone(), reads: false })),
+            ErasedTool::tool(Reader(Probe { runs: runs.clone(), reads: true })),
         ];
         let engine = Engine::new(Parts {
             place: Place::at(workspace),
@@ -233,7 +233,7 @@ impl Bench {
     }
 
     /// Returns the audit rows of calls, without the rows of the questions about them.
-    fn rows(&self) -> Vec<Recorded> {
+    fn rows(&self) -> Vec<RecordedRow> {
         let rows = self.store.audit().list(&Filter::default()).unwrap();
         rows.into_iter().filter(|row| !row.row.tool.starts_with("approval_")).collect()
     }

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{Checkpoint, CheckpointState, Store};
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, Erased, Example, Lane, Level, Place, Plan, Presentation,
-    SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
+    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, NoProgress, Place, Plan,
+    Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Clock that tests set.
@@ -78,7 +78,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         place: Place::at(workspace.to_owned()),
         policy: Arc::new(policy),
         store,
-        registry: Registry::new([Erased::tool(Write(Mutex::new(0)))]).unwrap(),
+        registry: Registry::new([ErasedTool::tool(Write(Mutex::new(0)))]).unwrap(),
         catalogue: Catalogue::default(),
         clock,
         cell: CellSetup { changes, ..CellSetup::default() },
@@ -109,7 +109,7 @@ fn request() -> CallRequest {
             ceiling: engine::Ceiling::default(),
         },
         stop: Stop::default(),
-        progress: Arc::new(Unreported),
+        progress: Arc::new(NoProgress),
         cache: false,
         origin: engine::Origin::default(),
     }

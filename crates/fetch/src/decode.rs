@@ -56,17 +56,17 @@ enum How {
     Plain,
     /// `deflate` means zlib's format to some servers and raw deflate to others; the first byte tells which.
     Undecided,
-    Coded(&'static str, Box<dyn Coding>),
+    Coded(&'static str, Box<dyn DecodingSink>),
 }
 
 /// A decompressor over a [`Sink`].
-trait Coding: Write + Send {
+trait DecodingSink: Write + Send {
     fn sink(&mut self) -> &mut Sink;
     /// Finishes the stream at the end of the input.
     fn end(&mut self) -> io::Result<()>;
 }
 
-impl Coding for MultiGzDecoder<Sink> {
+impl DecodingSink for MultiGzDecoder<Sink> {
     fn sink(&mut self) -> &mut Sink {
         self.get_mut()
     }
@@ -76,7 +76,7 @@ impl Coding for MultiGzDecoder<Sink> {
     }
 }
 
-impl Coding for ZlibDecoder<Sink> {
+impl DecodingSink for ZlibDecoder<Sink> {
     fn sink(&mut self) -> &mut Sink {
         self.get_mut()
     }
@@ -86,7 +86,7 @@ impl Coding for ZlibDecoder<Sink> {
     }
 }
 
-impl Coding for DeflateDecoder<Sink> {
+impl DecodingSink for DeflateDecoder<Sink> {
     fn sink(&mut self) -> &mut Sink {
         self.get_mut()
     }
@@ -96,7 +96,7 @@ impl Coding for DeflateDecoder<Sink> {
     }
 }
 
-impl Coding for DecompressorWriter<Sink> {
+impl DecodingSink for DecompressorWriter<Sink> {
     fn sink(&mut self) -> &mut Sink {
         self.get_mut()
     }
@@ -106,7 +106,7 @@ impl Coding for DecompressorWriter<Sink> {
     }
 }
 
-impl Coding for zstd::stream::write::Decoder<'static, Sink> {
+impl DecodingSink for zstd::stream::write::Decoder<'static, Sink> {
     fn sink(&mut self) -> &mut Sink {
         self.get_mut()
     }
@@ -150,7 +150,7 @@ impl Decoder {
         let codings = encoding.split(',').map(str::trim).filter(|coding| !coding.is_empty());
         let codings: Vec<String> =
             codings.map(str::to_ascii_lowercase).filter(|coding| coding != "identity").collect();
-        let coded = |name, coding: Box<dyn Coding>| How::Coded(name, coding);
+        let coded = |name, coding: Box<dyn DecodingSink>| How::Coded(name, coding);
         let how = match codings.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             [] => How::Plain,
             ["gzip" | "x-gzip"] => coded("gzip", Box::new(MultiGzDecoder::new(Sink::default()))),
@@ -184,7 +184,7 @@ impl Decoder {
             // RFC 1950: the lower half of the first byte is 8, and the window has at most 2^15
             // bytes. No encoder starts a raw deflate stream (RFC 1951) with such a byte.
             let is_zlib = first & 0x0f == 8 && first >> 4 <= 7;
-            let coding: Box<dyn Coding> = if is_zlib {
+            let coding: Box<dyn DecodingSink> = if is_zlib {
                 Box::new(ZlibDecoder::new(Sink::default()))
             } else {
                 Box::new(DeflateDecoder::new(Sink::default()))
@@ -224,10 +224,10 @@ impl Decoder {
 /// Runs one step and returns its output, counted against the limit.
 fn through(
     encoding: &'static str,
-    coding: &mut dyn Coding,
+    coding: &mut dyn DecodingSink,
     left: &mut u64,
     limit: u64,
-    step: impl FnOnce(&mut dyn Coding) -> io::Result<()>,
+    step: impl FnOnce(&mut dyn DecodingSink) -> io::Result<()>,
 ) -> Result<Vec<u8>, DecodeError> {
     coding.sink().left = (*left).min(MOST_OF_A_STEP);
     let done = step(coding);

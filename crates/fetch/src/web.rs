@@ -86,7 +86,7 @@ impl WebError {
 
 /// A request.
 #[derive(Clone)]
-pub struct Ask {
+pub struct WebRequest {
     /// URL of the request.
     pub target: Target,
     /// HTTP method.
@@ -113,7 +113,7 @@ pub struct Answer {
     host: String,
     deadline: Instant,
     /// Returns the connection to the pool at the end of the body.
-    back: Option<pool::Back>,
+    back: Option<pool::BorrowedConnection>,
 }
 
 impl Answer {
@@ -184,8 +184,8 @@ impl Web {
     ///
     /// # Errors
     /// [`WebError`]. A refusal by the server is a response.
-    pub async fn send(&self, ask: Ask) -> Result<Answer, WebError> {
-        let Ask { target, method, headers, body, permission, deadline } = ask;
+    pub async fn send(&self, ask: WebRequest) -> Result<Answer, WebError> {
+        let WebRequest { target, method, headers, body, permission, deadline } = ask;
         let host = target.host().to_string();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
@@ -219,7 +219,7 @@ impl Web {
                         body,
                         host,
                         deadline,
-                        back: Some(pool::Back::new(&self.pool, &target, sender, peer)),
+                        back: Some(pool::BorrowedConnection::new(&self.pool, &target, sender, peer)),
                     });
                 }
                 // The server closed a pooled connection before any part of the request was sent, so
@@ -318,7 +318,7 @@ where
 }
 
 /// The response, or the error, with the request if it has certainly not been sent.
-type Sent = Result<Response<Incoming>, (hyper::Error, Option<Request<Full<Bytes>>>)>;
+type SendOutcome = Result<Response<Incoming>, (hyper::Error, Option<Request<Full<Bytes>>>)>;
 
 /// Request line and host, for both HTTP versions.
 struct Line {
@@ -327,7 +327,7 @@ struct Line {
     host: HeaderValue,
 }
 
-async fn send_on(sender: &mut Sender, line: &Line, mut request: Request<Full<Bytes>>) -> Sent {
+async fn send_on(sender: &mut Sender, line: &Line, mut request: Request<Full<Bytes>>) -> SendOutcome {
     match sender {
         Sender::Http1(sender) => {
             request.uri_mut().clone_from(&line.path);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fetch::address::{Host, Target};
 use fetch::dial::{DialError, Permission};
-use fetch::web::{Ask, Web, WebError};
+use fetch::web::{Web, WebError, WebRequest};
 use fetch::{Bytes, HeaderMap, HeaderValue, Method};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -59,8 +59,8 @@ async fn serve(authority: &Authority, protocols: &[&[u8]]) -> (SocketAddr, Arc<A
     (address, taken)
 }
 
-fn ask(url: &str, permission: &Permission) -> Ask {
-    Ask {
+fn ask(url: &str, permission: &Permission) -> WebRequest {
+    WebRequest {
         target: Target::parse(url).unwrap(),
         method: Method::POST,
         headers: HeaderMap::from_iter([(fetch::USER_AGENT, HeaderValue::from_static("test"))]),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use vault::{HostRule, Position};
+use vault::{HostRule, RequestPart};
 
 use crate::cli_values::time;
 
@@ -89,7 +89,7 @@ pub(crate) enum Place {
     Body,
 }
 
-impl From<Place> for Position {
+impl From<Place> for RequestPart {
     fn from(place: Place) -> Self {
         match place {
             Place::Header => Self::Header,

@@ -5,14 +5,14 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use embed::{OpenModel, Opened};
+use embed::{OpenModel, OpenedModel};
 use embed_bert::{PINNED, PINNED_NAME};
 use fetch::Uri;
 use knowledge::Index;
 use store::Hash;
 use tool::Clock as _;
-use tools_knowledge::Base;
-use vault::{Position, Vault};
+use tools_knowledge::KnowledgeBase;
+use vault::{RequestPart, Vault};
 
 use crate::commands::Failure;
 use crate::compose::SystemClock;
@@ -40,12 +40,12 @@ pub(crate) fn knowledge(
     state: &Path,
     workspace: &Path,
     opens: Option<OpenModel>,
-) -> Result<Arc<Base>, Failure> {
+) -> Result<Arc<KnowledgeBase>, Failure> {
     let indexes = state.join("knowledge");
     create_private(&indexes)?;
     let name: String =
         Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string().chars().take(32).collect();
-    Ok(Arc::new(Base::new(Index::new(indexes.join(format!("{name}.db")), opens))))
+    Ok(Arc::new(KnowledgeBase::new(Index::new(indexes.join(format!("{name}.db")), opens))))
 }
 
 /// Slot for the vault, which is opened after the tools are created.
@@ -71,16 +71,16 @@ pub(crate) fn opener(
 }
 
 /// Makes an opener that opens the model once for all users.
-fn once(opens: impl Fn() -> Opened + Send + Sync + 'static) -> OpenModel {
+fn once(opens: impl Fn() -> OpenedModel + Send + Sync + 'static) -> OpenModel {
     let opened = OnceLock::new();
     Arc::new(move || opened.get_or_init(&opens).clone())
 }
 
-fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> Opened {
+fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> OpenedModel {
     let key = place.key.as_ref().map(|name| {
         let vault = vault.get().ok_or_else(|| "the vault is not there yet".to_owned())?;
         let value = vault
-            .value_for(name, host, Position::Header, SystemClock.now())
+            .value_for(name, host, RequestPart::Header, SystemClock.now())
             .map_err(|error| format!("`embeddings.key`, the secret {name}: {error}"))?;
         String::from_utf8(value.to_vec()).map_err(|_| format!("the secret {name} is no text"))
     });

@@ -40,8 +40,8 @@ use clap::{CommandFactory, FromArgMatches};
 pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
 pub use engine::{
-    Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,
-    EffectKinds, Grant, NoAsker, Offer, Scope, Secrets, Undone,
+    Answer, Approval, ApprovalError, Approvals, Asker, Ceiling, EffectKind, EffectKinds, Grant, GrantResult,
+    NoAsker, Offer, PolicyCheck, Scope, Secrets, StoredQuestion, UndoOutcome,
 };
 pub use identity::{OAuth, Scopes};
 pub use policy::Mode;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Checked, Door, NoAsker, Undone};
+use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Door, NoAsker, PolicyCheck, UndoOutcome};
 use policy::{EffectKind, Mode};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
 use store::StoreError;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Erased, Progress, Stop, Tool, ToolError, UndoRequest, Unreported,
+    AnyTool, BoxFuture, CallResult, ErasedTool, NoProgress, Progress, Stop, Tool, ToolError, UndoRequest,
     subset_violations,
 };
 use vault::Keys;
@@ -171,7 +171,7 @@ impl Builder {
     /// provides them, see [`Secrets`](crate::Secrets).
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
-        self.tools.push(Erased::tool(tool));
+        self.tools.push(ErasedTool::tool(tool));
         self
     }
 
@@ -358,7 +358,7 @@ impl Runtime {
                     ceiling: Ceiling::default(),
                 },
                 stop: Stop::default(),
-                progress: Arc::new(Unreported),
+                progress: Arc::new(NoProgress),
                 cache: false,
                 origin: engine::Origin::default(),
             },
@@ -369,7 +369,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
-    pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+    pub fn check(&self, tool: &str, arguments: Value) -> Result<PolicyCheck, ToolError> {
         self.composed.engine.check_for_user(tool, arguments)
     }
 
@@ -378,7 +378,7 @@ impl Runtime {
     /// # Errors
     /// `ENOTFOUND` for an unknown checkpoint, `ECONFLICT` with the difference if something was
     /// changed since.
-    pub async fn undo(&self, checkpoint: &str) -> Result<Undone, ToolError> {
+    pub async fn undo(&self, checkpoint: &str) -> Result<UndoOutcome, ToolError> {
         let checkpoint = checkpoint.to_owned();
         let request = UndoRequest { checkpoint, and_later: false, paths: Vec::new(), force: Vec::new() };
         self.composed.engine.undo(&request).await

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use vault::{Keys, Locked};
+use vault::{Keys, SecretBytes};
 
 use crate::toolchains;
 use crate::traces::{VARIABLES, Variables};
@@ -116,7 +116,7 @@ pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     let named = given("HANDFAST_VAULT_KEY_FILE").map(PathBuf::from);
     Keys {
         key_file: named.or(configured.filter(|_| passphrase.is_none())),
-        passphrase: passphrase.map(|text| Locked::copy_of(text.as_encoded_bytes())),
+        passphrase: passphrase.map(|text| SecretBytes::copy_of(text.as_encoded_bytes())),
         key_ring: true,
     }
 }
@@ -127,8 +127,8 @@ pub(crate) fn typed() -> Vec<String> {
 }
 
 /// Returns the value of a variable that the user permits to be sent.
-pub(crate) fn variable(name: &str) -> Option<Locked> {
-    std::env::var_os(name).map(|value| Locked::copy_of(value.as_encoded_bytes()))
+pub(crate) fn variable(name: &str) -> Option<SecretBytes> {
+    std::env::var_os(name).map(|value| SecretBytes::copy_of(value.as_encoded_bytes()))
 }
 
 /// Returns the user that this process runs as, as known to the system.

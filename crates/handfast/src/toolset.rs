@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
-use tools_knowledge::Base;
+use tools_knowledge::KnowledgeBase;
 use tools_work::{Gmail, Linear, oauth};
 use vault::{Vault, VaultError};
 
@@ -25,7 +25,7 @@ pub(crate) struct Needed {
     /// Folders of skills outside the workspace.
     pub(crate) skills: SkillFolders,
     /// Knowledge base of the workspace.
-    pub(crate) knowledge: Arc<Base>,
+    pub(crate) knowledge: Arc<KnowledgeBase>,
     /// Location of Linear, and the name of its key.
     pub(crate) linear: Linear,
     /// Location of Gmail.

@@ -10,12 +10,12 @@ use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use tool::{Code, ToolError};
 
-use crate::body::Coming;
+use crate::body::RequestBody;
 use crate::call::parse;
+use crate::principal::Sender;
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::sender::Sender;
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Body of an approval.
 #[derive(Debug, Deserialize)]
@@ -37,12 +37,12 @@ struct DenyBody {
     message: Option<String>,
 }
 
-pub(crate) fn of(shared: &Shared) -> Approvals {
+pub(crate) fn of(shared: &ServerState) -> Approvals {
     shared.engine.approvals().through(Door::Http)
 }
 
 /// `GET /v1/approvals`: approval requests, the newest first.
-pub(crate) async fn list(shared: &Shared, query: Option<&str>) -> Reply {
+pub(crate) async fn list(shared: &ServerState, query: Option<&str>) -> Reply {
     let all = match all(query) {
         Ok(all) => all,
         Err(error) => return reply::failure(&error),
@@ -52,13 +52,18 @@ pub(crate) async fn list(shared: &Shared, query: Option<&str>) -> Reply {
 }
 
 /// `GET /v1/approvals/ID`.
-pub(crate) async fn show(shared: &Shared, id: String) -> Reply {
+pub(crate) async fn show(shared: &ServerState, id: String) -> Reply {
     let approvals = of(shared);
     blocking(move || approvals.find(&id)).await
 }
 
 /// `POST /v1/approvals/ID/approve`.
-pub(crate) async fn approve(shared: &Arc<Shared>, sender: &Sender, id: String, body: Coming) -> Reply {
+pub(crate) async fn approve(
+    shared: &Arc<ServerState>,
+    sender: &Sender,
+    id: String,
+    body: RequestBody,
+) -> Reply {
     let said: ApproveBody = match read(shared, body).await {
         Ok(said) => said,
         Err(reply) => return reply,
@@ -90,7 +95,7 @@ pub(crate) async fn approve(shared: &Arc<Shared>, sender: &Sender, id: String, b
 }
 
 /// `POST /v1/approvals/ID/deny`.
-pub(crate) async fn deny(shared: &Arc<Shared>, sender: &Sender, id: String, body: Coming) -> Reply {
+pub(crate) async fn deny(shared: &Arc<ServerState>, sender: &Sender, id: String, body: RequestBody) -> Reply {
     let said: DenyBody = match read(shared, body).await {
         Ok(said) => said,
         Err(reply) => return reply,
@@ -105,7 +110,7 @@ pub(crate) async fn deny(shared: &Arc<Shared>, sender: &Sender, id: String, body
 }
 
 /// `GET /v1/leases`: permissions for a limited time.
-pub(crate) async fn leases(shared: &Shared, query: Option<&str>) -> Reply {
+pub(crate) async fn leases(shared: &ServerState, query: Option<&str>) -> Reply {
     let all = match all(query) {
         Ok(all) => all,
         Err(error) => return reply::failure(&error),
@@ -115,7 +120,7 @@ pub(crate) async fn leases(shared: &Shared, query: Option<&str>) -> Reply {
 }
 
 /// `DELETE /v1/leases/ID`: revokes a lease.
-pub(crate) async fn revoke(shared: &Shared, sender: &Sender, lease: String) -> Reply {
+pub(crate) async fn revoke(shared: &ServerState, sender: &Sender, lease: String) -> Reply {
     let approvals = of(shared);
     let by = sender.named();
     let revoked = tokio::task::spawn_blocking(move || approvals.revoke(&lease, &by)).await;
@@ -134,7 +139,7 @@ fn all(query: Option<&str>) -> Result<bool, ToolError> {
 }
 
 /// Reads the body of an approval or denial. A missing body is an empty object.
-async fn read<T: serde::de::DeserializeOwned>(shared: &Shared, body: Coming) -> Result<T, Reply> {
+async fn read<T: serde::de::DeserializeOwned>(shared: &ServerState, body: RequestBody) -> Result<T, Reply> {
     let read = shared.room.read(body).await.map_err(|why| reply::unread(&why))?;
     let text: &[u8] = if read.bytes.is_empty() { b"{}" } else { &read.bytes };
     parse(text).map_err(|error| reply::failure(&error))

@@ -1,25 +1,25 @@
 //! Recorded calls: `/v1/audit`.
 
-use engine::{Door, Engine, Filter, Reading, RecordedCall, unreadable};
+use engine::{AuditReading, Door, Engine, Filter, RecordedCall, unreadable};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
 
+use crate::principal::Sender;
 use crate::query::Query;
 use crate::reply::{self, Reply};
-use crate::sender::Sender;
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Maximum number of calls on one page.
 const MOST_LISTED: u32 = 1_000;
 
 /// `GET /v1/audit`: calls, the newest first, with the start of the next page.
-pub(crate) async fn list(shared: &Shared, sender: &Sender, query: Option<&str>) -> Reply {
+pub(crate) async fn list(shared: &ServerState, sender: &Sender, query: Option<&str>) -> Reply {
     let (filter, limit) = match filter(query) {
         Ok(filter) => filter,
         Err(error) => return reply::failure(&error),
     };
-    let asked = Reading::of(&filter);
+    let asked = AuditReading::of(&filter);
     read(shared, sender, asked, move |engine| {
         let calls = engine.recorded_calls(&filter).map_err(unreadable)?;
         let full = calls.len() >= limit as usize;
@@ -31,7 +31,7 @@ pub(crate) async fn list(shared: &Shared, sender: &Sender, query: Option<&str>) 
 }
 
 /// `GET /v1/audit/CALL`: every row of a call.
-pub(crate) async fn show(shared: &Shared, sender: &Sender, call: String) -> Reply {
+pub(crate) async fn show(shared: &ServerState, sender: &Sender, call: String) -> Reply {
     read(shared, sender, json!({ "call": call }), move |engine| {
         let rows = engine.recorded_rows(&call).map_err(unreadable)?;
         if rows.is_empty() {
@@ -43,12 +43,12 @@ pub(crate) async fn show(shared: &Shared, sender: &Sender, call: String) -> Repl
 }
 
 async fn read(
-    shared: &Shared,
+    shared: &ServerState,
     sender: &Sender,
     asked: Value,
     look: impl FnOnce(&Engine) -> Result<Value, ToolError> + Send + 'static,
 ) -> Reply {
-    let reading = Reading {
+    let reading = AuditReading {
         door: Door::Http,
         dialect: shared.options.dialect.as_str(),
         session: Some(sender.session.0.clone()),

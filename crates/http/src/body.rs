@@ -10,9 +10,9 @@ use engine::Engine;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
-use tool::Held;
+use tool::ByteReservation;
 
-use crate::patient::Pace;
+use crate::write_timeout::WriteDeadline;
 
 /// Total size of all request bodies in memory, in bytes: eight of the largest.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
@@ -36,21 +36,21 @@ const MOST_EVENTS: usize = 64;
 
 /// Budget for the bodies of requests.
 #[derive(Clone)]
-pub(crate) struct Room {
+pub(crate) struct BodyBudget {
     bytes: Arc<Semaphore>,
     limit: usize,
     patience: Duration,
 }
 
 /// The whole body of a request, with its share of the budget.
-pub(crate) struct Read {
+pub(crate) struct ReadBody {
     pub(crate) bytes: Vec<u8>,
     place: Option<OwnedSemaphorePermit>,
 }
 
 /// Reason why a body was not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum BodyError {
     /// The body is longer than the limit, in bytes.
     TooLong(usize),
     /// The budget is exhausted.
@@ -61,13 +61,13 @@ pub(crate) enum Unread {
     Broken,
 }
 
-impl Room {
+impl BodyBudget {
     pub(crate) fn new(limit: usize, patience: Duration) -> Self {
         Self { bytes: Arc::new(Semaphore::new(MOST_BYTES / UNIT)), limit, patience }
     }
 
     /// Reads a whole body.
-    pub(crate) async fn read<B>(&self, mut body: B) -> Result<Read, Unread>
+    pub(crate) async fn read<B>(&self, mut body: B) -> Result<ReadBody, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -77,15 +77,15 @@ impl Room {
             if announced <= self.limit as u64 * READ_ON {
                 while let Ok(Some(_)) = self.part(&mut body, until).await {}
             }
-            return Err(Unread::TooLong(self.limit));
+            return Err(BodyError::TooLong(self.limit));
         }
-        let mut read = Read { bytes: Vec::new(), place: None };
+        let mut read = ReadBody { bytes: Vec::new(), place: None };
         self.make_room(&mut read.place, usize::try_from(announced).unwrap_or(self.limit))?;
         read.bytes.reserve_exact(usize::try_from(announced).unwrap_or_default());
         while let Some(part) = self.part(&mut body, until).await? {
             if read.bytes.len() + part.len() > self.limit {
                 while let Ok(Some(_)) = self.part(&mut body, until).await {}
-                return Err(Unread::TooLong(self.limit));
+                return Err(BodyError::TooLong(self.limit));
             }
             self.make_room(&mut read.place, read.bytes.len() + part.len())?;
             read.bytes.extend_from_slice(&part);
@@ -94,7 +94,7 @@ impl Room {
     }
 
     /// Returns the next part of the body; `None` at its end.
-    async fn part<B>(&self, body: &mut B, until: Instant) -> Result<Option<Bytes>, Unread>
+    async fn part<B>(&self, body: &mut B, until: Instant) -> Result<Option<Bytes>, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -102,9 +102,9 @@ impl Room {
             let next = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
             let deadline = until.min(Instant::now() + self.patience);
             return match tokio::time::timeout_at(deadline, next).await {
-                Err(_) => Err(Unread::TooSlow),
+                Err(_) => Err(BodyError::TooSlow),
                 Ok(None) => Ok(None),
-                Ok(Some(Err(_))) => Err(Unread::Broken),
+                Ok(Some(Err(_))) => Err(BodyError::Broken),
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => Ok(Some(data)),
                     // Ignore trailers.
@@ -114,14 +114,14 @@ impl Room {
         }
     }
 
-    fn make_room(&self, place: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Unread> {
+    fn make_room(&self, place: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), BodyError> {
         let there = place.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let missing = bytes.div_ceil(UNIT).saturating_sub(there);
         if missing == 0 {
             return Ok(());
         }
-        let missing = u32::try_from(missing).map_err(|_| Unread::NoRoom)?;
-        let more = self.bytes.clone().try_acquire_many_owned(missing).map_err(|_| Unread::NoRoom)?;
+        let missing = u32::try_from(missing).map_err(|_| BodyError::NoRoom)?;
+        let more = self.bytes.clone().try_acquire_many_owned(missing).map_err(|_| BodyError::NoRoom)?;
         match place {
             Some(place) => place.merge(more),
             None => *place = Some(more),
@@ -133,7 +133,7 @@ impl Room {
 /// Body of a response, subject to the pace of its connection.
 pub(crate) struct Answer {
     content: Content,
-    pace: Pace,
+    pace: WriteDeadline,
 }
 
 enum Content {
@@ -142,7 +142,7 @@ enum Content {
         /// Bytes not yet sent.
         rest: Bytes,
         /// Resources that the body occupies until it was sent.
-        _held: Held,
+        _held: ByteReservation,
     },
     /// A stream of events.
     Events {
@@ -151,7 +151,7 @@ enum Content {
         /// Engine that redacts secrets in the events.
         cover: Option<Arc<Engine>>,
         /// Resources of the event that is being sent.
-        taken: Held,
+        taken: ByteReservation,
         /// Dropped with the response, also if the client disconnects before its end.
         _guard: Box<dyn std::any::Any + Send + Sync>,
     },
@@ -160,34 +160,38 @@ enum Content {
 /// An event, with the resources that it occupies until it was sent.
 pub(crate) struct Event {
     text: Bytes,
-    held: Held,
+    held: ByteReservation,
 }
 
 impl From<Bytes> for Event {
     fn from(text: Bytes) -> Self {
-        Self { text, held: Held::default() }
+        Self { text, held: ByteReservation::default() }
     }
 }
 
 impl Event {
     /// Creates an event that occupies resources until it was sent.
-    pub(crate) fn holding(text: Bytes, held: Held) -> Self {
+    pub(crate) fn holding(text: Bytes, held: ByteReservation) -> Self {
         Self { text, held }
     }
 }
 
 impl Answer {
-    pub(crate) fn whole(bytes: impl Into<Bytes>, held: Held) -> Self {
-        Self { content: Content::Whole { rest: bytes.into(), _held: held }, pace: Pace::default() }
+    pub(crate) fn whole(bytes: impl Into<Bytes>, held: ByteReservation) -> Self {
+        Self { content: Content::Whole { rest: bytes.into(), _held: held }, pace: WriteDeadline::default() }
     }
 
     /// Creates a stream of events from a sender. The stream ends when the sender is dropped;
     /// `guard` is dropped with the response.
     pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Self) {
         let (sender, events) = mpsc::channel(MOST_EVENTS);
-        let content =
-            Content::Events { events, cover: None, taken: Held::default(), _guard: Box::new(guard) };
-        (sender, Self { content, pace: Pace::default() })
+        let content = Content::Events {
+            events,
+            cover: None,
+            taken: ByteReservation::default(),
+            _guard: Box::new(guard),
+        };
+        (sender, Self { content, pace: WriteDeadline::default() })
     }
 
     /// Redacts every secret, in a complete body and in later events.
@@ -203,7 +207,7 @@ impl Answer {
     }
 
     /// Sets the pace of the connection that carries the response.
-    pub(crate) fn at(mut self, pace: Pace) -> Self {
+    pub(crate) fn at(mut self, pace: WriteDeadline) -> Self {
         self.pace = pace;
         self
     }
@@ -234,7 +238,7 @@ impl Body for Answer {
             Content::Events { events, cover, taken, .. } => {
                 // The connection is ready for more, so the previous event was sent.
                 pace.end();
-                *taken = Held::default();
+                *taken = ByteReservation::default();
                 events.poll_recv(context).map(|event| {
                     event.map(|Event { text, held }| {
                         pace.begin();
@@ -294,7 +298,7 @@ pub(crate) fn event_of(id: &str, data: &[u8]) -> Bytes {
 pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": \n\n");
 
 /// Body of an incoming request.
-pub(crate) type Coming = Incoming;
+pub(crate) type RequestBody = Incoming;
 
 #[cfg(test)]
 mod tests {
@@ -338,8 +342,8 @@ mod tests {
         Parts { left: vec![Bytes::from(vec![b'x'; size]); count], each, announced, wait: None }
     }
 
-    async fn read(limit: usize, body: Parts) -> Result<usize, Unread> {
-        Room::new(limit, PATIENCE).read(body).await.map(|read| read.bytes.len())
+    async fn read(limit: usize, body: Parts) -> Result<usize, BodyError> {
+        BodyBudget::new(limit, PATIENCE).read(body).await.map(|read| read.bytes.len())
     }
 
     #[tokio::test(start_paused = true)]
@@ -347,24 +351,24 @@ mod tests {
         let at_once = Duration::ZERO;
         assert_eq!(read(100, parts(10, 10, at_once, 0)).await, Ok(100));
         assert_eq!(read(100, parts(10, 10, at_once, 100)).await, Ok(100));
-        assert_eq!(read(99, parts(10, 10, at_once, 0)).await, Err(Unread::TooLong(99)));
-        assert_eq!(read(99, parts(10, 10, at_once, 100)).await, Err(Unread::TooLong(99)));
-        assert_eq!(read(99, parts(10, 10, at_once, u64::MAX)).await, Err(Unread::TooLong(99)));
+        assert_eq!(read(99, parts(10, 10, at_once, 0)).await, Err(BodyError::TooLong(99)));
+        assert_eq!(read(99, parts(10, 10, at_once, 100)).await, Err(BodyError::TooLong(99)));
+        assert_eq!(read(99, parts(10, 10, at_once, u64::MAX)).await, Err(BodyError::TooLong(99)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stands_still_or_drips_is_given_up() {
-        assert_eq!(read(100, parts(2, 1, PATIENCE * 2, 0)).await, Err(Unread::TooSlow));
-        assert_eq!(read(100, parts(50, 1, PATIENCE / 2, 0)).await, Err(Unread::TooSlow));
+        assert_eq!(read(100, parts(2, 1, PATIENCE * 2, 0)).await, Err(BodyError::TooSlow));
+        assert_eq!(read(100, parts(50, 1, PATIENCE / 2, 0)).await, Err(BodyError::TooSlow));
         assert_eq!(read(100, parts(5, 1, PATIENCE / 2, 0)).await, Ok(5));
     }
 
     #[tokio::test(start_paused = true)]
     async fn bodies_share_room_and_give_it_back() {
-        let room = Room::new(MOST_BYTES, PATIENCE);
+        let room = BodyBudget::new(MOST_BYTES, PATIENCE);
         let full = room.read(parts(1, MOST_BYTES, Duration::ZERO, 0)).await.map_err(drop).unwrap();
         let refused = room.read(parts(1, 1, Duration::ZERO, 0)).await.map(|_| ());
-        assert_eq!(refused, Err(Unread::NoRoom));
+        assert_eq!(refused, Err(BodyError::NoRoom));
         drop(full);
         assert!(room.read(parts(1, 1, Duration::ZERO, 0)).await.is_ok());
     }
@@ -372,7 +376,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_taken_in_parts_and_holds_its_place_until_the_end() {
         let token = Arc::new(());
-        let mut answer = Answer::whole(vec![7; PART * 2 + 1], Held(Some(Box::new(token.clone()))));
+        let mut answer = Answer::whole(vec![7; PART * 2 + 1], ByteReservation(Some(Box::new(token.clone()))));
         let mut sizes = Vec::new();
         while let Some(frame) =
             std::future::poll_fn(|context| Pin::new(&mut answer).poll_frame(context)).await
@@ -389,7 +393,8 @@ mod tests {
     async fn an_event_holds_its_place_until_the_next_is_asked_for() {
         let token = Arc::new(());
         let (sender, mut answer) = Answer::events(());
-        let event = Event::holding(Bytes::from_static(b"large"), Held(Some(Box::new(token.clone()))));
+        let event =
+            Event::holding(Bytes::from_static(b"large"), ByteReservation(Some(Box::new(token.clone()))));
         sender.send(event).await.map_err(drop).unwrap();
         drop(sender);
         assert_eq!(Arc::strong_count(&token), 2, "nobody has taken it");

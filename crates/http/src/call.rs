@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
-use crate::body::{self, Coming, Event};
+use crate::body::{self, Event, RequestBody};
 use crate::origin;
+use crate::principal::Sender;
 use crate::reply::{self, JSON, Reply};
-use crate::sender::Sender;
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Hint that names the path at which approval requests are answered.
 const ANSWERED_ELSEWHERE: &str = "whoever holds the user's token answers at /v1/approvals";
@@ -72,7 +72,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
 }
 
 /// `POST /v1/call`: the result of the call, or a stream of events that ends with the result.
-pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &HeaderMap, body: Coming) -> Reply {
+pub(crate) async fn call(
+    shared: &Arc<ServerState>,
+    sender: &Sender,
+    headers: &HeaderMap,
+    body: RequestBody,
+) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
@@ -90,7 +95,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &Header
             ceiling: Ceiling::default(),
         },
         stop: stop.clone(),
-        progress: Arc::new(Unasked),
+        progress: Arc::new(NoProgress),
         cache: false,
         origin: origin::of(shared, headers, "/v1/call"),
     };
@@ -149,7 +154,7 @@ fn result(status: StatusCode, result: CallResult, dialect: Dialect) -> Reply {
 }
 
 /// `POST /v1/check`: the policy's decision on a call, with its reason. Nothing is run.
-pub(crate) async fn check(shared: &Arc<Shared>, body: Coming) -> Reply {
+pub(crate) async fn check(shared: &Arc<ServerState>, body: RequestBody) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
@@ -171,7 +176,7 @@ pub(crate) async fn check(shared: &Arc<Shared>, body: Coming) -> Reply {
 }
 
 /// `GET /v1/tools`: every tool with its schemas.
-pub(crate) fn tools(shared: &Shared) -> Reply {
+pub(crate) fn tools(shared: &ServerState) -> Reply {
     let dialect = shared.options.dialect;
     let shown = shared.engine.tools().iter().filter(|tool| dialect.shows(tool.as_ref()));
     let tools: Vec<Value> = shown.map(|tool| dialect.described(tool.as_ref())).collect();
@@ -188,9 +193,9 @@ fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 /// Discards progress reports, for clients without a stream.
-struct Unasked;
+struct NoProgress;
 
-impl Progress for Unasked {
+impl Progress for NoProgress {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 

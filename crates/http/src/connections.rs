@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
 use crate::HttpError;
-use crate::patient::{Pace, Patient};
-use crate::service::{self, Shared};
+use crate::service::{self, ServerState};
+use crate::write_timeout::{WriteDeadline, WriteTimeout};
 
 /// Maximum number of connections that wait in the kernel to be accepted.
 const BACKLOG: u32 = 1024;
@@ -61,7 +61,11 @@ impl Listener {
 }
 
 /// Accepts connections until `stop` is ready, then waits for the end of the open ones.
-pub(crate) async fn accept<T>(listener: Listener, shared: Arc<Shared>, stop: impl Future<Output = T>) -> T {
+pub(crate) async fn accept<T>(
+    listener: Listener,
+    shared: Arc<ServerState>,
+    stop: impl Future<Output = T>,
+) -> T {
     let (drain, draining) = watch::channel(());
     let mut open = JoinSet::new();
     tokio::pin!(stop);
@@ -112,12 +116,12 @@ async fn next(listener: &Listener) -> io::Result<TcpStream> {
 
 async fn serve(
     stream: TcpStream,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     mut draining: watch::Receiver<()>,
     _place: OwnedSemaphorePermit,
 ) {
     let patience = shared.options.patience;
-    let pace = Pace::default();
+    let pace = WriteDeadline::default();
     let of_answers = pace.clone();
     let service = service_fn(move |request| {
         let (answer, pace) = (service::answer(shared.clone(), request), of_answers.clone());
@@ -129,7 +133,7 @@ async fn serve(
         .max_buf_size(LONGEST_HEAD)
         // A client that closes its writing side has gone: its call is cancelled.
         .half_close(false)
-        .serve_connection(TokioIo::new(Patient::new(stream, patience, pace)), service);
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, patience, pace)), service);
     tokio::pin!(connection);
     // The client knows how its connection ended; failures of single connections are not reported.
     tokio::select! {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
-use tool::{Held, ToolError};
+use tool::{ByteReservation, ToolError};
 
-use crate::body::Coming;
+use crate::body::RequestBody;
 use crate::origin;
+use crate::principal::Sender;
 use crate::reply::{self, Reply};
-use crate::sender::Sender;
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Content type of both bodies.
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -23,11 +23,11 @@ const REQUESTS: usize = 100;
 
 /// `POST /v1/csp`. If the client disconnects, its commands are stopped.
 pub(crate) async fn post(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerState>,
     sender: &Sender,
     options: &csp::Options,
     headers: &HeaderMap,
-    body: Coming,
+    body: RequestBody,
 ) -> Reply {
     if !is_text(headers) {
         let wrong = ToolError::validation("Content-Type", "it must be text/plain");
@@ -45,7 +45,7 @@ pub(crate) async fn post(
     };
     let mut answers = Vec::new();
     match csp::serve(shared.engine.clone(), options, &read.bytes[..], &mut answers, pending()).await {
-        Ok(()) => reply::bytes(StatusCode::OK, TEXT, answers, Held::default()),
+        Ok(()) => reply::bytes(StatusCode::OK, TEXT, answers, ByteReservation::default()),
         Err(error) => {
             reply::failure(&ToolError::internal("the requests could not be answered").because(error))
         }

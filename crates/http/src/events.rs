@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{ApprovalError, Approvals, Asked};
+use engine::{ApprovalError, Approvals, StoredQuestion};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -13,14 +13,14 @@ use tool::{Code, Retry, ToolError};
 use crate::body::{self, Event};
 use crate::call::HEARTBEAT;
 use crate::reply::{self, Reply};
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Polling interval for changes: short enough that people notice no delay.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// `GET /v1/events`: first all pending approval requests, then each new or changed one. While a
 /// client listens, calls wait for their answers.
-pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
+pub(crate) fn follow(shared: &Arc<ServerState>) -> Reply {
     let Ok(place) = shared.followers.clone().try_acquire_owned() else {
         let full = ToolError::new(Code::Quota, "too many listen to the events already");
         return reply::failure(&full.retry(Retry::AfterMs(1000)));
@@ -41,7 +41,7 @@ pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
 }
 
 async fn tell(
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     approvals: Approvals,
     mut watch: engine::Watch,
     events: mpsc::Sender<Event>,
@@ -88,7 +88,7 @@ async fn tell(
 /// Returns events for new and changed approval requests, the oldest first.
 fn news(
     known: &mut HashMap<String, &'static str>,
-    asked: Vec<Asked>,
+    asked: Vec<StoredQuestion>,
     first: bool,
 ) -> Vec<hyper::body::Bytes> {
     let mut told = Vec::new();

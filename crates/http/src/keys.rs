@@ -35,8 +35,8 @@ pub enum IdentityError {
 /// Opens a source of keys: an https URL, or the absolute path of a file.
 pub(crate) fn source(named: &str) -> Result<Arc<dyn KeySource>, IdentityError> {
     match url_of(named) {
-        Some(url) => Ok(Arc::new(Fetched(Client::new(url).map_err(IdentityError::Certificates)?))),
-        None if named.starts_with('/') => Ok(Arc::new(Lying(PathBuf::from(named)))),
+        Some(url) => Ok(Arc::new(FetchedKeys(Client::new(url).map_err(IdentityError::Certificates)?))),
+        None if named.starts_with('/') => Ok(Arc::new(KeyFile(PathBuf::from(named)))),
         None => Err(IdentityError::Keys),
     }
 }
@@ -54,9 +54,9 @@ pub(crate) fn url_of(text: &str) -> Option<Uri> {
 }
 
 /// Keys in a file, updated by its owner.
-struct Lying(PathBuf);
+struct KeyFile(PathBuf);
 
-impl KeySource for Lying {
+impl KeySource for KeyFile {
     fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
         let path = self.0.clone();
         Box::pin(async move {
@@ -66,9 +66,9 @@ impl KeySource for Lying {
 }
 
 /// Keys from the provider's server.
-struct Fetched(Client);
+struct FetchedKeys(Client);
 
-impl KeySource for Fetched {
+impl KeySource for FetchedKeys {
     fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
         let fetched = async {
             let answer = self.0.get().await?;

@@ -17,19 +17,19 @@ mod connections;
 mod credential;
 mod csp_messages;
 mod events;
-mod guard;
 mod keys;
+mod mcp_route;
 mod metrics;
 mod oauth;
 mod openapi;
 mod origin;
-mod patient;
+mod origin_check;
+mod principal;
 mod query;
 mod reply;
 mod route;
-mod sender;
 mod service;
-mod streamable;
+mod write_timeout;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -155,6 +155,6 @@ pub async fn serve<T>(
     if !options.agents_need_tokens() && !address.ip().is_loopback() {
         return Err(HttpError::Unguarded { address });
     }
-    let shared = service::Shared::new(engine, options, address);
+    let shared = service::ServerState::new(engine, options, address);
     Ok(connections::accept(listener, Arc::new(shared), stop).await)
 }

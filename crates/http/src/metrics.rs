@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 
 use engine::RANGES_MS;
 use hyper::StatusCode;
-use tool::Held;
+use tool::ByteReservation;
 
 use crate::reply::{self, Reply};
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Number of responses, by route, method and status.
 #[derive(Default)]
-pub(crate) struct Answered(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
+pub(crate) struct ResponseCounts(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
 
-impl Answered {
+impl ResponseCounts {
     pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((route, method, status.as_u16())).or_default() += 1;
@@ -23,7 +23,7 @@ impl Answered {
 }
 
 /// `GET /metrics`.
-pub(crate) fn show(shared: &Shared) -> Reply {
+pub(crate) fn show(shared: &ServerState) -> Reply {
     let mut text = String::new();
     answers(&mut text, &shared.answered);
     calls(&mut text, shared);
@@ -34,10 +34,10 @@ pub(crate) fn show(shared: &Shared) -> Reply {
     gauge(&mut text, "handfast_mcp_sessions", "Sessions of MCP that are open.", sessions);
     let listening = crate::service::MOST_FOLLOWERS.saturating_sub(shared.followers.available_permits());
     gauge(&mut text, "handfast_event_listeners", "Clients that listen to questions.", listening);
-    reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), Held::default())
+    reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
 }
 
-fn answers(text: &mut String, answered: &Answered) {
+fn answers(text: &mut String, answered: &ResponseCounts) {
     head(text, "handfast_http_requests_total", "counter", "Requests that were answered.");
     let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
     for ((route, method, status), count) in counts.iter() {
@@ -49,7 +49,7 @@ fn answers(text: &mut String, answered: &Answered) {
     }
 }
 
-fn calls(text: &mut String, shared: &Shared) {
+fn calls(text: &mut String, shared: &ServerState) {
     let figures = shared.engine.figures();
     head(text, "handfast_calls_total", "counter", "Calls of tools that ended, through every door.");
     for ((tool, outcome), count) in &figures.ended {

@@ -79,7 +79,7 @@ pub(crate) struct Subject {
 
 /// Reason why a token is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum TokenRejection {
     /// The request has no token.
     Absent,
     /// The token is malformed, is for another server, or is not valid now.
@@ -170,18 +170,18 @@ impl Provider {
     }
 
     /// Verifies a token and returns its holder.
-    pub(crate) async fn subject(&self, token: &str, warn: &Warn) -> Result<Subject, Refused> {
-        let unusable = |error: jsonwebtoken::errors::Error| Refused::Token(error.to_string());
+    pub(crate) async fn subject(&self, token: &str, warn: &Warn) -> Result<Subject, TokenRejection> {
+        let unusable = |error: jsonwebtoken::errors::Error| TokenRejection::Token(error.to_string());
         let header = decode_header(token).map_err(unusable)?;
         if !ALGORITHMS.contains(&header.alg) {
-            return Err(Refused::Token("it is signed in a way that is not accepted here".to_owned()));
+            return Err(TokenRejection::Token("it is signed in a way that is not accepted here".to_owned()));
         }
         plainly_encoded(token)?;
         // Other JWTs of the provider, such as ID tokens, are not access tokens.
         let kind =
             header.typ.as_deref().map(|kind| kind.trim_start_matches("application/").to_ascii_lowercase());
         if kind.as_deref().is_some_and(|kind| kind != "at+jwt" && kind != "jwt") {
-            return Err(Refused::Token("it is no access token".to_owned()));
+            return Err(TokenRejection::Token("it is no access token".to_owned()));
         }
         let key = self.key(header.kid.as_deref(), header.alg, warn).await?;
         let mut validation = Validation::new(header.alg);
@@ -192,23 +192,28 @@ impl Provider {
         validation.validate_nbf = true;
         let claims = decode::<Claims>(token, &key, &validation).map_err(unusable)?.claims;
         if claims.iss != self.issuer {
-            return Err(Refused::Token("it is of another issuer".to_owned()));
+            return Err(TokenRejection::Token("it is of another issuer".to_owned()));
         }
         if claims.sub.trim().is_empty() {
-            return Err(Refused::Token("it names nobody: its `sub` is empty".to_owned()));
+            return Err(TokenRejection::Token("it names nobody: its `sub` is empty".to_owned()));
         }
         let given: Vec<&str> = [&claims.scope, &claims.scp].into_iter().flat_map(words).collect();
         let mut roles = self.scopes.iter().filter(|(_, scope)| given.contains(&scope.as_str()));
         let role = match (roles.next(), roles.next()) {
-            (None, _) => return Err(Refused::Scope),
+            (None, _) => return Err(TokenRejection::Scope),
             (Some((role, _)), None) => *role,
-            (Some(_), Some(_)) => return Err(Refused::Several),
+            (Some(_), Some(_)) => return Err(TokenRejection::Several),
         };
         Ok(Subject { role, name: claims.sub })
     }
 
     /// Returns the key that the token names.
-    async fn key(&self, id: Option<&str>, algorithm: Algorithm, warn: &Warn) -> Result<DecodingKey, Refused> {
+    async fn key(
+        &self,
+        id: Option<&str>,
+        algorithm: Algorithm,
+        warn: &Warn,
+    ) -> Result<DecodingKey, TokenRejection> {
         if let Some(key) = self.known(id, algorithm) {
             // Refresh in the background: an unresponsive provider must not delay tokens whose key is known.
             if self.is_due(FRESH)
@@ -226,9 +231,9 @@ impl Provider {
         if self.known(id, algorithm).is_none() && self.is_due(Duration::ZERO) {
             self.refresh(warn).await;
         }
-        let unknown = || Refused::Token("it is signed with no key of the provider".to_owned());
+        let unknown = || TokenRejection::Token("it is signed with no key of the provider".to_owned());
         self.known(id, algorithm)
-            .unwrap_or_else(|| Err(if self.keys().are_current() { unknown() } else { Refused::Keys }))
+            .unwrap_or_else(|| Err(if self.keys().are_current() { unknown() } else { TokenRejection::Keys }))
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
@@ -236,12 +241,12 @@ impl Provider {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<DecodingKey, Refused>> {
+    fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<DecodingKey, TokenRejection>> {
         let keys = self.keys();
         if !keys.are_current() {
             return None;
         }
-        let unusable = |_| Refused::Token("its key is of no use".to_owned());
+        let unusable = |_| TokenRejection::Token("its key is of no use".to_owned());
         find(&keys.all, id, algorithm).map(|key| DecodingKey::from_jwk(key).map_err(unusable))
     }
 
@@ -270,11 +275,11 @@ impl Provider {
 }
 
 /// Refuses a token whose header changes the reading of the token in an unsupported way.
-fn plainly_encoded(token: &str) -> Result<(), Refused> {
+fn plainly_encoded(token: &str) -> Result<(), TokenRejection> {
     let header = token.split('.').next().unwrap_or_default();
     let header = BASE64_URL_SAFE_NO_PAD.decode(header).ok();
     let header = header.and_then(|text| serde_json::from_slice::<Extensions>(&text).ok());
-    let refused = |why: &str| Err(Refused::Token(why.to_owned()));
+    let refused = |why: &str| Err(TokenRejection::Token(why.to_owned()));
     match header {
         None => refused("its header cannot be read"),
         Some(Extensions { crit: Some(_), .. }) => {

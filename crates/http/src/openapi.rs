@@ -9,7 +9,7 @@ use crate::credential::Role;
 use crate::route::{Access, Route};
 
 /// Description of one route.
-struct Said {
+struct RouteDescription {
     route: Route,
     method: &'static str,
     summary: &'static str,
@@ -51,7 +51,7 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(said: &Said) -> Value {
+fn operation(said: &RouteDescription) -> Value {
     let named = said.route.path().split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = named
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
@@ -87,7 +87,7 @@ fn operation(said: &Said) -> Value {
 }
 
 /// Returns a unique name of the operation, for generated clients.
-fn operation_id(said: &Said) -> String {
+fn operation_id(said: &RouteDescription) -> String {
     let parts = said.route.path().split(['/', '.', '-']).filter(|part| !part.is_empty());
     let parts = parts.map(|part| part.trim_matches(['{', '}']));
     std::iter::once(said.method).chain(parts).collect::<Vec<_>>().join("_")
@@ -105,9 +105,16 @@ fn list_of(schema: impl Into<Value>) -> Value {
     json!({ "type": "array", "items": schema.into() })
 }
 
-fn all() -> Vec<Said> {
+fn all() -> Vec<RouteDescription> {
     let id = String::new;
-    let get = |route, summary, answer| Said { route, method: "get", summary, query: &[], body: None, answer };
+    let get = |route, summary, answer| RouteDescription {
+        route,
+        method: "get",
+        summary,
+        query: &[],
+        body: None,
+        answer,
+    };
     let status = || answer("As it is.", json!({ "type": "object" }));
     let anything = || json!({ "type": "object" });
     let mut call = answer("The result of the call.", reference("Result"));
@@ -132,7 +139,7 @@ fn all() -> Vec<Said> {
         ),
         get(Route::OpenApi, "This document.", answer("This document.", anything())),
         get(Route::Tools, "Every tool, with its schemas.", answer("The tools.", list_of(reference("Tool")))),
-        Said {
+        RouteDescription {
             route: Route::Call,
             method: "post",
             summary: "Makes a call. A client that goes away cancels it.",
@@ -140,7 +147,7 @@ fn all() -> Vec<Said> {
             body: Some(reference("Call")),
             answer: call,
         },
-        Said {
+        RouteDescription {
             route: Route::Check,
             method: "post",
             summary: "What the policy would decide on a call, and why. Nothing runs.",
@@ -148,7 +155,7 @@ fn all() -> Vec<Said> {
             body: Some(reference("Question")),
             answer: answer("The decision.", reference("Decision")),
         },
-        Said {
+        RouteDescription {
             query: &[
                 ("tool", "string", "Of this tool alone."),
                 ("session", "string", "Of this session alone."),
@@ -166,7 +173,7 @@ fn all() -> Vec<Said> {
             )
         },
         get(Route::AuditOf(id()), "Every row of one call.", answer("The rows.", list_of(anything()))),
-        Said {
+        RouteDescription {
             query: all_of_them,
             ..get(
                 Route::Approvals,
@@ -175,7 +182,7 @@ fn all() -> Vec<Said> {
             )
         },
         get(Route::Approval(id()), "One question.", answer("The question.", reference("Approval"))),
-        Said {
+        RouteDescription {
             route: Route::Approve(id()),
             method: "post",
             summary: "Says yes.",
@@ -186,7 +193,7 @@ fn all() -> Vec<Said> {
                 anything(),
             ),
         },
-        Said {
+        RouteDescription {
             route: Route::Deny(id()),
             method: "post",
             summary: "Says no.",
@@ -194,11 +201,11 @@ fn all() -> Vec<Said> {
             body: Some(reference("No")),
             answer: answer("The question as it is now.", reference("Approval")),
         },
-        Said {
+        RouteDescription {
             query: all_of_them,
             ..get(Route::Leases, "What is allowed for a time.", answer("The leases.", list_of(anything())))
         },
-        Said {
+        RouteDescription {
             method: "delete",
             ..get(Route::Lease(id()), "Takes it back.", answer("What was taken back.", anything()))
         },
@@ -208,7 +215,7 @@ fn all() -> Vec<Said> {
             json!({ "description": "Events `approval`, each with the question.",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
         ),
-        Said {
+        RouteDescription {
             route: Route::Csp,
             method: "post",
             summary: "Requests of CSP/1, each ended by an empty line; only of a server that speaks the dialect csp1.",
@@ -217,7 +224,7 @@ fn all() -> Vec<Said> {
             answer: json!({ "description": "The answers, in the order in which they came to be.",
                 "content": { "text/plain": { "schema": { "type": "string" } } } }),
         },
-        Said {
+        RouteDescription {
             route: Route::Mcp,
             method: "post",
             summary: "One message of the Model Context Protocol (streamable HTTP, 2024-11-05 to 2026-07-28).",
@@ -231,7 +238,7 @@ fn all() -> Vec<Said> {
             json!({ "description": "A stream of messages.",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
         ),
-        Said {
+        RouteDescription {
             method: "delete",
             ..get(Route::Mcp, "Ends a session of the protocol.", answer("It has ended.", anything()))
         },

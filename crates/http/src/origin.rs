@@ -4,10 +4,10 @@
 use engine::{Origin, Parent};
 use hyper::header::HeaderMap;
 
-use crate::service::Shared;
+use crate::service::ServerState;
 
 /// Returns the origin of the calls of a `POST` to this path. Empty if tracing is off.
-pub(crate) fn of(shared: &Shared, headers: &HeaderMap, path: &'static str) -> Origin {
+pub(crate) fn of(shared: &ServerState, headers: &HeaderMap, path: &'static str) -> Origin {
     if !shared.engine.is_traced() {
         return Origin::default();
     }

@@ -11,12 +11,12 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{Code, Held, Retry, ToolError};
+use tool::{ByteReservation, Code, Retry, ToolError};
 
-use crate::body::{Answer, Event, Unread};
+use crate::body::{Answer, BodyError, Event};
 use crate::credential::Role;
-use crate::guard::Stranger;
-use crate::oauth::{Provider, Refused};
+use crate::oauth::{Provider, TokenRejection};
+use crate::origin_check::Rejection;
 use crate::route::{Access, Route};
 
 /// Response to a client.
@@ -25,7 +25,7 @@ pub(crate) type Reply = Response<Answer>;
 pub(crate) const JSON: &str = "application/json";
 
 /// Builds a response of this content type.
-pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held: Held) -> Reply {
+pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held: ByteReservation) -> Reply {
     let mut reply = Response::new(Answer::whole(bytes, held));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -35,7 +35,7 @@ pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held
 /// Builds a response with a value as JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
-        Ok(text) => bytes(status, JSON, text, Held::default()),
+        Ok(text) => bytes(status, JSON, text, ByteReservation::default()),
         Err(error) => failure(&ToolError::internal("the answer could not be written as JSON").because(error)),
     }
 }
@@ -112,15 +112,17 @@ pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
 }
 
 /// Builds the response for a request without a valid token.
-pub(crate) fn no_credential(engine: &Engine, refused: &Refused, provider: Option<&Provider>) -> Reply {
+pub(crate) fn no_credential(engine: &Engine, refused: &TokenRejection, provider: Option<&Provider>) -> Reply {
     let (status, failed, problem) = match refused {
-        Refused::Absent => (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None),
-        Refused::Token(why) => (
+        TokenRejection::Absent => {
+            (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None)
+        }
+        TokenRejection::Token(why) => (
             StatusCode::UNAUTHORIZED,
             denied(format!("the request's token is not good here: {}", engine.shown(why))),
             Some("invalid_token"),
         ),
-        Refused::Scope | Refused::Several => (
+        TokenRejection::Scope | TokenRejection::Several => (
             StatusCode::FORBIDDEN,
             denied(
                 "the token has scopes of which one makes calls and another answers their questions"
@@ -128,7 +130,7 @@ pub(crate) fn no_credential(engine: &Engine, refused: &Refused, provider: Option
             ),
             Some("insufficient_scope"),
         ),
-        Refused::Keys => {
+        TokenRejection::Keys => {
             let failed = ToolError::new(Code::Unavailable, "the identity provider's keys cannot be had")
                 .retry(Retry::AfterMs(10_000));
             return failure(&failed);
@@ -180,22 +182,22 @@ fn challenged(
 }
 
 /// Builds the response for a request that the guard rejected.
-pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
+pub(crate) fn stranger(engine: &Engine, stranger: &Rejection) -> Reply {
     let (status, message, hint) = match stranger {
-        Stranger::NoHost => {
+        Rejection::NoHost => {
             (StatusCode::BAD_REQUEST, "the request must have exactly one `Host`".to_owned(), None)
         }
-        Stranger::Encoding => (
+        Rejection::Encoding => (
             StatusCode::BAD_REQUEST,
             "`Transfer-Encoding` must be `chunked` alone, or not be there".to_owned(),
             None,
         ),
-        Stranger::Host(host) => (
+        Rejection::Host(host) => (
             StatusCode::FORBIDDEN,
             format!("the request was sent to `{}`, which is no name of this server", engine.shown(host)),
             Some("send it to its address, or name that name with --allow-host"),
         ),
-        Stranger::Origin(origin) => (
+        Rejection::Origin(origin) => (
             StatusCode::FORBIDDEN,
             format!(
                 "the request comes from a web page of {}, which may not reach this server",
@@ -208,29 +210,29 @@ pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
     let mut refused = ToolError::new(code, message);
     refused.hint = hint.map(str::to_owned);
     let mut reply = error(status, &refused);
-    if *stranger == Stranger::Encoding {
+    if *stranger == Rejection::Encoding {
         // The end of the body is ambiguous, so no further request can follow.
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     reply
 }
 
-pub(crate) fn unread(why: &Unread) -> Reply {
+pub(crate) fn unread(why: &BodyError) -> Reply {
     let (status, failed) = match why {
-        Unread::TooLong(limit) => (
+        BodyError::TooLong(limit) => (
             StatusCode::PAYLOAD_TOO_LARGE,
             ToolError::validation("body", format!("larger than the limit of {limit} bytes for one message"))
                 .hint("send less in one call, for example a large file or patch in parts"),
         ),
-        Unread::NoRoom => (
+        BodyError::NoRoom => (
             StatusCode::SERVICE_UNAVAILABLE,
             ToolError::new(Code::Quota, "the requests that are being read fill all the room there is")
                 .retry(Retry::AfterMs(1000)),
         ),
-        Unread::TooSlow => {
+        BodyError::TooSlow => {
             (StatusCode::REQUEST_TIMEOUT, ToolError::new(Code::Timeout, "the body did not come in time"))
         }
-        Unread::Broken => {
+        BodyError::Broken => {
             (StatusCode::BAD_REQUEST, ToolError::validation("body", "it ended before its end, or is no HTTP"))
         }
     };

@@ -12,46 +12,46 @@ use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tool::ToolError;
 
-use crate::body::{Coming, Room};
+use crate::body::{BodyBudget, RequestBody};
 use crate::credential::Role;
-use crate::guard::Guard;
-use crate::metrics::{self, Answered};
-use crate::oauth::Refused;
+use crate::metrics::{self, ResponseCounts};
+use crate::oauth::TokenRejection;
+use crate::origin_check::Guard;
+use crate::principal::{self, Endpoints, Sender};
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
-use crate::sender::{self, Endpoints, Sender};
-use crate::{Options, approvals, audit, call, csp_messages, events, openapi, streamable};
+use crate::{Options, approvals, audit, call, csp_messages, events, mcp_route, openapi};
 
 /// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
 pub(crate) const MOST_FOLLOWERS: usize = 32;
 
 /// State shared by all connections.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: Options,
     pub(crate) guard: Guard,
     /// MCP endpoints of the provider's subjects.
     pub(crate) endpoints: Endpoints,
-    pub(crate) room: Room,
+    pub(crate) room: BodyBudget,
     /// Permits for connections.
     pub(crate) places: Arc<Semaphore>,
     /// Permits for listeners of `/v1/events`.
     pub(crate) followers: Arc<Semaphore>,
-    pub(crate) answered: Answered,
+    pub(crate) answered: ResponseCounts,
     /// Set to true when the server is stopped.
     pub(crate) stopping: watch::Sender<bool>,
 }
 
-impl Shared {
+impl ServerState {
     pub(crate) fn new(engine: Arc<Engine>, options: Options, address: SocketAddr) -> Self {
         Self {
             engine,
             guard: Guard::new(address, &options.hosts, &options.origins),
             endpoints: Endpoints::default(),
-            room: Room::new(options.body_limit, options.patience),
+            room: BodyBudget::new(options.body_limit, options.patience),
             places: Arc::new(Semaphore::new(options.connections)),
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
-            answered: Answered::default(),
+            answered: ResponseCounts::default(),
             stopping: watch::Sender::new(false),
             options,
         }
@@ -59,7 +59,10 @@ impl Shared {
 }
 
 /// Responds to a request.
-pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
+pub(crate) async fn answer(
+    shared: Arc<ServerState>,
+    request: Request<RequestBody>,
+) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
     let (route, mut reply) = match let_in(&shared, &head).await {
@@ -89,13 +92,13 @@ fn method_name(method: &Method) -> &'static str {
 }
 
 /// Performs the checks that every request must pass. Returns the route and the sender, or the refusal.
-async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
+async fn let_in(shared: &ServerState, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
     let nowhere = |reply| ("none", reply);
     shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&shared.engine, &stranger)))?;
     let path = head.uri.path();
     let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
     let Some(route) = found else {
-        let sender = sender::of(&shared.options, &head.headers).await.ok();
+        let sender = principal::of(&shared.options, &head.headers).await.ok();
         return Err(nowhere(reply::unknown_path(&shared.engine, path, sender.map(|sender| sender.role))));
     };
     let open = matches!(route, Route::Mcp) && shared.options.open_mcp;
@@ -107,10 +110,10 @@ async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'sta
                 let scope = provider.and_then(|provider| provider.scope_of(roles[0]));
                 reply::wrong_role(sender.map(|sender| sender.role), roles, provider, scope)
             };
-            match sender::of(&shared.options, &head.headers).await {
+            match principal::of(&shared.options, &head.headers).await {
                 Ok(sender) if roles.contains(&sender.role) => sender,
                 Ok(sender) => return Err((route.path(), needs(Some(&sender)))),
-                Err(Refused::Scope) => return Err((route.path(), needs(None))),
+                Err(TokenRejection::Scope) => return Err((route.path(), needs(None))),
                 Err(refused) => {
                     return Err((route.path(), reply::no_credential(&shared.engine, &refused, provider)));
                 }
@@ -124,7 +127,13 @@ async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'sta
     Ok((route, sender))
 }
 
-async fn respond(shared: &Arc<Shared>, route: Route, sender: &Sender, head: Parts, body: Coming) -> Reply {
+async fn respond(
+    shared: &Arc<ServerState>,
+    route: Route,
+    sender: &Sender,
+    head: Parts,
+    body: RequestBody,
+) -> Reply {
     let query = head.uri.query();
     match route {
         Route::Health => reply::json(StatusCode::OK, &json!({ "status": "ok" })),
@@ -157,15 +166,15 @@ async fn respond(shared: &Arc<Shared>, route: Route, sender: &Sender, head: Part
                 reply::failure(&ToolError::internal("no session can be opened").because(error))
             }
             Some(Ok(endpoint)) => match head.method {
-                Method::GET => streamable::hear(shared, &endpoint, &head.headers),
-                Method::DELETE => streamable::end(&endpoint, &head.headers).await,
-                _ => streamable::post(shared, &endpoint, &head.headers, body).await,
+                Method::GET => mcp_route::hear(shared, &endpoint, &head.headers),
+                Method::DELETE => mcp_route::end(&endpoint, &head.headers).await,
+                _ => mcp_route::post(shared, &endpoint, &head.headers, body).await,
             },
         },
     }
 }
 
-fn ready(shared: &Shared) -> Reply {
+fn ready(shared: &ServerState) -> Reply {
     if *shared.stopping.borrow() {
         return reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "stopping" }));
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use embed::{Embedder, Failure, Model};
-use knowledge::{Index, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Wanted};
+use knowledge::{Index, ListedKind, Mode, SearchQuery, Shelf, ShelfError, Stamp, SyncRequest};
 
 /// Files of a base, and sections per file: of the base that is indexed, and of the large one that
 /// is searched.
@@ -107,14 +107,20 @@ fn show(target: usize, took: Duration, beside: &str) {
 fn sync(index: &Index, shelf: &dyn Shelf) -> Result<(), Box<dyn Error>> {
     index.sync(
         shelf,
-        &Wanted { all: false, under: None, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} },
+        &SyncRequest {
+            all: false,
+            under: None,
+            now_seconds: i64::MAX,
+            stop: &|| false,
+            progress: &|_, _| {},
+        },
     )?;
     Ok(())
 }
 
 fn found(index: &Index, query: &str, mode: Mode) -> Result<(), Box<dyn Error>> {
     let sought =
-        Sought { query, scope: None, mode: Some(mode), most: 5, may_read: &|_| true, stop: &|| false };
+        SearchQuery { query, scope: None, mode: Some(mode), most: 5, may_read: &|_| true, stop: &|| false };
     if index.find(&sought)?.hits.is_empty() {
         return Err("nothing was found".into());
     }
@@ -140,11 +146,11 @@ impl Shelf for Folder {
     fn list(
         &self,
         _under: Option<&Path>,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError> {
         for entry in fs::read_dir(&self.0)? {
             let name = entry?.file_name();
-            each(Path::new(&name), Listed::File(self.stamp(Path::new(&name))?))?;
+            each(Path::new(&name), ListedKind::File(self.stamp(Path::new(&name))?))?;
         }
         Ok(())
     }
@@ -171,11 +177,11 @@ impl Shelf for Large {
     fn list(
         &self,
         _under: Option<&Path>,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError> {
         (0..FILES).try_for_each(|file| {
             let path = format!("{file}.md");
-            each(Path::new(&path), Listed::File(self.stamp(Path::new(&path))?))
+            each(Path::new(&path), ListedKind::File(self.stamp(Path::new(&path))?))
         })
     }
 

@@ -11,7 +11,7 @@ const PIECE: usize = 64 * 1024;
 
 /// Result of a first pass over a file.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct FirstPass {
     pub(crate) hash: Hash,
     /// Encoding; `None` for a binary file.
     pub(crate) encoding: Option<&'static Encoding>,
@@ -20,7 +20,7 @@ pub(crate) struct Looked {
 /// Reads a file to its end to detect its encoding: that of the byte order mark, else UTF-8 if
 /// valid, else Windows-1252. Windows-1252 accepts all bytes. A NUL byte outside UTF-16 marks a
 /// binary file.
-pub(crate) fn look(mut file: impl Read) -> io::Result<Looked> {
+pub(crate) fn look(mut file: impl Read) -> io::Result<FirstPass> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; PIECE];
     let mut named = None;
@@ -58,7 +58,7 @@ pub(crate) fn look(mut file: impl Read) -> io::Result<Looked> {
         None if is_utf_8 && left.is_empty() => Some(UTF_8),
         None => Some(WINDOWS_1252),
     };
-    Ok(Looked { hash: Hash(*hasher.finalize().as_bytes()), encoding })
+    Ok(FirstPass { hash: Hash(*hasher.finalize().as_bytes()), encoding })
 }
 
 /// Reads until the buffer is full or the file ends, so that the result does not depend on the size

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 64;
 
 /// Result of an embedding run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Embedded {
+pub struct EmbeddingResult {
     /// Number of texts that got a vector.
     pub made: u64,
     /// Number of texts that still have none.
@@ -24,7 +24,7 @@ pub struct Embedded {
 }
 
 /// A chunk without a vector.
-struct Waiting {
+struct PendingChunk {
     chunk: i64,
     hash: Vec<u8>,
     text: String,
@@ -40,20 +40,20 @@ impl Index {
         &self,
         stop: &dyn Fn() -> bool,
         progress: &dyn Fn(u64, u64),
-    ) -> Result<Embedded, IndexError> {
+    ) -> Result<EmbeddingResult, IndexError> {
         let model = match self.model() {
             Some(Ok(model)) => model.clone(),
             Some(Err(error)) => return Err(IndexError::Embedding(error.clone())),
             None => return Err(IndexError::Embedding("no model is set up".to_owned())),
         };
         let id = model.model().hash;
-        let mut done = Embedded { left: self.without_vector(&id)?, ..Embedded::default() };
+        let mut done = EmbeddingResult { left: self.without_vector(&id)?, ..EmbeddingResult::default() };
         if done.left == 0 {
             return Ok(done);
         }
         let lock = lock_file(&self.path().with_extension("embedding"))?;
         if lock.try_lock().is_err() {
-            return Ok(Embedded { is_elsewhere: true, ..done });
+            return Ok(EmbeddingResult { is_elsewhere: true, ..done });
         }
         let total = done.left;
         let mut from = 0;
@@ -124,7 +124,7 @@ impl Index {
     }
 }
 
-fn waiting(connection: &Connection, model: &[u8], from: i64) -> rusqlite::Result<Vec<Waiting>> {
+fn waiting(connection: &Connection, model: &[u8], from: i64) -> rusqlite::Result<Vec<PendingChunk>> {
     let mut statement = connection.prepare_cached(
         "SELECT c.id, c.hash, c.section, c.text, c.heading FROM chunks c
          WHERE c.id > ?2 AND NOT EXISTS (SELECT 1 FROM embeddings e WHERE e.hash = c.hash AND e.model = ?1)
@@ -134,7 +134,7 @@ fn waiting(connection: &Connection, model: &[u8], from: i64) -> rusqlite::Result
     let rows = statement.query_map(params![model, from, limit], |row| {
         let (section, text): (String, String) = (row.get(2)?, row.get(3)?);
         let heading = usize::try_from(row.get::<_, i64>(4)?).unwrap_or_default();
-        Ok(Waiting { chunk: row.get(0)?, hash: row.get(1)?, text: embedded(&section, &text, heading) })
+        Ok(PendingChunk { chunk: row.get(0)?, hash: row.get(1)?, text: embedded(&section, &text, heading) })
     })?;
     rows.collect()
 }

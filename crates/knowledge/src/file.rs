@@ -10,7 +10,7 @@ use crate::{Chunk, Hash, IndexError, Scope, Stamp};
 
 /// A file in the index.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownFile {
     pub(crate) id: i64,
     pub(crate) stamp: Stamp,
     pub(crate) hash: Vec<u8>,
@@ -21,7 +21,7 @@ pub(crate) struct Known {
 pub(crate) fn known(
     connection: &Connection,
     under: Option<&Path>,
-) -> rusqlite::Result<HashMap<PathBuf, Known>> {
+) -> rusqlite::Result<HashMap<PathBuf, KnownFile>> {
     let mut statement =
         connection.prepare_cached("SELECT path, id, size, seconds, nanoseconds, hash, note FROM files")?;
     let rows = statement.query_map([], |row| {
@@ -32,7 +32,7 @@ pub(crate) fn known(
             modified_nanoseconds: row.get(4)?,
         };
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
-        Ok((path, Known { id: row.get(1)?, stamp, hash: row.get(5)?, note: row.get(6)? }))
+        Ok((path, KnownFile { id: row.get(1)?, stamp, hash: row.get(5)?, note: row.get(6)? }))
     })?;
     rows.filter(|row| {
         row.as_ref().map_or(true, |(path, _)| under.is_none_or(|under| path.starts_with(under)))

@@ -8,10 +8,10 @@ use std::sync::MutexGuard;
 use std::thread;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use search::{Candidate, Evidence, Fused, Weights, background, cosine_of, fuse, terms};
+use search::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 
-use crate::held::Held;
-use crate::ranked::Ranked;
+use crate::bm25::RankedChunks;
+use crate::vector_cache::VectorCache;
 use crate::{Index, IndexError, Scope};
 
 /// Number of candidates from each of the two searches.
@@ -69,7 +69,7 @@ impl Score {
 }
 
 /// Parameters of a search.
-pub struct Sought<'a> {
+pub struct SearchQuery<'a> {
     /// Query, any text.
     pub query: &'a str,
     /// Part of the base; `None` for all of it.
@@ -86,7 +86,7 @@ pub struct Sought<'a> {
 
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// Hits, the best first.
     pub hits: Vec<Hit>,
     /// Confidence that a hit answers the query, from 0 to 1.
@@ -119,7 +119,7 @@ impl Index {
     ///
     /// # Errors
     /// An error if the index cannot be read.
-    pub fn find(&self, sought: &Sought<'_>) -> Result<Found, IndexError> {
+    pub fn find(&self, sought: &SearchQuery<'_>) -> Result<SearchResult, IndexError> {
         let mut without_model = None;
         let wants_meaning = sought.mode != Some(Mode::Keyword) && !sought.query.trim().is_empty();
         let question = if wants_meaning { self.question(sought, &mut without_model)? } else { None };
@@ -128,20 +128,20 @@ impl Index {
             // Both searches take about the same time, so run them in parallel.
             let both = question.is_some().then_some(()).and(by_words.as_deref());
             let mut meanwhile = both.and_then(|terms| {
-                let work = || self.read(&mut |connection| Ok(Ranked::new(connection, terms)?));
+                let work = || self.read(&mut |connection| Ok(RankedChunks::new(connection, terms)?));
                 thread::Builder::new().name("words".to_owned()).spawn_scoped(scope, work).ok()
             });
             self.read(&mut |connection| {
                 let mut search =
-                    Search { connection, sieve: Sieve { sought, files: HashMap::new() }, held: None };
+                    Search { connection, sieve: AccessFilter { sought, files: HashMap::new() }, held: None };
                 let near = match &question {
                     Some(question) => search.near(question, self.held())?,
-                    None => Near::default(),
+                    None => NearestChunks::default(),
                 };
                 let Some(terms) = &by_words else { return search.by_meaning(near) };
                 let ranked = match meanwhile.take() {
                     Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic))?,
-                    None => Ranked::new(connection, terms)?,
+                    None => RankedChunks::new(connection, terms)?,
                 };
                 search.by_both(ranked, near, question.as_ref())
             })
@@ -153,13 +153,13 @@ impl Index {
         };
         let waiting = if question.is_some() { self.waiting()? } else { 0 };
         let (hits, confidence) = found;
-        Ok(Found { hits, confidence, mode, waiting, without_model })
+        Ok(SearchResult { hits, confidence, mode, waiting, without_model })
     }
 
     /// Embeds the query. Returns its vector and the hash of the model.
     fn question(
         &self,
-        sought: &Sought<'_>,
+        sought: &SearchQuery<'_>,
         without_model: &mut Option<String>,
     ) -> Result<Option<Question>, IndexError> {
         let model = match self.model() {
@@ -185,12 +185,12 @@ impl Index {
 type Question = (Vec<f32>, Vec<u8>);
 
 /// A filter by scope and permission, which asks once per file.
-struct Sieve<'a> {
-    sought: &'a Sought<'a>,
+struct AccessFilter<'a> {
+    sought: &'a SearchQuery<'a>,
     files: HashMap<i64, bool>,
 }
 
-impl Sieve<'_> {
+impl AccessFilter<'_> {
     fn lets(&mut self, connection: &Connection, file: i64) -> rusqlite::Result<bool> {
         if let Some(known) = self.files.get(&file) {
             return Ok(*known);
@@ -210,7 +210,7 @@ impl Sieve<'_> {
 
 /// Nearest chunks with their cosines, in descending order, and the cosine of an unrelated chunk.
 #[derive(Default)]
-struct Near {
+struct NearestChunks {
     found: Vec<(i64, f32)>,
     background: f64,
 }
@@ -218,22 +218,26 @@ struct Near {
 /// One search within one transaction.
 struct Search<'a> {
     connection: &'a Connection,
-    sieve: Sieve<'a>,
-    held: Option<MutexGuard<'a, Held>>,
+    sieve: AccessFilter<'a>,
+    held: Option<MutexGuard<'a, VectorCache>>,
 }
 
 impl<'a> Search<'a> {
     /// Finds the chunks nearest to the query, among the permitted ones.
-    fn near(&mut self, (vector, model): &Question, held: MutexGuard<'a, Held>) -> Result<Near, IndexError> {
+    fn near(
+        &mut self,
+        (vector, model): &Question,
+        held: MutexGuard<'a, VectorCache>,
+    ) -> Result<NearestChunks, IndexError> {
         let held = self.held.insert(held);
         held.refresh(self.connection, model)?;
         let mut lets = |file| self.sieve.lets(self.connection, file);
         let found = held.nearest(self.connection, vector, CANDIDATES, &mut lets)?;
-        Ok(Near { found, background: background(held.mean(vector), held.len()) })
+        Ok(NearestChunks { found, background: background(held.mean(vector), held.len()) })
     }
 
     /// Returns hits by cosine only.
-    fn by_meaning(&self, near: Near) -> Result<(Vec<Hit>, f64), IndexError> {
+    fn by_meaning(&self, near: NearestChunks) -> Result<(Vec<Hit>, f64), IndexError> {
         let candidate = |(id, cosine): &(i64, f32)| Candidate {
             id: *id,
             words: Evidence::default(),
@@ -250,8 +254,8 @@ impl<'a> Search<'a> {
     /// Returns hits by words, and by meaning for chunks with vectors.
     fn by_both(
         &mut self,
-        mut ranked: Ranked,
-        near: Near,
+        mut ranked: RankedChunks,
+        near: NearestChunks,
         question: Option<&Question>,
     ) -> Result<(Vec<Hit>, f64), IndexError> {
         let by_words = self.let_through(&mut ranked)?;
@@ -276,7 +280,7 @@ impl<'a> Search<'a> {
             .filter(|candidate| candidate.cosine.is_some())
             .map(|candidate| candidate.id)
             .collect();
-        let Fused { order, confidence } = fuse(&ranked.weights, near.background, candidates);
+        let RankedTexts { order, confidence } = fuse(&ranked.weights, near.background, candidates);
         let mut hits = Vec::new();
         for scored in order.into_iter().take(self.sieve.sought.most) {
             #[expect(clippy::cast_possible_truncation, reason = "from 0 to 1")]
@@ -288,7 +292,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the best permitted candidates by words.
-    fn let_through(&mut self, ranked: &mut Ranked) -> Result<Vec<(i64, Evidence)>, IndexError> {
+    fn let_through(&mut self, ranked: &mut RankedChunks) -> Result<Vec<(i64, Evidence)>, IndexError> {
         let mut file_of = self.connection.prepare_cached("SELECT file FROM chunks WHERE id = ?")?;
         loop {
             let mut kept = Vec::new();

@@ -11,6 +11,7 @@
 //! This crate opens no file of the base: the caller's [`Shelf`] does. The shelf also decides which
 //! files may be read, during indexing and again during a search.
 
+mod bm25;
 mod chunk;
 mod decoding;
 mod embedding;
@@ -18,22 +19,21 @@ mod error;
 mod file;
 mod find;
 mod hash;
-mod held;
 mod open;
-mod ranked;
 mod scope;
 mod sections;
-mod shelf;
+mod source;
 mod sync;
+mod vector_cache;
 mod words;
 
 pub use chunk::{Chunk, chunks};
-pub use embed::{OpenModel, Opened};
-pub use embedding::Embedded;
+pub use embed::{OpenModel, OpenedModel};
+pub use embedding::EmbeddingResult;
 pub use error::IndexError;
-pub use find::{Found, Hit, Mode, Score, Sought};
+pub use find::{Hit, Mode, Score, SearchQuery, SearchResult};
 pub use hash::Hash;
 pub use open::Index;
 pub use scope::Scope;
-pub use shelf::{Listed, Shelf, ShelfError, Stamp};
-pub use sync::{Left, Synced, Wanted};
+pub use source::{ListedKind, Shelf, ShelfError, Stamp};
+pub use sync::{SkippedFile, SyncRequest, SyncResult};

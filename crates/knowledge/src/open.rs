@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use embed::{Embedder, OpenModel, Opened};
+use embed::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::IndexError;
-use crate::held::Held;
+use crate::vector_cache::VectorCache;
 
 /// Version of the file format and of the chunking. A file of another version is rebuilt.
 const FORMAT: i64 = 1;
@@ -24,9 +24,9 @@ const IDLE: usize = 2;
 pub struct Index {
     path: PathBuf,
     opens: Option<OpenModel>,
-    model: OnceLock<Opened>,
+    model: OnceLock<OpenedModel>,
     idle: Mutex<Vec<Connection>>,
-    pub(crate) held: Mutex<Held>,
+    pub(crate) held: Mutex<VectorCache>,
     /// Cached count of chunks without a vector, with the number of changes that it is valid for.
     pub(crate) counted: Mutex<Option<(i64, u64)>>,
 }
@@ -56,7 +56,7 @@ impl Index {
     }
 
     /// Returns the model, opened on first use; `None` if no model is configured.
-    pub fn model(&self) -> Option<&Opened> {
+    pub fn model(&self) -> Option<&OpenedModel> {
         let opens = self.opens.as_ref()?;
         Some(self.model.get_or_init(|| opens()))
     }
@@ -66,7 +66,7 @@ impl Index {
         self.model().and_then(|opened| opened.as_ref().ok())
     }
 
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, VectorCache> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,14 +150,14 @@ impl Index {
         if format(&connection).map_err(failed)? != FORMAT {
             prepare(&mut connection).map_err(failed)?;
         }
-        connection.execute_batch(crate::ranked::TABLES).map_err(failed)?;
+        connection.execute_batch(crate::bm25::TABLES).map_err(failed)?;
         Ok(connection)
     }
 
     /// Removes a damaged file and SQLite's files next to it, unless another process was faster.
     fn remove_damaged(&self) -> Result<(), IndexError> {
         self.idle().clear();
-        *self.held() = Held::default();
+        *self.held() = VectorCache::default();
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let _lock = lock(&self.path.with_extension("lock"))?;
         let is_whole = Connection::open(&self.path)

@@ -5,10 +5,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::chunk::{Chunk, chunks};
-use crate::decoding::{AsUtf8, Looked, look};
+use crate::decoding::{AsUtf8, FirstPass, look};
 use crate::error::IndexError;
-use crate::file::{self, Change, Known};
-use crate::{Hash, Index, Listed, Shelf, ShelfError, Stamp};
+use crate::file::{self, Change, KnownFile};
+use crate::{Hash, Index, ListedKind, Shelf, ShelfError, Stamp};
 
 /// Maximum size of a file that is indexed, in bytes.
 const LARGEST_FILE: u64 = 256 * 1024 * 1024;
@@ -29,7 +29,7 @@ const MOST_LEFT: usize = 50;
 const FRESH: i64 = 2;
 
 /// Parameters of a synchronization.
-pub struct Wanted<'a> {
+pub struct SyncRequest<'a> {
     /// True to read every file again, even with an unchanged stamp.
     pub all: bool,
     /// Restriction to this file, or to the files below this folder.
@@ -44,7 +44,7 @@ pub struct Wanted<'a> {
 
 /// Result of a synchronization.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Synced {
+pub struct SyncResult {
     /// Number of files in the base.
     pub files: u64,
     /// Number of files whose chunks were renewed.
@@ -54,31 +54,31 @@ pub struct Synced {
     /// Number of deleted files that were removed from the index.
     pub files_removed: u64,
     /// First omitted files, and files not in UTF-8, each with the reason.
-    pub left: Vec<Left>,
+    pub left: Vec<SkippedFile>,
     /// Total number of files in the list, including those beyond its limit.
     pub left_in_all: u64,
 }
 
 /// A file that is omitted, or is not in UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
+pub struct SkippedFile {
     /// Path relative to the base.
     pub path: PathBuf,
     /// Reason, as a sentence for the user.
     pub why: String,
 }
 
-impl Synced {
+impl SyncResult {
     fn left(&mut self, path: &Path, why: &str) {
         self.left_in_all += 1;
         if self.left.len() < MOST_LEFT {
-            self.left.push(Left { path: path.to_owned(), why: why.to_owned() });
+            self.left.push(SkippedFile { path: path.to_owned(), why: why.to_owned() });
         }
     }
 }
 
 /// A small file, read and split, before it is written to the index.
-struct Read1 {
+struct ReadFile {
     path: PathBuf,
     stamp: Stamp,
     hash: Hash,
@@ -93,9 +93,9 @@ impl Index {
     /// # Errors
     /// An error if the base cannot be listed, `under` matches no file, or the index cannot be
     /// written. Finished files stay in the index.
-    pub fn sync(&self, shelf: &dyn Shelf, wanted: &Wanted<'_>) -> Result<Synced, IndexError> {
+    pub fn sync(&self, shelf: &dyn Shelf, wanted: &SyncRequest<'_>) -> Result<SyncResult, IndexError> {
         let known = self.with(&mut |connection| Ok(file::known(connection, wanted.under)?))?;
-        let mut synced = Synced::default();
+        let mut synced = SyncResult::default();
         let (todo, seen) = look_around(shelf, wanted, &known, &mut synced)?;
         if synced.files == 0 && known.is_empty() && synced.left_in_all == 0 && wanted.under.is_some() {
             return Err(IndexError::shelf(wanted.under.unwrap_or(Path::new("")), ShelfError::Gone));
@@ -117,7 +117,7 @@ impl Index {
             synced.files_removed += some.len() as u64;
         }
         let total = todo.len() as u64;
-        let mut waiting: Vec<Read1> = Vec::new();
+        let mut waiting: Vec<ReadFile> = Vec::new();
         let mut bytes = 0;
         for (done, path) in todo.iter().enumerate() {
             if (wanted.stop)() {
@@ -152,11 +152,11 @@ impl Index {
         &self,
         shelf: &dyn Shelf,
         path: &Path,
-        before: Option<&Known>,
-        wanted: &Wanted<'_>,
-        synced: &mut Synced,
-    ) -> Result<Option<Read1>, IndexError> {
-        let At { stamp, looked, bytes } = match look_at(shelf, path) {
+        before: Option<&KnownFile>,
+        wanted: &SyncRequest<'_>,
+        synced: &mut SyncResult,
+    ) -> Result<Option<ReadFile>, IndexError> {
+        let FirstLook { stamp, looked, bytes } = match look_at(shelf, path) {
             Ok(found) => found,
             Err(ShelfError::Stopped) => return Err(IndexError::Stopped),
             // The file was deleted meanwhile; the next run removes it.
@@ -197,7 +197,7 @@ impl Index {
             }
             return Ok(None);
         }
-        let mut read = Read1 { path: path.to_owned(), stamp, hash, note, chunks: Vec::new() };
+        let mut read = ReadFile { path: path.to_owned(), stamp, hash, note, chunks: Vec::new() };
         let Some(encoding) = encoding else { return Ok(Some(read)) };
         let opened = |error| IndexError::shelf(path, error);
         if stamp.size <= SMALL_FILE {
@@ -224,7 +224,7 @@ impl Index {
     }
 
     /// Writes the buffered files in one transaction.
-    fn put(&self, waiting: &mut Vec<Read1>, synced: &mut Synced) -> Result<(), IndexError> {
+    fn put(&self, waiting: &mut Vec<ReadFile>, synced: &mut SyncResult) -> Result<(), IndexError> {
         if waiting.is_empty() {
             return Ok(());
         }
@@ -260,21 +260,21 @@ impl Index {
 /// Returns the files to read, and all existing files.
 fn look_around(
     shelf: &dyn Shelf,
-    wanted: &Wanted<'_>,
-    known: &HashMap<PathBuf, Known>,
-    synced: &mut Synced,
+    wanted: &SyncRequest<'_>,
+    known: &HashMap<PathBuf, KnownFile>,
+    synced: &mut SyncResult,
 ) -> Result<(Vec<PathBuf>, HashSet<PathBuf>), IndexError> {
     let mut todo = Vec::new();
     let mut seen = HashSet::with_capacity(known.len());
     shelf
         .list(wanted.under, &mut |path, listed| {
             let stamp = match listed {
-                Listed::File(stamp) => stamp,
-                Listed::Link => {
+                ListedKind::File(stamp) => stamp,
+                ListedKind::Link => {
                     synced.left(path, "left out: a link; copy the file, or move it here");
                     return Ok(());
                 }
-                Listed::Special => {
+                ListedKind::Special => {
                     synced.left(path, "left out: it is no regular file");
                     return Ok(());
                 }
@@ -300,27 +300,27 @@ fn look_around(
 }
 
 /// First look at a file.
-struct At {
+struct FirstLook {
     stamp: Stamp,
     /// Encoding and hash, or the reason why the file is not read.
-    looked: Result<Looked, String>,
+    looked: Result<FirstPass, String>,
     /// Whole content of a small file, so that the file is read once.
     bytes: Vec<u8>,
 }
 
-fn look_at(shelf: &dyn Shelf, path: &Path) -> Result<At, ShelfError> {
+fn look_at(shelf: &dyn Shelf, path: &Path) -> Result<FirstLook, ShelfError> {
     let (stamp, file) = shelf.open(path)?;
     let too_large = format!("left out: it has more than {} MiB", LARGEST_FILE / (1024 * 1024));
     let mut bytes = Vec::new();
     if stamp.size > LARGEST_FILE {
-        return Ok(At { stamp, looked: Err(too_large), bytes });
+        return Ok(FirstLook { stamp, looked: Err(too_large), bytes });
     }
     // The file may grow during the read.
     if stamp.size <= SMALL_FILE {
         file.take(SMALL_FILE * 2).read_to_end(&mut bytes)?;
-        return Ok(At { stamp, looked: Ok(look(bytes.as_slice())?), bytes });
+        return Ok(FirstLook { stamp, looked: Ok(look(bytes.as_slice())?), bytes });
     }
     let mut file = file.take(LARGEST_FILE + 1);
     let looked = look(&mut file)?;
-    Ok(At { stamp, looked: if file.limit() == 0 { Err(too_large) } else { Ok(looked) }, bytes })
+    Ok(FirstLook { stamp, looked: if file.limit() == 0 { Err(too_large) } else { Ok(looked) }, bytes })
 }

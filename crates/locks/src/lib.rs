@@ -4,7 +4,7 @@
 //! [`PATIENCE`], reports a long wait to the [listener](listen), and names the holder.
 //!
 //! A lock belongs to an open file description, which a `fork` shares: after one descriptor is
-//! closed, the lock stays as long as a copy is open. [`Locked`] unlocks explicitly, which takes
+//! closed, the lock stays as long as a copy is open. [`FileLock`] unlocks explicitly, which takes
 //! effect for all copies.
 //!
 //! This crate makes no decision about the protected data, and prints nothing.
@@ -144,9 +144,9 @@ pub fn acquire_within(
 /// A locked file. Dropping it unlocks the file, even if a copy of this process shares the
 /// descriptor.
 #[derive(Debug)]
-pub struct Locked(OwnedFd);
+pub struct FileLock(OwnedFd);
 
-impl Locked {
+impl FileLock {
     /// Locks a file as [`acquire`] does.
     ///
     /// # Errors
@@ -171,13 +171,13 @@ impl Locked {
     }
 }
 
-impl AsFd for Locked {
+impl AsFd for FileLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl Drop for Locked {
+impl Drop for FileLock {
     fn drop(&mut self) {
         release(&self.0);
     }
@@ -234,7 +234,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.lock");
         let open = || File::create(&path).unwrap();
-        let held = Locked::wait(open(), Kind::Exclusive, &"a.lock").unwrap();
+        let held = FileLock::wait(open(), Kind::Exclusive, &"a.lock").unwrap();
         let patience = SILENCE + Duration::from_millis(100);
         for kind in [Kind::Shared, Kind::Exclusive] {
             let other = open();
@@ -255,10 +255,10 @@ mod tests {
         let path = folder.path().join("a.lock");
         let file = File::create(&path).unwrap();
         let copy = file.try_clone().unwrap();
-        let locked = Locked::try_alone(file).unwrap().unwrap();
-        assert!(Locked::try_alone(File::create(&path).unwrap()).unwrap().is_none(), "the control");
+        let locked = FileLock::try_alone(file).unwrap().unwrap();
+        assert!(FileLock::try_alone(File::create(&path).unwrap()).unwrap().is_none(), "the control");
         drop(locked);
-        assert!(Locked::try_alone(File::create(&path).unwrap()).unwrap().is_some());
+        assert!(FileLock::try_alone(File::create(&path).unwrap()).unwrap().is_some());
         drop(copy);
     }
 }

@@ -8,31 +8,31 @@ use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerReques
 use rmcp::task_manager::TaskContext;
 use tool::BoxFuture;
 
-use crate::past_tasks::Task;
+use crate::active_request::{ActiveRequest, ClientLine, ElicitAnswer, ElicitError, TaskSlot};
 use crate::question::{self, Choice, Elicitation};
-use crate::turn::{Heard, Later, Line, Turn, Unsaid};
+use crate::tasks_2025_11::Task;
 
 /// Reason for not asking a client that shows no forms.
 const NO_FORMS: &str = "this client shows no forms";
 
 /// Asks by `elicitation/create`, up to revision 2025-11-25.
-pub(crate) struct ByRequest {
-    pub(crate) way: Way,
+pub(crate) struct ElicitByRequest {
+    pub(crate) way: QuestionChannel,
     pub(crate) shows_forms: bool,
     pub(crate) allowed: Elicitation,
     pub(crate) by: String,
 }
 
 /// Destination of a question.
-pub(crate) enum Way {
+pub(crate) enum QuestionChannel {
     /// The client, before the response to its request.
-    Line(Line),
+    Line(ClientLine),
     /// The client that waits for the result of this task. The duration bounds the wait.
     Task(Arc<Task>, Duration),
 }
 
-impl Way {
-    async fn ask(&self, form: ElicitRequestParams) -> Result<Heard, Unsaid> {
+impl QuestionChannel {
+    async fn ask(&self, form: ElicitRequestParams) -> Result<ElicitAnswer, ElicitError> {
         match self {
             Self::Line(line) => line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await,
             Self::Task(task, patience) => task.ask(form, *patience).await,
@@ -40,7 +40,7 @@ impl Way {
     }
 }
 
-impl Asker for ByRequest {
+impl Asker for ElicitByRequest {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             match self.question(approval).await {
@@ -51,7 +51,7 @@ impl Asker for ByRequest {
     }
 }
 
-impl ByRequest {
+impl ElicitByRequest {
     async fn question(&self, approval: &Approval) -> Result<Answer, String> {
         if !self.shows_forms {
             return Err(NO_FORMS.to_owned());
@@ -60,14 +60,14 @@ impl ByRequest {
         match self.way.ask(form).await {
             Ok(said) => Ok(understood(said, approval, self.allowed, &self.by)),
             // The form was shown for as long as a call waits.
-            Err(unsaid @ Unsaid::Late(_)) => Ok(Answer::Unanswered { hint: unsaid.to_string() }),
+            Err(unsaid @ ElicitError::Late(_)) => Ok(Answer::Unanswered { hint: unsaid.to_string() }),
             Err(unsaid) => Err(unsaid.to_string()),
         }
     }
 }
 
 /// Interprets the client's answer to a form.
-fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str) -> Answer {
+fn understood(heard: ElicitAnswer, approval: &Approval, allowed: Elicitation, by: &str) -> Answer {
     let Ok(result) = serde_json::from_value(heard.said) else {
         return Answer::Unanswered { hint: "the client's answer was no answer to a form".to_owned() };
     };
@@ -79,22 +79,22 @@ fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str)
 ///
 /// The client repeats the call with the user's answer. If the call has become a task meanwhile, it
 /// continues once the question is answered.
-pub(crate) struct ByRetry {
+pub(crate) struct ElicitByRetry {
     shows_forms: bool,
     allowed: Elicitation,
     /// Name of the user who answers.
     by: String,
-    task: Later,
+    task: TaskSlot,
     /// Maximum wait for the answer to a task's question.
     patience: Duration,
     /// Earlier answer of the user, if this is the repeated call.
-    said: Mutex<Option<Said>>,
+    said: Mutex<Option<UserAnswer>>,
     /// Question to ask.
     open: Mutex<Option<Approval>>,
 }
 
 /// An answer of the user, with the plan that it belongs to.
-pub(crate) struct Said {
+pub(crate) struct UserAnswer {
     /// Digest of the plan that was shown.
     pub(crate) digest: String,
     /// Choice of the user.
@@ -103,8 +103,8 @@ pub(crate) struct Said {
     pub(crate) by: String,
 }
 
-impl ByRetry {
-    pub(crate) fn new(turn: &Turn, allowed: Elicitation, said: Option<Said>) -> Self {
+impl ElicitByRetry {
+    pub(crate) fn new(turn: &ActiveRequest, allowed: Elicitation, said: Option<UserAnswer>) -> Self {
         Self {
             shows_forms: turn.peer.shows_forms(),
             allowed,
@@ -156,10 +156,10 @@ impl ByRetry {
             // Keys must be unique within a task; approval ids are.
             said = task.request_input(approval.id.clone(), request) => {
                 let said = said.map_err(|_| "the task was given up".to_owned())?;
-                Ok(understood(Heard { said, after: asked.elapsed() }, approval, self.allowed, &self.by))
+                Ok(understood(ElicitAnswer { said, after: asked.elapsed() }, approval, self.allowed, &self.by))
             }
             () = tokio::time::sleep(self.patience) => {
-                Ok(Answer::Unanswered { hint: Unsaid::Late(self.patience).to_string() })
+                Ok(Answer::Unanswered { hint: ElicitError::Late(self.patience).to_string() })
             }
         }
     }
@@ -184,7 +184,7 @@ impl ByRetry {
     }
 }
 
-impl Asker for ByRetry {
+impl Asker for ElicitByRetry {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(self.decide(approval))
     }
@@ -192,9 +192,9 @@ impl Asker for ByRetry {
 
 /// Denies without asking, and stores no question for other users: a completion while the user types
 /// is not worth one.
-pub(crate) struct Unasked;
+pub(crate) struct NoQuestions;
 
-impl Asker for Unasked {
+impl Asker for NoQuestions {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::Nobody { hint: String::new() } })
     }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rmcp::model::{ErrorData, SubscriptionFilter};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
-use tool::{Code, Held, Retry, Stop, StopReason, ToolError, Written};
+use tool::{ByteReservation, Code, RawJson, Retry, Stop, StopReason, ToolError};
 
 use crate::id::Id;
 use crate::log::Severity;
@@ -37,7 +37,7 @@ struct State {
     last: i64,
     requests: HashMap<i64, Request>,
     /// The server's own requests that wait for the client's response.
-    questions: HashMap<i64, oneshot::Sender<Said>>,
+    questions: HashMap<i64, oneshot::Sender<ClientResponse>>,
     bytes: usize,
     closed: bool,
     /// Stop handles of calls that run as tasks.
@@ -54,7 +54,7 @@ struct State {
 pub(crate) const MOST_WATCHED: usize = 1000;
 
 /// Response of a client to a request of the server.
-pub(crate) type Said = Result<Value, ErrorData>;
+pub(crate) type ClientResponse = Result<Value, ErrorData>;
 
 struct Request {
     id: Id,
@@ -64,8 +64,8 @@ struct Request {
     kind: Kind,
     cancelled: bool,
     stop: Option<Stop>,
-    held: Held,
-    structured: Option<Written>,
+    held: ByteReservation,
+    structured: Option<RawJson>,
     instead: Option<Value>,
     /// Subscriptions of this request, until it is cancelled.
     listens: Option<SubscriptionFilter>,
@@ -78,9 +78,9 @@ pub(crate) struct Settled {
     /// Outbox for the response.
     pub(crate) outbox: Outbox,
     /// Resources that the response occupies until it was sent.
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
     /// Structured content of the response, if it is not part of the response itself.
-    pub(crate) structured: Option<Written>,
+    pub(crate) structured: Option<RawJson>,
     /// Complete response, if rmcp has no type for it.
     pub(crate) instead: Option<Value>,
 }
@@ -116,7 +116,7 @@ impl Connection {
         state.last += 1;
         state.bytes += bytes;
         let number = state.last;
-        let (held, structured) = (Held::default(), None);
+        let (held, structured) = (ByteReservation::default(), None);
         let (id, outbox) = (id.clone(), outbox.clone());
         let (stop, listens, instead) = (None, None, None);
         let request =
@@ -203,7 +203,7 @@ impl Connection {
 
     /// Assigns a number to a request of the server. Returns the number, and the receiver of the
     /// client's response.
-    pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<Said>) {
+    pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<ClientResponse>) {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
         state.last += 1;
@@ -213,7 +213,7 @@ impl Connection {
     }
 
     /// Delivers the client's response to a request of the server. A response without a request is ignored.
-    pub(crate) fn answered(&self, id: &Id, said: Said) {
+    pub(crate) fn answered(&self, id: &Id, said: ClientResponse) {
         let question = id.integer().and_then(|number| self.state().questions.remove(&number));
         if let Some(question) = question {
             // The task that asked may have given up.
@@ -256,7 +256,7 @@ impl Connection {
 
     /// Stores the resources that a response occupies until it was sent, and structured content that
     /// bypasses rmcp.
-    pub(crate) fn hold(&self, number: i64, held: Held, structured: Option<Written>) {
+    pub(crate) fn hold(&self, number: i64, held: ByteReservation, structured: Option<RawJson>) {
         if let Some(request) = self.state().requests.get_mut(&number) {
             request.held = held;
             request.structured = structured;
@@ -354,8 +354,8 @@ mod tests {
         connection.admit(&id(name), bytes, kind, &crate::outbox::outbox().0)
     }
 
-    fn held(token: &Arc<()>) -> Held {
-        Held(Some(Box::new(token.clone())))
+    fn held(token: &Arc<()>) -> ByteReservation {
+        ByteReservation(Some(Box::new(token.clone())))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::envelope;
 use crate::id::{Id, IdField, ProgressToken};
-use crate::past_tasks::AsTask;
+use crate::tasks_2025_11::AsTask;
 
 /// One message of the client.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) enum Incoming {
 
 /// Marker for a call that cannot be made: its response is the problem.
 #[derive(Debug, Clone)]
-pub(crate) struct Unusable {
+pub(crate) struct UnusableCall {
     /// Description of the problem, with the field or limit.
     pub(crate) problem: String,
     /// Advice for the client.
@@ -178,13 +178,13 @@ fn call(id: Id, params: Value, progress: IdField) -> Incoming {
         request.extensions.insert(AsTask);
     }
     if let Some(problem) = problem {
-        request.extensions.insert(Unusable { problem: problem.to_owned(), hint: None });
+        request.extensions.insert(UnusableCall { problem: problem.to_owned(), hint: None });
     }
     Incoming::Request { id, request: Box::new(ClientRequest::CallToolRequest(request)) }
 }
 
 /// Builds a tool call from a message that was read only as far as a response needs.
-pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: Unusable) -> ClientRequest {
+pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: UnusableCall) -> ClientRequest {
     let mut request = CallToolRequest::new(CallToolRequestParams::new(tool.to_owned()));
     request.extensions.insert(unusable);
     if modern {
@@ -333,7 +333,7 @@ mod tests {
         ] {
             let Incoming::Request { request, .. } = call(arguments) else { panic!("{arguments}") };
             let ClientRequest::CallToolRequest(request) = *request else { panic!("{arguments}") };
-            assert_eq!(request.extensions.get::<Unusable>().is_none(), usable, "{arguments}");
+            assert_eq!(request.extensions.get::<UnusableCall>().is_none(), usable, "{arguments}");
         }
     }
 

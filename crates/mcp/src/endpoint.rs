@@ -16,17 +16,17 @@ use std::time::Duration;
 use engine::Engine;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
 use tokio::time::Instant;
-use tool::{Held, SessionId};
+use tool::{ByteReservation, SessionId};
 
 use crate::calls::Calls;
 use crate::decode::{Incoming, decode};
-use crate::desk::{self, Desk};
-use crate::follow::Follower;
+use crate::dispatch::{self, Dispatcher};
 use crate::headers::{Headers, Once, agree, speaks_modern};
+use crate::http_session::HttpSession;
 use crate::id::Id;
-use crate::live::Live;
-use crate::origin::Carried;
-use crate::outbox::{Letter, Mail, failure, outbox};
+use crate::origin::IndependentMessage;
+use crate::outbox::{OutboxReceiver, QueuedMessage, failure, outbox};
+use crate::resumable_stream::Follower;
 use crate::{McpError, Options, notices};
 
 /// Maximum number of open sessions. For one more, the session that was idle for longest is ended.
@@ -46,18 +46,18 @@ const SWEEP: Duration = Duration::from_mins(10);
 pub struct Endpoint(Arc<Sessions<Engine>>);
 
 /// Outcome of a message.
-pub enum Posted {
+pub enum PostOutcome {
     /// The message was accepted and needs no response.
     Accepted,
     /// The message was refused.
-    Refused(Refused),
+    Refused(PostRefusal),
     /// The message is a request. Messages about it arrive over time; the last one is its response.
     Answers(Answers),
 }
 
 /// Refusal of a message.
 #[derive(Debug)]
-pub struct Refused {
+pub struct PostRefusal {
     /// HTTP status: 400 for an invalid message, 404 for an unknown session.
     pub status: u16,
     /// Error message, as JSON.
@@ -66,8 +66,8 @@ pub struct Refused {
 
 /// Messages about one request. If this is dropped before the response, the request's call is stopped.
 pub struct Answers {
-    mail: Mail,
-    live: Arc<Live>,
+    mail: OutboxReceiver,
+    live: Arc<HttpSession>,
     number: Option<i64>,
     modern: bool,
     /// Id of the session that the request has opened.
@@ -77,7 +77,7 @@ pub struct Answers {
 }
 
 /// One message to the client.
-pub struct Saying {
+pub struct StreamMessage {
     /// Message as JSON, on one line.
     pub text: Vec<u8>,
     /// True for the response, which is the last message.
@@ -85,7 +85,7 @@ pub struct Saying {
     /// HTTP status for the message, if it is the first one.
     pub status: u16,
     /// Resources that the message occupies until it was sent.
-    pub held: Held,
+    pub held: ByteReservation,
 }
 
 impl Endpoint {
@@ -108,7 +108,7 @@ impl Endpoint {
     }
 
     /// Accepts one message.
-    pub async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
+    pub async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> PostOutcome {
         self.0.post(headers, body).await
     }
 
@@ -117,7 +117,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// A refusal if there is no such session.
-    pub fn hear(&self, session: Once<'_>) -> Result<Follower, Refused> {
+    pub fn hear(&self, session: Once<'_>) -> Result<Follower, PostRefusal> {
         self.0.hear(session)
     }
 
@@ -125,7 +125,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// A refusal if there is no such session, or the stream is no longer available.
-    pub fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, Refused> {
+    pub fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, PostRefusal> {
         self.0.resume(session, id)
     }
 
@@ -153,14 +153,14 @@ impl Endpoint {
 pub(crate) struct Sessions<C> {
     calls: Arc<C>,
     options: Options,
-    alone: Arc<Live>,
+    alone: Arc<HttpSession>,
     notices: Arc<notices::Notices>,
     state: Mutex<State>,
     opened: AtomicU64,
 }
 
 struct State {
-    open: HashMap<String, Arc<Live>>,
+    open: HashMap<String, Arc<HttpSession>>,
     swept: Instant,
     rested: Instant,
 }
@@ -170,7 +170,7 @@ impl<C: Calls> Sessions<C> {
         // All clients share one token. Calls without a session belong to `options.session`.
         let options = Options { holder: Some(options.session.clone()), ..options };
         let notices = Arc::default();
-        let alone = Arc::new(Live::start(&calls, &options, options.session.clone(), &notices)?);
+        let alone = Arc::new(HttpSession::start(&calls, &options, options.session.clone(), &notices)?);
         let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now(), rested: Instant::now() });
         Ok(Self { calls, options, alone, notices, state, opened: AtomicU64::new(0) })
     }
@@ -180,12 +180,12 @@ impl<C: Calls> Sessions<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
+    pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> PostOutcome {
         // Count the values before parsing: a parsed value takes many times the memory of its text.
-        let too_many = desk::too_many_values(body);
+        let too_many = dispatch::too_many_values(body);
         let mut incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
         if let Incoming::Request { request, .. } = &mut incoming {
-            request.extensions_mut().insert(Carried(headers.carrier.cloned()));
+            request.extensions_mut().insert(IndependentMessage(headers.carrier.cloned()));
         }
         let id = match &incoming {
             Incoming::Request { id, .. } => Some(id.clone()),
@@ -225,14 +225,15 @@ impl<C: Calls> Sessions<C> {
         match &incoming {
             // Ids are not unique across clients, so one client could stop another's call. Without a
             // session, a client cancels by closing its stream.
-            Incoming::Cancelled { .. } if is_alone => return Posted::Accepted,
+            Incoming::Cancelled { .. } if is_alone => return PostOutcome::Accepted,
             Incoming::Response { .. } if is_alone => {
                 return refused(400, id, "nothing was asked here that this could answer");
             }
             _ => {}
         }
         let (outbox, mail) = outbox();
-        let desk = Desk { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
+        let desk =
+            Dispatcher { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
         let message = match too_many {
             Some(skim) => desk.too_many(&skim),
             None => desk.take(incoming, body),
@@ -244,15 +245,15 @@ impl<C: Calls> Sessions<C> {
                 live.take(JsonRpcMessage::Request(request));
                 number
             }
-            _ if mail.is_empty() => return Posted::Accepted,
+            _ if mail.is_empty() => return PostOutcome::Accepted,
             _ => None,
         };
         let rests = opened.is_some();
-        Posted::Answers(Answers { mail, live, number, modern, opened, rests })
+        PostOutcome::Answers(Answers { mail, live, number, modern, opened, rests })
     }
 
     /// Opens a session, and ends idle ones if necessary.
-    async fn open(&self) -> Result<(String, Arc<Live>), McpError> {
+    async fn open(&self) -> Result<(String, Arc<HttpSession>), McpError> {
         for ended in self.to_be_ended() {
             self.let_go(&ended).await;
         }
@@ -261,14 +262,14 @@ impl<C: Calls> Sessions<C> {
         let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let number = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let session = SessionId(format!("{}.{number}", self.options.session.0));
-        let live = Arc::new(Live::start(&self.calls, &self.options, session, &self.notices)?);
+        let live = Arc::new(HttpSession::start(&self.calls, &self.options, session, &self.notices)?);
         self.lock().open.insert(name.clone(), live.clone());
         Ok((name, live))
     }
 
     /// Removes the sessions that were idle for too long, and the one that was idle for longest if
     /// there are too many.
-    fn to_be_ended(&self) -> Vec<Arc<Live>> {
+    fn to_be_ended(&self) -> Vec<Arc<HttpSession>> {
         let mut state = self.lock();
         let mut ended = Vec::new();
         if state.rested.elapsed() >= REST {
@@ -277,8 +278,8 @@ impl<C: Calls> Sessions<C> {
         }
         if state.swept.elapsed() >= SWEEP {
             state.swept = Instant::now();
-            let idle = |live: &Live| live.connection.is_idle() && !live.streams.is_heard();
-            let old = |live: &Live| idle(live) && live.used().elapsed() >= IDLE;
+            let idle = |live: &HttpSession| live.connection.is_idle() && !live.streams.is_heard();
+            let old = |live: &HttpSession| idle(live) && live.used().elapsed() >= IDLE;
             ended.extend(state.open.extract_if(|_, live| old(live)).map(|(_, live)| live));
         }
         if state.open.len() >= MOST_SESSIONS {
@@ -289,7 +290,7 @@ impl<C: Calls> Sessions<C> {
         ended
     }
 
-    fn live(&self, session: Once<'_>) -> Result<Arc<Live>, Refused> {
+    fn live(&self, session: Once<'_>) -> Result<Arc<HttpSession>, PostRefusal> {
         let live = match session {
             Once::Is(session) => self.lock().open.get(session).cloned(),
             Once::Absent => return Err(refusal(400, None, &missing_session())),
@@ -298,13 +299,13 @@ impl<C: Calls> Sessions<C> {
         live.ok_or_else(|| refusal(404, None, &no_session()))
     }
 
-    pub(crate) fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, Refused> {
+    pub(crate) fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, PostRefusal> {
         let live = self.live(session)?;
         live.touch();
         live.streams.resume(id).ok_or_else(|| refusal(400, None, &no_stream()))
     }
 
-    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Follower, Refused> {
+    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Follower, PostRefusal> {
         let live = self.live(session)?;
         live.touch();
         let (outbox, mail) = outbox();
@@ -318,7 +319,7 @@ impl<C: Calls> Sessions<C> {
         true
     }
 
-    async fn let_go(&self, live: &Live) {
+    async fn let_go(&self, live: &HttpSession) {
         live.connection.close();
         self.calls.end_session(&live.session).await;
     }
@@ -330,7 +331,7 @@ fn is_initialize(request: &ClientRequest) -> bool {
 
 impl Answers {
     /// Returns the next message to the client; `None` after the response, and when the session has ended.
-    pub async fn next(&mut self) -> Option<Saying> {
+    pub async fn next(&mut self) -> Option<StreamMessage> {
         let letter = self.mail.next().await?;
         if letter.is_answer {
             self.number = None;
@@ -346,7 +347,7 @@ impl Answers {
             Some(ErrorCode::METHOD_NOT_FOUND) if self.modern => 404,
             _ => 200,
         };
-        Some(Saying { status, ..letter.into() })
+        Some(StreamMessage { status, ..letter.into() })
     }
 }
 
@@ -355,7 +356,7 @@ impl Answers {
     ///
     /// # Errors
     /// The arguments, if the message has no session.
-    pub fn follow(self, said: Option<Saying>) -> Result<Follower, Box<(Self, Option<Saying>)>> {
+    pub fn follow(self, said: Option<StreamMessage>) -> Result<Follower, Box<(Self, Option<StreamMessage>)>> {
         if self.modern {
             return Err(Box::new((self, said)));
         }
@@ -364,9 +365,9 @@ impl Answers {
     }
 }
 
-impl From<Letter> for Saying {
+impl From<QueuedMessage> for StreamMessage {
     /// Converts a letter; its status is 200.
-    fn from(letter: Letter) -> Self {
+    fn from(letter: QueuedMessage) -> Self {
         Self { text: letter.text, is_answer: letter.is_answer, status: 200, held: letter.held }
     }
 }
@@ -383,16 +384,16 @@ impl Drop for Answers {
     }
 }
 
-fn refused(status: u16, id: Option<&Id>, problem: &str) -> Posted {
+fn refused(status: u16, id: Option<&Id>, problem: &str) -> PostOutcome {
     refuse(status, id, &ErrorData::invalid_request(problem.to_owned(), None))
 }
 
-fn refuse(status: u16, id: Option<&Id>, error: &ErrorData) -> Posted {
-    Posted::Refused(refusal(status, id, error))
+fn refuse(status: u16, id: Option<&Id>, error: &ErrorData) -> PostOutcome {
+    PostOutcome::Refused(refusal(status, id, error))
 }
 
-fn refusal(status: u16, id: Option<&Id>, error: &ErrorData) -> Refused {
-    Refused { status, text: failure(id, error) }
+fn refusal(status: u16, id: Option<&Id>, error: &ErrorData) -> PostRefusal {
+    PostRefusal { status, text: failure(id, error) }
 }
 
 fn no_session() -> ErrorData {

@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tool::{
-    AnyTool, CallId, CallResult, Class, Code, Example, Held, Lane, Level, Meta, Outcome, Place, Prepared,
-    Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
+    AnyTool, ByteReservation, CallId, CallResult, Class, Code, Example, Lane, Level, Meta, Outcome, Place,
+    PreparedCall, Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
 };
 
 use crate::calls::Calls;
@@ -50,7 +50,7 @@ impl AnyTool for FakeTool {
         &self.1
     }
 
-    fn prepare(&self, _arguments: Value, _place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, _arguments: Value, _place: &Place) -> Result<PreparedCall, ToolError> {
         Err(ToolError::internal("the fake engine prepares nothing"))
     }
 }
@@ -181,7 +181,7 @@ impl Fake {
         let known = self.tools.iter().find(|known| known.name() == tool);
         let presentation = known.map_or(Presentation::Record, |tool| tool.spec().presentation);
         let outcome = outcome.map_or_else(Outcome::Err, |data| Outcome::Ok(data.into()));
-        let held = Held(Some(Box::new(self.held.clone())));
+        let held = ByteReservation(Some(Box::new(self.held.clone())));
         let mut meta = Meta::arrived(call, Timestamp::UNIX_EPOCH);
         meta.checkpoint = (tool == "change").then(|| "k1".to_owned());
         CallResult { outcome, presentation, meta, held }

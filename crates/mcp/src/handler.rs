@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tool::Stop;
 
+use crate::active_request::ActiveRequest;
 use crate::calls::Calls;
+use crate::client_info::ClientInfo;
 use crate::conformance::Conformance;
 use crate::connection::{Connection, MOST_WATCHED};
+use crate::engine_server::EngineServer;
 use crate::log::Severity;
 use crate::notices::Notices;
-use crate::offered::Offered;
 use crate::page::Pages;
-use crate::past_tasks::{self, AsTask, PastTasks};
-use crate::peer::Peer;
-use crate::seal::Sealer;
-use crate::served::Served;
-use crate::task::{Tasks, unknown};
-use crate::turn::Turn;
+use crate::server_backend::ServerBackend;
+use crate::signed_state::Sealer;
+use crate::tasks_2025_11::{self, AsTask, PastTasks};
+use crate::tasks_2026_07::{Tasks, unknown};
 use crate::{McpError, Options};
 
 /// Time for which a client may cache a list, in milliseconds: lists do not change during the life
@@ -40,7 +40,7 @@ const LIST_GOOD_FOR_MS: u64 = 3_600_000;
 /// Request handler of one connection.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    served: Arc<dyn Served>,
+    served: Arc<dyn ServerBackend>,
     connection: Arc<Connection>,
     options: Arc<Options>,
     pages: Arc<Pages>,
@@ -59,10 +59,10 @@ impl Handler {
     ) -> Result<Self, McpError> {
         notices.add(&connection);
         let options = Arc::new(options);
-        let served: Arc<dyn Served> = if options.conformance {
+        let served: Arc<dyn ServerBackend> = if options.conformance {
             Arc::new(Conformance::new(notices.clone())?)
         } else {
-            Arc::new(Offered {
+            Arc::new(EngineServer {
                 calls: calls.clone(),
                 options: options.clone(),
                 sealer: Arc::new(Sealer::new(options.session.clone()).map_err(McpError::Random)?),
@@ -74,8 +74,12 @@ impl Handler {
         Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
     }
 
-    fn turn(&self, context: RequestContext<RoleServer>, method: &'static str) -> Result<Turn, ErrorData> {
-        Turn::begin(context, method, &self.connection, self.options.patience)
+    fn turn(
+        &self,
+        context: RequestContext<RoleServer>,
+        method: &'static str,
+    ) -> Result<ActiveRequest, ErrorData> {
+        ActiveRequest::begin(context, method, &self.connection, self.options.patience)
     }
 
     /// Responds with rmcp's answer, extended by data that rmcp has no type for.
@@ -91,7 +95,7 @@ impl Handler {
 
     /// Returns true if the client's revision has this method. A known method with invalid
     /// parameters arrives as a custom request.
-    fn knows(&self, method: &str, peer: &Peer) -> bool {
+    fn knows(&self, method: &str, peer: &ClientInfo) -> bool {
         let capabilities = self.served.capabilities();
         match method {
             "server/discover" | "tools/list" | "tools/call" => true,
@@ -115,7 +119,7 @@ impl Handler {
     ///
     /// # Errors
     /// `-32601` if the client's revision has no such method, or the server does not offer the feature.
-    fn must_know(&self, method: &str, peer: &Peer) -> Result<(), ErrorData> {
+    fn must_know(&self, method: &str, peer: &ClientInfo) -> Result<(), ErrorData> {
         if self.knows(method, peer) { Ok(()) } else { Err(no_method(method)) }
     }
 }
@@ -170,7 +174,7 @@ impl ServerHandler for Handler {
         let version = answer.protocol_version.clone();
         if version == ProtocolVersion::V_2025_11_25 && self.served.past_tasks().is_some() {
             self.amend(&context.id, ServerResult::InitializeResult(answer.clone()), |answer| {
-                answer["capabilities"]["tasks"] = past_tasks::capability();
+                answer["capabilities"]["tasks"] = tasks_2025_11::capability();
             });
         }
         context.peer.set_peer_info(request.with_protocol_version(version));
@@ -189,7 +193,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (peer, id) = (Peer::of(&context), context.id);
+        let (peer, id) = (ClientInfo::of(&context), context.id);
         let listed: Result<ListToolsResult, ErrorData> =
             listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer);
         if let Ok(listed) = &listed
@@ -232,7 +236,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         self.must_know("resources/list", &peer)?;
         listed!(self, ListResourcesResult, "resources", self.served.resources(), asked, peer)
     }
@@ -242,7 +246,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         self.must_know("resources/templates/list", &peer)?;
         listed!(self, ListResourceTemplatesResult, "templates", self.served.templates(), asked, peer)
     }
@@ -262,7 +266,7 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.must_know("resources/subscribe", &Peer::of(&context))?;
+        self.must_know("resources/subscribe", &ClientInfo::of(&context))?;
         if !self.served.watches(&request.uri) {
             let problem = "nothing is told about this resource; read it when you need it";
             return Err(ErrorData::invalid_params(problem, None));
@@ -279,7 +283,7 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.must_know("resources/unsubscribe", &Peer::of(&context))?;
+        self.must_know("resources/unsubscribe", &ClientInfo::of(&context))?;
         self.connection.unwatch(&request.uri);
         Ok(())
     }
@@ -317,7 +321,7 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         self.must_know("prompts/list", &peer)?;
         listed!(self, ListPromptsResult, "prompts", self.served.prompts(), asked, peer)
     }
@@ -347,7 +351,7 @@ impl ServerHandler for Handler {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.must_know("logging/setLevel", &Peer::of(&context))?;
+        self.must_know("logging/setLevel", &ClientInfo::of(&context))?;
         let level = serde_json::to_value(request.level).ok();
         let level = level.as_ref().and_then(serde_json::Value::as_str).and_then(Severity::named);
         let level =
@@ -387,7 +391,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method = self.served.shown(&request.method);
-        let peer = Peer::of(&context);
+        let peer = ClientInfo::of(&context);
         if let Some(tasks) = self.served.past_tasks().filter(|_| peer.knows_past_tasks()) {
             let turn = self.turn(context, "tasks")?;
             if let Some(answer) = tasks.answer(&request, &self.pages, &turn).await {

@@ -8,7 +8,7 @@ use engine::Parent;
 use rmcp::model::{ClientRequest, ErrorData, GetMeta, ProtocolVersion};
 
 use crate::decode::{Incoming, is_modern};
-use crate::skim::Skim;
+use crate::envelope_scan::EnvelopeScan;
 
 /// The headers that the protocol specifies, and the trace context.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> 
     }
     let version = meta.protocol_version().map(|version| version.to_string()).unwrap_or_default();
     same("MCP-Protocol-Version", headers.version, &version)?;
-    let mut skim = Skim::default();
+    let mut skim = EnvelopeScan::default();
     skim.feed(body);
     same("Mcp-Method", headers.method, skim.method().unwrap_or_default())?;
     let named = match &**request {

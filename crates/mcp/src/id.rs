@@ -18,7 +18,7 @@ pub(crate) struct Id(Arc<Named>);
 #[derive(Debug)]
 struct Named {
     text: Box<RawValue>,
-    meaning: Meaning,
+    meaning: IdMeaning,
 }
 
 /// The client's token for the progress of a request.
@@ -27,7 +27,7 @@ pub(crate) struct ProgressToken(pub(crate) Id);
 
 /// Meaning of an id, independent of its spelling.
 #[derive(Debug, PartialEq, Eq)]
-enum Meaning {
+enum IdMeaning {
     Text(String),
     /// `digits` without zeros at either end, times ten to the power of `exponent`; zero has no digits.
     Number {
@@ -64,10 +64,10 @@ impl Id {
                 // INVARIANT: a string has one spelling here. Redaction searches the text of
                 // messages for secrets, and would miss one whose letters the client wrote as
                 // escapes.
-                (to_raw_value(&meaning)?, Meaning::Text(meaning))
+                (to_raw_value(&meaning)?, IdMeaning::Text(meaning))
             }
             Some(b'-' | b'0'..=b'9') => {
-                let meaning = Meaning::of_number(text.get());
+                let meaning = IdMeaning::of_number(text.get());
                 (text, meaning)
             }
             _ => return Ok(None),
@@ -78,14 +78,14 @@ impl Id {
     /// Returns the id for a log: a string without quotes.
     pub(crate) fn shown(&self) -> &str {
         match &self.0.meaning {
-            Meaning::Text(text) => text,
-            Meaning::Number { .. } | Meaning::Beyond(_) => self.0.text.get(),
+            IdMeaning::Text(text) => text,
+            IdMeaning::Number { .. } | IdMeaning::Beyond(_) => self.0.text.get(),
         }
     }
 
     /// Returns the id as an integer; `None` for other numbers and strings.
     pub(crate) fn integer(&self) -> Option<i64> {
-        let Meaning::Number { negative, digits, exponent } = &self.0.meaning else { return None };
+        let IdMeaning::Number { negative, digits, exponent } = &self.0.meaning else { return None };
         let zeros = usize::try_from(*exponent).ok().filter(|zeros| *zeros <= MOST_ZEROS)?;
         format!("{}0{digits}{}", if *negative { "-" } else { "" }, "0".repeat(zeros)).parse().ok()
     }
@@ -101,7 +101,7 @@ impl IdField {
     }
 }
 
-impl Meaning {
+impl IdMeaning {
     /// Parses a valid JSON number.
     fn of_number(text: &str) -> Self {
         let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -142,13 +142,13 @@ impl Serialize for Id {
 
 /// A JSON object with an id inserted at a path. A [`Value`] cannot hold an id, because it loses the
 /// spelling of numbers.
-pub(crate) struct Naming<'a> {
+pub(crate) struct IdInsertion<'a> {
     pub(crate) object: Option<&'a Value>,
     pub(crate) path: &'a [&'a str],
     pub(crate) id: &'a Id,
 }
 
-impl Serialize for Naming<'_> {
+impl Serialize for IdInsertion<'_> {
     // BOUNDED: by the length of the path, which is a constant in this crate.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some((name, path)) = self.path.split_first() else { return self.id.serialize(serializer) };
@@ -158,7 +158,7 @@ impl Serialize for Naming<'_> {
             map.serialize_entry(field, value)?;
         }
         let object = self.object.and_then(|object| object.get(name));
-        map.serialize_entry(name, &Naming { object, path, id: self.id })?;
+        map.serialize_entry(name, &IdInsertion { object, path, id: self.id })?;
         map.end()
     }
 }

@@ -11,42 +11,42 @@
 //! configuration, and writes only messages to the output. Problems outside the protocol go to
 //! [`Options::on_warning`].
 
+mod active_request;
 mod address;
-mod around;
 mod asker;
 mod calls;
+mod client_info;
 mod conformance;
 mod connection;
 mod decode;
-mod desk;
+mod dispatch;
 mod endpoint;
+mod engine_server;
 mod envelope;
-mod follow;
+mod envelope_scan;
 mod handler;
 mod headers;
+mod http_session;
 mod id;
 mod lines;
 mod list;
-mod live;
 mod log;
 mod notices;
-mod offered;
 mod origin;
 mod outbox;
 mod page;
-mod past_tasks;
-mod peer;
 mod plain;
 mod present;
 mod progress;
 mod question;
-mod seal;
-mod served;
-mod skim;
+mod resources;
+mod resumable_stream;
+mod server_backend;
+mod signed_state;
 mod stdio;
-mod task;
+mod tasks_2025_11;
+mod tasks_2026_07;
 mod transport;
-mod turn;
 
 #[cfg(test)]
 mod fake;
@@ -62,11 +62,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tool::SessionId;
 
 use crate::calls::Calls;
-pub use crate::desk::holds_too_many_values;
-pub use crate::endpoint::{Answers, Endpoint, Posted, Refused, Saying};
-pub use crate::follow::{Event, Follower};
+pub use crate::dispatch::holds_too_many_values;
+pub use crate::endpoint::{Answers, Endpoint, PostOutcome, PostRefusal, StreamMessage};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
+pub use crate::resumable_stream::{Event, Follower};
 
 /// Options of a server.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::skim::Skim;
+use crate::envelope_scan::EnvelopeScan;
 
 /// The lines of a stream.
 ///
@@ -18,7 +18,7 @@ pub(crate) struct Lines<R> {
     /// End of the part of the buffer that contains no line end.
     searched: usize,
     /// Skim of a line that exceeds the limit and is being skipped.
-    skim: Option<Skim>,
+    skim: Option<EnvelopeScan>,
     ended: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Line<'a> {
     /// A line within the limit.
     Whole(&'a [u8]),
     /// A longer line, whose bytes were discarded.
-    TooLong(Box<Skim>),
+    TooLong(Box<EnvelopeScan>),
 }
 
 /// Bytes per read: the size of a Linux pipe.

@@ -3,19 +3,19 @@
 use engine::{Origin, Parent};
 use serde_json::Value;
 
-use crate::turn::Turn;
+use crate::active_request::ActiveRequest;
 
 /// Marker of a message that arrived independently, over HTTP, with the parent span of its HTTP request.
 #[derive(Debug, Clone)]
-pub(crate) struct Carried(pub(crate) Option<Parent>);
+pub(crate) struct IndependentMessage(pub(crate) Option<Parent>);
 
 /// Returns the origin of the calls of a request. The message's own parent span takes precedence
 /// (SEP-414), because one HTTP request may carry several messages. Otherwise the parent is that of
 /// the HTTP request.
-pub(crate) fn of(turn: &Turn) -> Origin {
+pub(crate) fn of(turn: &ActiveRequest) -> Origin {
     let text = |name: &str| turn.traced.get(name).and_then(Value::as_str);
     let own = text("traceparent").and_then(|parent| Parent::read(parent, text("tracestate")));
-    let carried = turn.extensions.get::<Carried>();
+    let carried = turn.extensions.get::<IndependentMessage>();
     let around = carried.and_then(|carried| carried.0.clone());
     let (parent, carrier) = match own {
         Some(own) => (Some(own), around),

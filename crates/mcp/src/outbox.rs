@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tool::{Held, Written};
+use tool::{ByteReservation, RawJson};
 
-use crate::id::{Id, Naming};
+use crate::id::{Id, IdInsertion};
 use crate::notices::SUBSCRIPTION;
 
 /// Maximum number of queued messages before reading pauses.
@@ -43,14 +43,14 @@ struct Shared {
 }
 
 /// Receiving end of an [`Outbox`].
-pub(crate) struct Mail {
+pub(crate) struct OutboxReceiver {
     receiver: mpsc::UnboundedReceiver<Outgoing>,
     shared: Arc<Shared>,
 }
 
 struct Outgoing {
     message: Message,
-    held: Held,
+    held: ByteReservation,
     written: Option<oneshot::Sender<()>>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Message {
         /// Result of the request.
         result: Box<ServerResult>,
         /// Structured content, if it is not part of the result.
-        structured: Option<Written>,
+        structured: Option<RawJson>,
     },
     /// Error response to a request.
     Failure {
@@ -101,17 +101,17 @@ impl Message {
 }
 
 /// Creates both ends of the queue of one connection.
-pub(crate) fn outbox() -> (Outbox, Mail) {
+pub(crate) fn outbox() -> (Outbox, OutboxReceiver) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let shared = Arc::<Shared>::default();
-    (Outbox { sender, shared: shared.clone() }, Mail { receiver, shared })
+    (Outbox { sender, shared: shared.clone() }, OutboxReceiver { receiver, shared })
 }
 
 impl Outbox {
     /// Queues a message. `held` is dropped when the message was written, or never can be.
     ///
     /// The receiver is notified of the completed write; its sender is dropped if the client has gone.
-    pub(crate) fn put(&self, message: Message, held: Held) -> oneshot::Receiver<()> {
+    pub(crate) fn put(&self, message: Message, held: ByteReservation) -> oneshot::Receiver<()> {
         let (written, receiver) = oneshot::channel();
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         // Without a receiver, the message is dropped together with `held`.
@@ -121,7 +121,7 @@ impl Outbox {
 
     /// Queues a message that holds no resources, without waiting for its write.
     pub(crate) fn post(&self, message: Message) {
-        drop(self.put(message, Held::default()));
+        drop(self.put(message, ByteReservation::default()));
     }
 
     /// Waits until the queue has room, so that more input may be read.
@@ -149,7 +149,7 @@ impl Outbox {
 }
 
 /// A message that was taken from the queue.
-pub(crate) struct Letter {
+pub(crate) struct QueuedMessage {
     /// Complete message, on one line.
     pub(crate) text: Vec<u8>,
     /// True for the response to a request.
@@ -157,17 +157,17 @@ pub(crate) struct Letter {
     /// Code of an error response.
     pub(crate) code: Option<ErrorCode>,
     /// Resources that the message occupies until it was sent.
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
 }
 
-impl Mail {
+impl OutboxReceiver {
     /// Returns true if the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.receiver.is_empty()
     }
 
     /// Takes the next message; `None` when every [`Outbox`] was dropped.
-    pub(crate) async fn next(&mut self) -> Option<Letter> {
+    pub(crate) async fn next(&mut self) -> Option<QueuedMessage> {
         let Outgoing { message, held, written } = self.receiver.recv().await?;
         let mut text = Vec::new();
         // Encoding cannot fail, because every message consists of valid JSON values.
@@ -190,7 +190,7 @@ impl Mail {
             // For most messages there is no receiver.
             let _ = written.send(());
         }
-        Some(Letter { text, is_answer, code, held })
+        Some(QueuedMessage { text, is_answer, code, held })
     }
 
     /// Writes until every [`Outbox`] was dropped, or a write fails. `cover` redacts each message;
@@ -263,7 +263,7 @@ impl Mail {
     }
 }
 
-impl Drop for Mail {
+impl Drop for OutboxReceiver {
     fn drop(&mut self) {
         // Wake the tasks that wait for the client.
         self.shared.failed.send_replace(true);
@@ -313,7 +313,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
             if let ServerResult::SubscriptionsListenResult(result) = &**result {
                 // rmcp has named the subscription by the assigned number.
                 let (object, path) = (serde_json::to_value(result)?, ["_meta", SUBSCRIPTION]);
-                let result = Naming { object: Some(&object), path: &path, id };
+                let result = IdInsertion { object: Some(&object), path: &path, id };
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
             } else {
                 serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
@@ -332,7 +332,7 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
         Message::Ours(message) => serde_json::to_writer(&mut *buffer, message),
         Message::Raw(value) => serde_json::to_writer(&mut *buffer, value),
         Message::Naming { message, path, id } => {
-            serde_json::to_writer(&mut *buffer, &Naming { object: Some(message), path, id })
+            serde_json::to_writer(&mut *buffer, &IdInsertion { object: Some(message), path, id })
         }
     }?;
     buffer.push(b'\n');
@@ -361,8 +361,10 @@ mod tests {
         let (mut client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
-        let mut written =
-            outbox.put(Message::Raw(json!("a text of some length")), Held(Some(Box::new(token.clone()))));
+        let mut written = outbox.put(
+            Message::Raw(json!("a text of some length")),
+            ByteReservation(Some(Box::new(token.clone()))),
+        );
         tokio::task::yield_now().await;
         assert_eq!(Arc::strong_count(&token), 2);
         assert!(written.try_recv().is_err());
@@ -381,7 +383,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
-        let held = || Held(Some(Box::new(token.clone())));
+        let held = || ByteReservation(Some(Box::new(token.clone())));
         let first = outbox.put(Message::Raw(json!("a text of some length")), held());
         let second = outbox.put(Message::Raw(json!(2)), held());
         drop(client);
@@ -397,7 +399,7 @@ mod tests {
         let (outbox, mail) = outbox();
         let (_client, server) = tokio::io::duplex(8);
         let delivery = tokio::spawn(mail.deliver(server, |_| None));
-        let stuck = outbox.put(Message::Raw(json!("a text of some length")), Held::default());
+        let stuck = outbox.put(Message::Raw(json!("a text of some length")), ByteReservation::default());
         outbox.give_up_after(Duration::from_secs(1));
         assert!(stuck.await.is_err());
         delivery.await.unwrap().unwrap();
@@ -413,7 +415,7 @@ mod tests {
             let data = json!({"text": "ä\n".repeat(size)});
             let text = rmcp::model::ContentBlock::text("short");
             let result = ServerResult::CallToolResult(rmcp::model::CallToolResult::success(vec![text]));
-            let structured = Some(Written::of(&data, 0).unwrap());
+            let structured = Some(RawJson::of(&data, 0).unwrap());
             outbox.post(Message::Answer {
                 id: Id::read(serde_json::value::to_raw_value(&7).unwrap()).unwrap().unwrap(),
                 result: Box::new(result),

@@ -75,7 +75,7 @@ impl Lines {
 }
 
 /// Text of a result, with an optional image.
-pub(crate) struct Shown {
+pub(crate) struct ShownResult {
     pub(crate) text: String,
     /// Image in Base64, and its media type.
     pub(crate) picture: Option<(String, String)>,
@@ -85,7 +85,7 @@ pub(crate) struct Shown {
 /// that line. The line is the word `about` and a JSON object, in brackets.
 ///
 /// A complete image is returned separately.
-pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> Shown {
+pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> ShownResult {
     let text = match data.shift_remove(field) {
         Some(Value::String(text)) => Some(text),
         Some(Value::Null) | None => None,
@@ -101,13 +101,13 @@ pub(crate) fn text(mut data: Map<String, Value>, field: &str) -> Shown {
     let rest = rest.to_string();
     match (text, kind) {
         (Some(picture), Some(kind)) if is_picture && !picture.is_empty() => {
-            Shown { text: rest, picture: Some((picture, kind)) }
+            ShownResult { text: rest, picture: Some((picture, kind)) }
         }
-        (Some(text), _) if rest == "{}" && !text.is_empty() => Shown { text, picture: None },
+        (Some(text), _) if rest == "{}" && !text.is_empty() => ShownResult { text, picture: None },
         (Some(text), _) if !text.is_empty() => {
-            Shown { text: format!("[about {rest}]\n{text}"), picture: None }
+            ShownResult { text: format!("[about {rest}]\n{text}"), picture: None }
         }
-        _ => Shown { text: rest, picture: None },
+        _ => ShownResult { text: rest, picture: None },
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(text, output);
     }
 
-    fn of_text(data: Value) -> Shown {
+    fn of_text(data: Value) -> ShownResult {
         let Value::Object(data) = data else { panic!("no record") };
         text(data, "content")
     }

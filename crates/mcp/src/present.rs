@@ -3,7 +3,7 @@
 use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
-use tool::{CallResult, Data, Held, Meta, NoteTools, Outcome, Presentation, ToolError, Written};
+use tool::{ByteReservation, CallResult, Data, Meta, NoteTools, Outcome, Presentation, RawJson, ToolError};
 
 use crate::plain;
 
@@ -28,16 +28,16 @@ pub(crate) struct View<'a> {
 }
 
 /// Result for the client.
-pub(crate) struct Presented {
+pub(crate) struct PresentedResult {
     pub(crate) result: CallToolResult,
     /// Structured content that the tool has written as JSON text, which rmcp's result type cannot hold.
-    pub(crate) structured: Option<Written>,
+    pub(crate) structured: Option<RawJson>,
     /// Resources that the result occupies until it was sent.
-    pub(crate) held: Held,
+    pub(crate) held: ByteReservation,
 }
 
 /// Converts a result for a client.
-pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
+pub(crate) fn result(result: CallResult, view: View<'_>) -> PresentedResult {
     let notes = result.meta.notes(view.tools);
     if let Some(answer) = view.dialect.answer(&result) {
         return whole(result, answer, view.structured, &notes);
@@ -56,11 +56,11 @@ pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
         Outcome::Err(error) => refusal(&error, presentation, &notes),
     };
     shown.meta.get_or_insert_default().insert("handfast/meta".to_owned(), meta_value(&meta));
-    Presented { result: shown, structured: aside, held }
+    PresentedResult { result: shown, structured: aside, held }
 }
 
 /// Converts a result in a dialect whose answers have their own form, for failures too.
-fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> Presented {
+fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> PresentedResult {
     let failed = result.error().map(error_value);
     let mut shown = success(answer, Presentation::Record, structured, notes);
     shown.is_error = Some(failed.is_some());
@@ -69,7 +69,7 @@ fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) 
         meta.insert("handfast/error".to_owned(), error);
     }
     meta.insert("handfast/meta".to_owned(), meta_value(&result.meta));
-    Presented { result: shown, structured: None, held: result.held }
+    PresentedResult { result: shown, structured: None, held: result.held }
 }
 
 /// Converts the result of a failed call: error, hint and notes, followed by partial data in a
@@ -128,7 +128,7 @@ fn block(text: String) -> ContentBlock {
 
 /// Returns a record that its tool has written: as text, and as structured content if the client
 /// supports it.
-fn written(data: Written, structured: bool) -> (String, Option<Written>) {
+fn written(data: RawJson, structured: bool) -> (String, Option<RawJson>) {
     if !structured {
         return (data.as_str().to_owned(), None);
     }
@@ -253,7 +253,7 @@ mod tests {
         for data in [json!({"path": "a"}), long, json!(["x".repeat(RECORD_AS_TEXT - 4)])] {
             for structured in [true, false] {
                 let expected = shown(data.clone(), Presentation::Record, structured);
-                let (text, aside) = written(Written::of(&data, 0).unwrap(), structured);
+                let (text, aside) = written(RawJson::of(&data, 0).unwrap(), structured);
                 assert!(expected["content"][0]["text"] == text, "the texts differ");
                 let aside = aside.map(|aside| aside.parse().unwrap());
                 assert!(expected.get("structuredContent") == aside.as_ref(), "the structures differ");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tool::{Held, Progress, visible};
+use tool::{ByteReservation, Progress, visible};
 
 use crate::id::Id;
 use crate::outbox::{Message, Outbox};
@@ -85,7 +85,7 @@ impl Reporter {
         }
         let notification = Message::of_progress(&params, self.token.clone());
         self.unwritten.store(true, Ordering::Release);
-        let written = Held(Some(Box::new(Written(self.unwritten.clone()))));
+        let written = ByteReservation(Some(Box::new(WriteMark(self.unwritten.clone()))));
         drop(self.outbox.put(notification, written));
     }
 
@@ -106,9 +106,9 @@ impl Progress for Reporter {
 }
 
 /// Clears the flag of an unwritten notification on drop.
-struct Written(Arc<AtomicBool>);
+struct WriteMark(Arc<AtomicBool>);
 
-impl Drop for Written {
+impl Drop for WriteMark {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use tokio::io::AsyncRead;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
-use crate::desk::{Desk, outgoing};
+use crate::dispatch::{Dispatcher, outgoing};
 use crate::lines::{Line, Lines};
 use crate::outbox::{Outbox, is_departure};
 
@@ -38,7 +38,7 @@ pub(crate) struct LineTransport<R> {
 /// Error: the client has disconnected.
 #[derive(Debug, thiserror::Error)]
 #[error("the client is gone")]
-pub(crate) struct Gone;
+pub(crate) struct Disconnected;
 
 impl<R: AsyncRead + Unpin> LineTransport<R> {
     pub(crate) fn new(
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
                     self.lines.next().await
                 } => line,
             };
-            let desk = Desk { connection: &self.connection, outbox: &self.outbox, limit: self.limit };
+            let desk = Dispatcher { connection: &self.connection, outbox: &self.outbox, limit: self.limit };
             match line {
                 Ok(Some(Line::Whole(line))) => {
                     if let Some(message) = desk.accept(line) {
@@ -105,18 +105,18 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
 }
 
 impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for LineTransport<R> {
-    type Error = Gone;
+    type Error = Disconnected;
 
     fn send(
         &mut self,
         item: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), Disconnected>> + Send + 'static {
         // Queue the message now rather than at the first poll: messages are sent in the order of
         // these calls.
         let written = outgoing(&self.connection, &self.outbox, item);
         async move {
             match written {
-                Some(written) => written.await.map_err(|_| Gone),
+                Some(written) => written.await.map_err(|_| Disconnected),
                 None => Ok(()),
             }
         }
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for LineTransport<R> {
         self.next().await
     }
 
-    async fn close(&mut self) -> Result<(), Gone> {
+    async fn close(&mut self) -> Result<(), Disconnected> {
         self.connection.close();
         Ok(())
     }

@@ -16,7 +16,7 @@ use store::Store;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, Erased, Example, Lane, Level, Place, Plan, Presentation,
+    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation,
     SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
@@ -142,7 +142,7 @@ impl World {
             place: Place::at(workspace),
             policy: Arc::new(policy.unwrap()),
             store: store.clone(),
-            registry: Registry::new([Erased::tool(Note), Erased::tool(endless)]).unwrap(),
+            registry: Registry::new([ErasedTool::tool(Note), ErasedTool::tool(endless)]).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(Noon),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },

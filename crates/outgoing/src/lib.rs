@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use tool::{Context, Covering, Hosts, ToolError};
+use tool::{Context, Hosts, Redaction, ToolError};
 
 pub use body::{BodyError, decoder, whole};
 pub use endpoint::{EndpointError, endpoint};
 pub use failure::failure;
 pub use secret::{EnvironmentSecrets, closed, secret};
 pub use stopping::unless_stopped;
-pub use vault::Position;
+pub use vault::RequestPart;
 
 /// Builds the permission that decides which addresses the call may dial for `target` under the
 /// policy. A request with a secret goes to a public address over TLS only.
@@ -38,6 +38,6 @@ pub fn permission(context: &Context, target: &Target, holds_secret: bool) -> Res
 ///
 /// # Errors
 /// `EUNAVAILABLE` if this runtime was composed without that service.
-pub fn covering(context: &Context) -> Result<Arc<Arc<dyn Covering>>, ToolError> {
-    context.service::<Arc<dyn Covering>>()
+pub fn covering(context: &Context) -> Result<Arc<Arc<dyn Redaction>>, ToolError> {
+    context.service::<Arc<dyn Redaction>>()
 }

@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 
 use tool::{Code, Context, ToolError};
-use vault::{HostRule, Kind, Locked, Position, Vault, VaultError};
+use vault::{HostRule, Kind, RequestPart, SecretBytes, Vault, VaultError};
 
 /// Environment variables of this process that may be sent, each with the hosts that may receive its
 /// value. In a runtime with this service, `$NAME` is looked up here first.
 pub struct EnvironmentSecrets {
-    set: HashMap<String, (Locked, Vec<HostRule>)>,
+    set: HashMap<String, (SecretBytes, Vec<HostRule>)>,
     /// Configured variables that have no value.
     unset: Vec<String>,
 }
 
 impl EnvironmentSecrets {
     /// Creates the set from triples of name, value and hosts.
-    pub fn new(entries: impl IntoIterator<Item = (String, Locked, Vec<HostRule>)>) -> Self {
+    pub fn new(entries: impl IntoIterator<Item = (String, SecretBytes, Vec<HostRule>)>) -> Self {
         let set = entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect();
         Self { set, unset: Vec::new() }
     }
@@ -32,7 +32,12 @@ impl EnvironmentSecrets {
 /// # Errors
 /// `EPERMISSION` if the secret is not bound to that host and position, `EUNAVAILABLE` if the vault
 /// is locked.
-pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> Result<Locked, ToolError> {
+pub fn secret(
+    context: &Context,
+    name: &str,
+    host: &str,
+    position: RequestPart,
+) -> Result<SecretBytes, ToolError> {
     let refused = |why: &str, hint: &str| {
         Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
     };
@@ -46,14 +51,14 @@ pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> 
     if let Some(environment) = &environment
         && let Some((value, hosts)) = environment.set.get(name)
     {
-        if position != Position::Header {
+        if position != RequestPart::Header {
             return refused(
                 "is a variable of the environment, which goes into headers alone",
                 "the user can store it for other places: `handfast vault set NAME --host HOST --in query`",
             );
         }
         if hosts.iter().any(|rule| rule.matches(host)) {
-            return Ok(Locked::copy_of(value));
+            return Ok(SecretBytes::copy_of(value));
         }
         return refused(
             &format!("may not be sent to {host}"),

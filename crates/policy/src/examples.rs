@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use shell_syntax::Node;
 use tool::{CommandLine, Effect};
 
-use crate::command::Reached;
-use crate::path::{PathRules, Spot};
+use crate::command::ReachedCommands;
+use crate::path::{LocatedPath, PathRules};
 use crate::spell::resolve;
 use crate::{
     Kind, List, ListEntry, Origin, Part, PathVerdict, Policy, PolicyError, ProfileSource, Profiles, Programs,
@@ -45,7 +45,7 @@ pub fn examples(setup: &Setup<'_>) -> Result<Vec<Example>, PolicyError> {
             for list in List::ALL {
                 let entries = source.entries(profile, list).unwrap_or_default();
                 for (rule, entry) in entries.into_iter().filter(|(_, entry)| entry.has_examples()) {
-                    try_rule(&Tried { rule: &rule, list, entry, ignore_case }, setup, &mut tried)?;
+                    try_rule(&RuleExamples { rule: &rule, list, entry, ignore_case }, setup, &mut tried)?;
                 }
             }
         }
@@ -64,16 +64,16 @@ pub(crate) fn require_examples(setup: &Setup<'_>) -> Result<(), PolicyError> {
 }
 
 /// A rule with its examples.
-struct Tried<'a> {
+struct RuleExamples<'a> {
     rule: &'a Rule,
     list: List,
     entry: &'a ListEntry,
     ignore_case: Option<bool>,
 }
 
-fn try_rule(one: &Tried<'_>, setup: &Setup<'_>, tried: &mut Vec<Example>) -> Result<(), PolicyError> {
-    let Tried { rule, list, entry, .. } = *one;
-    let alone = Alone { policy: policy_of(one, setup)?, list };
+fn try_rule(one: &RuleExamples<'_>, setup: &Setup<'_>, tried: &mut Vec<Example>) -> Result<(), PolicyError> {
+    let RuleExamples { rule, list, entry, .. } = *one;
+    let alone = IsolatedRule { policy: policy_of(one, setup)?, list };
     let examples = entry.matches.iter().map(|example| (example, true));
     for (example, must_match) in examples.chain(entry.not_matches.iter().map(|example| (example, false))) {
         let matches = alone.matches(example, setup).map_err(|problem| {
@@ -85,13 +85,13 @@ fn try_rule(one: &Tried<'_>, setup: &Setup<'_>, tried: &mut Vec<Example>) -> Res
 }
 
 /// A policy of one rule.
-struct Alone {
+struct IsolatedRule {
     policy: Policy,
     list: List,
 }
 
-fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> {
-    let Tried { rule, list, ignore_case, .. } = *one;
+fn policy_of(one: &RuleExamples<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> {
+    let RuleExamples { rule, list, ignore_case, .. } = *one;
     // An entry with `!` takes back the paths that it would match without the `!`.
     let text = match list {
         List::AllowedReadPaths
@@ -132,7 +132,7 @@ fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> 
     })
 }
 
-impl Alone {
+impl IsolatedRule {
     fn matches(&self, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
         let policy = &self.policy;
         match self.list {
@@ -142,11 +142,11 @@ impl Alone {
             List::AllowedExecCommand => Ok(self.allows_command(example, setup.workspace)),
             List::ModerateExecCommand => {
                 let policy = self.policy.with_moderate_listed();
-                Ok(Alone { policy, list: self.list }.allows_command(example, setup.workspace))
+                Ok(IsolatedRule { policy, list: self.list }.allows_command(example, setup.workspace))
             }
             List::DenyExecCommand => {
                 let line = CommandLine::Shell(example.to_owned());
-                Ok(policy.commands.denied_by(&Reached::by(&line)).is_some())
+                Ok(policy.commands.denied_by(&ReachedCommands::by(&line)).is_some())
             }
             List::AllowedHosts => policy.allowed_hosts.matches(example),
             List::DenyHosts => policy.denied_hosts.matches(example),
@@ -184,6 +184,6 @@ fn matches_path(rules: &PathRules, example: &str, setup: &Setup<'_>) -> Result<b
     };
     let path = resolve(setup.workspace, path.to_str().ok_or("it is not UTF-8")?).path;
     let kind = if example.ends_with('/') { Kind::Folder } else { Kind::File };
-    let verdict = rules.verdict(&Spot::of(&path, setup.workspace), kind);
+    let verdict = rules.verdict(&LocatedPath::of(&path, setup.workspace), kind);
     Ok(matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Listed(_)))
 }

@@ -6,8 +6,8 @@ use tool::{Access, Effect};
 
 use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::host::normal_host;
-use crate::path::{Spot, fold_path};
-use crate::suggest::Missing;
+use crate::path::{LocatedPath, fold_path};
+use crate::suggest::MissingEntry;
 use crate::{BUILT_IN_DENIED_READS, List, NamedWrites, Origin, Part, PathVerdict, Policy, Rule};
 
 /// Judgement of the lines on one part. A line that does not apply has no cause.
@@ -36,7 +36,7 @@ pub(crate) struct Judgement {
     /// Command that prevents line 7, if the part is a line of several commands.
     pub(crate) not_allowed_at: Option<String>,
     /// Entries that lists would need so that lines 6 and 7 let the part pass, as far as they are known.
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing: Vec<MissingEntry>,
     /// True if the part is a mere read of a path, which is the least informative kind.
     pub(crate) only_reads_a_path: bool,
 }
@@ -85,7 +85,7 @@ impl Policy {
                 let part = format!("database {statement}");
                 let (denied, allowed) =
                     (self.denied_statements.find(statement), self.allowed_statements.find(statement));
-                let missing = Missing::Entry(List::AllowedDatabaseStatements, statement.clone());
+                let missing = MissingEntry::Entry(List::AllowedDatabaseStatements, statement.clone());
                 let shown = format!("the statement `{statement}`");
                 Judgement {
                     dangerous: self.dangerous_statement(statement),
@@ -157,7 +157,7 @@ impl Policy {
                 if access == Access::Write {
                     judgement.named.unlisted.push(judged.to_owned());
                 }
-                judgement.missing.push(Missing::Path(access, judged.to_owned()));
+                judgement.missing.push(MissingEntry::Path(access, judged.to_owned()));
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry(list),
                     reason: format!("{shown}{leads} is not listed in `{list}`"),
@@ -172,7 +172,7 @@ impl Policy {
                 });
             }
             (None, PathVerdict::Workspace) => {
-                judgement.missing.push(Missing::Path(access, judged.to_owned()));
+                judgement.missing.push(MissingEntry::Path(access, judged.to_owned()));
                 judgement.not_allowed = Some(hint_for_list);
             }
             (None, PathVerdict::Listed(rule)) => {
@@ -229,7 +229,7 @@ impl Policy {
     /// Returns a rule against removing or moving the path. A file that must not be read must not be moved
     /// away either. A folder with a protected or denied path below it must not be moved or removed.
     fn removal_denied(&self, path: &Path) -> Option<&Rule> {
-        let spot = Spot::of(path, &self.workspace);
+        let spot = LocatedPath::of(path, &self.workspace);
         let folded = fold_path(path);
         let protected =
             self.protected.iter().find(|(protected, _)| fold_path(protected).starts_with(&folded));
@@ -276,7 +276,7 @@ impl Policy {
                 rule: rule.clone(),
             });
         } else if self.allowed_hosts.find(&host, port).is_none() {
-            judgement.missing.push(Missing::Entry(List::AllowedHosts, host.clone()));
+            judgement.missing.push(MissingEntry::Entry(List::AllowedHosts, host.clone()));
             judgement.unlisted = Some(Cause {
                 rule: self.no_entry("allowed_hosts"),
                 reason: format!("{host} is not listed in `allowed_hosts`"),
@@ -301,7 +301,7 @@ impl Policy {
         let host = host.as_deref();
         let (denied, allowed) =
             (self.denied_secrets.find_at(name, host), self.allowed_secrets.find_at(name, host));
-        let missing = Missing::Entry(List::AllowedSecrets, format!("{name} at {}", host.unwrap_or("*")));
+        let missing = MissingEntry::Entry(List::AllowedSecrets, format!("{name} at {}", host.unwrap_or("*")));
         let named =
             self.judge_name(String::new(), &format!("the secret {name}"), denied, allowed, Some(missing));
         Judgement {
@@ -346,7 +346,7 @@ impl Policy {
         shown: &str,
         denied: Option<&Rule>,
         allowed: Option<&Rule>,
-        missing: Option<Missing>,
+        missing: Option<MissingEntry>,
     ) -> Judgement {
         let mut judgement = Judgement { part, ..Judgement::default() };
         match (denied, allowed) {
@@ -362,7 +362,7 @@ impl Policy {
                 judgement.allowed = Some(Cause { rule: rule.clone(), reason, hint: None });
             }
             (None, None) => {
-                if let Some(Missing::Entry(list, entry)) = &missing {
+                if let Some(MissingEntry::Entry(list, entry)) = &missing {
                     judgement.not_allowed = Some(self.add_entry(list.key(), entry));
                 }
                 judgement.missing.extend(missing);

@@ -7,12 +7,12 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, Kind, Operand, Reached, Surroundings, Use, base_name, dangerous, fed_command, is_guarded,
-    is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
+    Class, CommandEffect, Kind, Operand, ReachedCommands, Surroundings, base_name, dangerous, fed_command,
+    is_guarded, is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement};
 use crate::spell::resolve;
-use crate::suggest::Missing;
+use crate::suggest::MissingEntry;
 use crate::{NamedWrites, Origin, PathVerdict, Policy};
 
 /// Key of the rule by which a line that only reads passes.
@@ -84,7 +84,7 @@ impl Policy {
         };
         self.judge_directory(directory, real, &mut judgement);
 
-        let reached = Reached::by(command);
+        let reached = ReachedCommands::by(command);
         if let Some((rule, words)) = self.commands.denied_by(&reached) {
             let cause = Cause {
                 reason: format!("`{words}` is denied by {rule}"),
@@ -382,7 +382,7 @@ impl Policy {
                     && let [directory] = directories.paths.as_slice()
                 {
                     let texts = words.iter().map(|word| word.text.clone()).collect();
-                    judgement.missing.push(Missing::Command(texts, directory.clone()));
+                    judgement.missing.push(MissingEntry::Command(texts, directory.clone()));
                 }
                 stages.refuse(format!(
                     "`{program}` is not known to only read ({why}), and not in `allowed_exec_command`"
@@ -417,7 +417,12 @@ const PRINTERS: [&str; 2] = ["echo", "printf"];
 
 /// Records the files whose content a command may write elsewhere: those that its form reads or
 /// moves. If its form is unknown, every word that could be a path is recorded.
-fn note_sources(words: &[Word], reads: Option<&Use>, directories: &Directories, named: &mut NamedWrites) {
+fn note_sources(
+    words: &[Word],
+    reads: Option<&CommandEffect>,
+    directories: &Directories,
+    named: &mut NamedWrites,
+) {
     let Some((program, arguments)) = words.split_first() else { return };
     if PRINTERS.contains(&program.text.as_str()) {
         return;

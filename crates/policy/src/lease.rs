@@ -9,8 +9,8 @@ use std::sync::Arc;
 use shell_syntax::{Command, Node, Step, Word};
 use tool::{Access, CommandLine, Effect};
 
-use crate::command::{Reached, Runs, base_name, has_table, is_never_leased, unwrap};
-use crate::path::{Case, PathList, Reach, roots};
+use crate::command::{ReachedCommands, Runs, base_name, has_table, is_never_leased, unwrap};
+use crate::path::{Case, PathList, PatternReach, roots};
 use crate::suggest::path_entry;
 use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
 
@@ -65,8 +65,14 @@ impl Policy {
     }
 
     fn list(&self, rule: Rule) -> Option<PathList> {
-        PathList::compile(vec![rule], Reach::Workspace, Case::Counts, &self.workspace, self.home.as_deref())
-            .ok()
+        PathList::compile(
+            vec![rule],
+            PatternReach::Workspace,
+            Case::Counts,
+            &self.workspace,
+            self.home.as_deref(),
+        )
+        .ok()
     }
 
     /// Checks whether this pattern may be leased at all.
@@ -124,9 +130,15 @@ impl Policy {
             profile: self.profile.clone(),
             origin: Origin::BuiltIn,
         };
-        PathList::compile(vec![rule], Reach::Workspace, Case::Counts, &self.workspace, self.home.as_deref())
-            .map(drop)
-            .map_err(|error| error.to_string())
+        PathList::compile(
+            vec![rule],
+            PatternReach::Workspace,
+            Case::Counts,
+            &self.workspace,
+            self.home.as_deref(),
+        )
+        .map(drop)
+        .map_err(|error| error.to_string())
     }
 
     fn may_lease_folder(&self, folder: &Path) -> Result<(), String> {
@@ -253,7 +265,7 @@ impl Policy {
 
     /// Reports what a command would run, as far as its line shows.
     pub fn runs(&self, command: &CommandLine, directory: &Path) -> Runs {
-        crate::command::runs(Reached::by(command), directory, &self.workspace, &self.programs)
+        crate::command::runs(ReachedCommands::by(command), directory, &self.workspace, &self.programs)
     }
 }
 
@@ -262,7 +274,7 @@ impl Policy {
 /// # Errors
 /// Returns the reason if the command could do anything.
 pub fn as_read(command: &CommandLine) -> Result<Vec<String>, String> {
-    let reached = Reached::by(command);
+    let reached = ReachedCommands::by(command);
     if let Some(why) = reached.hidden {
         return Err(why);
     }
@@ -274,7 +286,7 @@ pub fn as_read(command: &CommandLine) -> Result<Vec<String>, String> {
 
 /// Returns the words of each command of a parsed line, without wrappers.
 fn commands_of(command: &CommandLine) -> Option<Vec<Vec<String>>> {
-    let parsed = Reached::by(command).line?;
+    let parsed = ReachedCommands::by(command).line?;
     let mut commands = Vec::new();
     collect(&parsed.steps, &mut commands);
     let words = |command: &&Command| {

@@ -18,7 +18,7 @@ mod findings;
 mod host;
 mod judge;
 mod judge_command;
-mod judge_named;
+mod judge_paths;
 mod lease;
 mod lines;
 mod list;
@@ -51,7 +51,7 @@ pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;
 pub use list::{List, ListEntry};
 pub use merge::{Source, Trust, Warning};
-pub use path::{Above, Denied, Kind, Names, PathVerdict, RootRight, Spot};
+pub use path::{DeniedPaths, FolderMatches, Kind, LocatedPath, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles,
@@ -60,5 +60,5 @@ pub use profile::{
 pub use programs::{ProgramFile, Programs, project_folders};
 pub use rule::{FilePlace, Origin, Rule};
 pub use sees::Sees;
-pub use show::{Shown, show};
+pub use show::{ShownEntry, show};
 pub use suggest::Suggestion;

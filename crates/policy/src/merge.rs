@@ -160,15 +160,15 @@ pub(crate) struct DeniedLists {
 
 /// All sources, without the keys that do not count in untrusted ones.
 #[derive(Debug)]
-pub(crate) struct Merged<'a> {
+pub(crate) struct MergedSources<'a> {
     trusted: Vec<&'a Source>,
     untrusted: Vec<Source>,
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl<'a> Merged<'a> {
+impl<'a> MergedSources<'a> {
     pub(crate) fn new(sources: &'a [Source]) -> Self {
-        let mut merged = Merged { trusted: Vec::new(), untrusted: Vec::new(), warnings: Vec::new() };
+        let mut merged = MergedSources { trusted: Vec::new(), untrusted: Vec::new(), warnings: Vec::new() };
         for source in sources {
             match source.trust {
                 Trust::Trusted => merged.trusted.push(source),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::merge::Merged;
+use crate::merge::MergedSources;
 use crate::{Ceiling, LeasePattern, List, Policy, PolicyError, Setup, Source, Trust};
 
 /// The two policies that a narrowed one is made of.
@@ -26,7 +26,7 @@ impl Policy {
         let believed = untrusted.iter().map(|source| Source { trust: Trust::Trusted, ..(*source).clone() });
         // The untrusted files come first, so that no other file's list replaces theirs.
         let sources: Vec<Source> = believed.chain(trusted.into_iter().cloned()).collect();
-        let lineage = Merged::new(&sources).lineage(setup.profile)?;
+        let lineage = MergedSources::new(&sources).lineage(setup.profile)?;
         let names_a_list = |profile: &String| {
             let mut written = untrusted.iter().filter_map(|source| source.profiles.get(profile));
             written.any(|profile| List::ALL.iter().any(|list| !list.denies() && list.of(profile).is_some()))

@@ -9,13 +9,15 @@ use crate::ceiling::Bounds;
 use crate::command::CommandRules;
 use crate::examples::require_examples;
 use crate::host::HostRules;
-use crate::merge::{Allowed, DeniedLists, Merged};
+use crate::merge::{Allowed, DeniedLists, MergedSources};
 use crate::names::{NameRules, Shape};
 use crate::narrow::Narrowing;
-use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, is_below, roots};
+use crate::path::{
+    AllowedPaths, Case, LocatedPath, PathList, PathRules, PatternReach, fold_path, is_below, roots,
+};
 use crate::{
-    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, List, Mode, Names,
-    Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
+    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, DeniedPaths, Kind, Limits, List, Mode,
+    Names, Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
 };
 
 /// Rules of one profile, compiled for one workspace. No question to a policy does input or output.
@@ -136,7 +138,7 @@ impl Policy {
         require_normal("workspace", setup.workspace)?;
         require_examples(setup)?;
         setup.home.map_or(Ok(()), |home| require_normal("home folder", home))?;
-        let merged = Merged::new(setup.sources);
+        let merged = MergedSources::new(setup.sources);
         let name = setup.profile;
         if !merged.names().contains(&name) {
             let names = merged.names();
@@ -272,7 +274,7 @@ impl Policy {
         if let Some(rule) = self.beyond(access) {
             return PathVerdict::Denied(rule);
         }
-        let spot = Spot::of(path, &self.workspace);
+        let spot = LocatedPath::of(path, &self.workspace);
         match access {
             Access::Read => self.reads.verdict(&spot, Kind::Unknown),
             Access::Write => match self.own_file(path) {
@@ -283,12 +285,12 @@ impl Policy {
     }
 
     /// Prepares a path for several questions about it.
-    pub fn spot<'a>(&self, path: &'a Path) -> Spot<'a> {
-        Spot::of(path, &self.workspace)
+    pub fn spot<'a>(&self, path: &'a Path) -> LocatedPath<'a> {
+        LocatedPath::of(path, &self.workspace)
     }
 
     /// Returns true if no list of writable paths has the path, and the path is not denied.
-    pub fn is_outside_writes(&self, spot: &Spot<'_>) -> bool {
+    pub fn is_outside_writes(&self, spot: &LocatedPath<'_>) -> bool {
         self.beyond(Access::Write).is_none()
             && self.writes.verdict(spot, Kind::Unknown) == PathVerdict::Outside
     }
@@ -314,20 +316,20 @@ impl Policy {
     }
 
     /// Returns a finder of paths that may not be read, to be masked in a cell.
-    pub fn denied_reads(&self) -> Denied<'_> {
-        Denied { rules: &self.reads, workspace: &self.workspace }
+    pub fn denied_reads(&self) -> DeniedPaths<'_> {
+        DeniedPaths { rules: &self.reads, workspace: &self.workspace }
     }
 
     /// Returns a finder of paths that may not be written, to be shown read-only in a cell. The
     /// protected paths are not among them.
-    pub fn denied_writes(&self) -> Denied<'_> {
-        Denied { rules: &self.writes, workspace: &self.workspace }
+    pub fn denied_writes(&self) -> DeniedPaths<'_> {
+        DeniedPaths { rules: &self.writes, workspace: &self.workspace }
     }
 
     /// Returns a finder of paths that the profile lists as run by a later program, in addition to
     /// the built-in ones.
-    pub fn listed_auto_run(&self) -> Denied<'_> {
-        Denied { rules: &self.auto_run, workspace: &self.workspace }
+    pub fn listed_auto_run(&self) -> DeniedPaths<'_> {
+        DeniedPaths { rules: &self.auto_run, workspace: &self.workspace }
     }
 
     /// Returns every rule by which [`Policy::denied_reads`] and [`Policy::denies_program`] decide,
@@ -428,15 +430,16 @@ struct Paths<'a> {
 impl Paths<'_> {
     fn denied(&self, denied: DeniedLists) -> Result<Vec<PathList>, PolicyError> {
         let named = denied.lists.into_iter().filter(|list| !list.is_empty());
-        named.map(|list| self.compile(list, Reach::Anywhere, self.denied_case)).collect()
+        named.map(|list| self.compile(list, PatternReach::Anywhere, self.denied_case)).collect()
     }
 
     fn allowed(&self, allowed: Allowed) -> Result<AllowedPaths, PolicyError> {
-        let lists = allowed.lists.into_iter().map(|list| self.compile(list, Reach::Workspace, Case::Counts));
+        let lists =
+            allowed.lists.into_iter().map(|list| self.compile(list, PatternReach::Workspace, Case::Counts));
         Ok(AllowedPaths { workspace: allowed.default, lists: lists.collect::<Result<_, _>>()? })
     }
 
-    fn compile(&self, list: Vec<Rule>, reach: Reach, case: Case) -> Result<PathList, PolicyError> {
+    fn compile(&self, list: Vec<Rule>, reach: PatternReach, case: Case) -> Result<PathList, PolicyError> {
         PathList::compile(list, reach, case, self.workspace, self.home)
     }
 }

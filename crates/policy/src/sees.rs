@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use shell_syntax::Word;
 use tool::{Access, CommandLine, Effect};
 
-use crate::command::{Reached, possible_paths};
-use crate::path::Spot;
+use crate::command::{ReachedCommands, possible_paths};
+use crate::path::LocatedPath;
 use crate::spell::resolve;
-use crate::suggest::Missing;
+use crate::suggest::MissingEntry;
 use crate::{CommandsSee, Kind, Part, Policy};
 
 /// Amount of an entry that commands see.
@@ -84,7 +84,7 @@ impl Policy {
     /// Returns how much of an entry commands see. The path is absolute. Denials are not considered here.
     pub fn sees(&self, path: &Path, is_folder: bool) -> Sees {
         let is_environment = |part: Component<'_>| ENVIRONMENTS.iter().any(|name| part.as_os_str() == *name);
-        let spot = Spot::of(path, &self.workspace);
+        let spot = LocatedPath::of(path, &self.workspace);
         if !self.hides_unlisted()
             || self.also_seen.iter().any(|seen| path.starts_with(seen))
             || spot.relative.is_some_and(|relative| relative.components().any(is_environment))
@@ -120,7 +120,7 @@ impl Policy {
             } else if approved {
                 also_seen.extend(named(command, directory));
                 also_seen.extend(self.judge(part).missing.into_iter().filter_map(|missing| match missing {
-                    Missing::Path(Access::Read, path) => Some(path),
+                    MissingEntry::Path(Access::Read, path) => Some(path),
                     _ => None,
                 }));
             }
@@ -137,14 +137,14 @@ fn is_manifest(path: &Path) -> bool {
 }
 
 fn is_of_git_alone(command: &CommandLine) -> bool {
-    let reached = Reached::by(command);
+    let reached = ReachedCommands::by(command);
     let mut starts = reached.programs().peekable();
     reached.hidden.is_none() && starts.peek().is_some() && starts.all(|program| program == "git")
 }
 
 /// Returns the paths that the words of a line may name, resolved from the directory in which it starts.
 fn named(command: &CommandLine, directory: &Path) -> Vec<PathBuf> {
-    let reached = Reached::by(command);
+    let reached = ReachedCommands::by(command);
     let of_start = |words: &[String]| {
         let words: Vec<Word> = words.iter().map(Word::literal).collect();
         let paths = possible_paths(&words).filter(|path| !path.starts_with('-'));

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::merge::Merged;
+use crate::merge::MergedSources;
 use crate::policy::built_in_denied_reads;
 use crate::{Limits, List, Origin, Policy, PolicyError, Rule, Setup, Trust, Warning};
 
 /// One entry or setting, with its validity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shown {
+pub struct ShownEntry {
     /// Entry, with its key, its profile and its place.
     #[serde(flatten)]
     pub rule: Rule,
@@ -24,13 +24,13 @@ pub struct Shown {
 ///
 /// # Errors
 /// Returns the errors of [`Policy::compile`].
-pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyError> {
+pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<ShownEntry>, PolicyError> {
     let policy = Policy::compile(setup)?;
-    let merged = Merged::new(setup.sources);
+    let merged = MergedSources::new(setup.sources);
     let lineage = merged.lineage(setup.profile)?;
     let mut shown = Vec::new();
     let mut add = |rule: Rule, note: Option<&str>| {
-        shown.push(Shown { rule, counts: true, note: note.map(str::to_owned) });
+        shown.push(ShownEntry { rule, counts: true, note: note.map(str::to_owned) });
     };
     for child in &lineage {
         if let Some((parent, origin)) = merged.parent(child) {
@@ -91,16 +91,16 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyErr
 
 /// Returns the keys of untrusted files in the chosen profile that do not count as written, and
 /// their allow lists.
-fn of_untrusted(policy: &Policy, setup: &Setup<'_>) -> Vec<Shown> {
+fn of_untrusted(policy: &Policy, setup: &Setup<'_>) -> Vec<ShownEntry> {
     let profile = setup.profile;
     let ignored =
-        |rule| Shown { rule, counts: false, note: Some("ignored: the file is not trusted".to_owned()) };
+        |rule| ShownEntry { rule, counts: false, note: Some("ignored: the file is not trusted".to_owned()) };
     let mut shown = Vec::new();
     for source in setup.sources.iter().filter(|source| source.trust == Trust::Untrusted) {
         for list in List::ALL.into_iter().filter(|list| !list.denies()) {
             let rules = source.entries(profile, list).unwrap_or_default().into_iter().map(|(rule, _)| rule);
             let note = "can only narrow: the file is not trusted";
-            shown.extend(rules.map(|rule| Shown { rule, counts: true, note: Some(note.to_owned()) }));
+            shown.extend(rules.map(|rule| ShownEntry { rule, counts: true, note: Some(note.to_owned()) }));
         }
     }
     let settings = policy.warnings().iter().filter(|warning| warning.profile == profile && !warning.narrows);

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Path that a word leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedPath {
     /// Absolute, lexically normal path.
     pub(crate) path: PathBuf,
     /// True if `..` follows a name, so that a link with that name would lead elsewhere.
@@ -12,7 +12,7 @@ pub(crate) struct Resolved {
 }
 
 /// Resolves a word against a directory, by its spelling alone.
-pub(crate) fn resolve(directory: &Path, word: &str) -> Resolved {
+pub(crate) fn resolve(directory: &Path, word: &str) -> ResolvedPath {
     let mut path = if word.starts_with('/') { PathBuf::from("/") } else { directory.to_owned() };
     let mut named = false;
     let mut through_a_name = false;
@@ -29,7 +29,7 @@ pub(crate) fn resolve(directory: &Path, word: &str) -> Resolved {
             Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
         }
     }
-    Resolved { path, through_a_name }
+    ResolvedPath { path, through_a_name }
 }
 
 #[cfg(test)]
@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn a_parent_behind_a_name_is_remembered() {
         let resolved = |word| resolve(Path::new("/w/p"), word);
-        assert_eq!(resolved("../x"), Resolved { path: "/w/x".into(), through_a_name: false });
-        assert_eq!(resolved("a/../x"), Resolved { path: "/w/p/x".into(), through_a_name: true });
+        assert_eq!(resolved("../x"), ResolvedPath { path: "/w/x".into(), through_a_name: false });
+        assert_eq!(resolved("a/../x"), ResolvedPath { path: "/w/p/x".into(), through_a_name: true });
         assert_eq!(resolved("/../etc").path, Path::new("/etc"));
     }
 }

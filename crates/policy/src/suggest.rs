@@ -8,12 +8,12 @@ use tool::{Access, CommandLine, Effect};
 
 use crate::command::{is_guarded, is_interpreter};
 use crate::judge::allow_key;
-use crate::path::{Case, PathList, Reach, roots};
+use crate::path::{Case, PathList, PatternReach, roots};
 use crate::{Line, List, Origin, Part, Policy, Request, Rule, Verdict};
 
 /// An entry that a list lacks for a part to pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingEntry {
     /// Path, missing from the list for this access.
     Path(Access, PathBuf),
     /// Command, by its words without wrappers, in this directory.
@@ -57,14 +57,14 @@ impl Policy {
                 Verdict::Check if matches!(decision.line, Line::Unlisted | Line::Table) => {}
                 Verdict::Check | Verdict::Deny => return None,
             }
-            let missing: Vec<Missing> =
+            let missing: Vec<MissingEntry> =
                 request.parts.iter().flat_map(|part| trial.judge(part).missing).collect();
             if missing.is_empty() {
                 return None;
             }
             for missing in missing {
                 let stands_for_the_workspace =
-                    matches!(missing, Missing::Path(Access::Read, _)) && self.reads.allowed.workspace;
+                    matches!(missing, MissingEntry::Path(Access::Read, _)) && self.reads.allowed.workspace;
                 // A list with entries stands for these alone, and the workspace was readable
                 // without a list.
                 let workspace = stands_for_the_workspace
@@ -80,15 +80,15 @@ impl Policy {
     }
 
     /// Adds the missing entry.
-    fn add(&mut self, missing: &Missing) -> Option<Suggestion> {
+    fn add(&mut self, missing: &MissingEntry) -> Option<Suggestion> {
         match missing {
-            Missing::Path(access, path) => {
+            MissingEntry::Path(access, path) => {
                 let (key, entry) = (allow_key(*access), path_entry(path, &self.workspace)?);
                 let rule = self.tried(key, &entry);
                 let (workspace, home) = (self.workspace.clone(), self.home.clone());
                 let list = PathList::compile(
                     vec![rule],
-                    Reach::Workspace,
+                    PatternReach::Workspace,
                     Case::Counts,
                     &workspace,
                     home.as_deref(),
@@ -102,7 +102,7 @@ impl Policy {
                 self.roots = roots(&workspace, &self.reads, &self.writes);
                 Some(Suggestion { key, entry })
             }
-            Missing::Command(words, directory) => {
+            MissingEntry::Command(words, directory) => {
                 let key = List::AllowedExecCommand.key();
                 candidates(words).into_iter().find_map(|entry| {
                     let mut with = self.clone();
@@ -116,7 +116,7 @@ impl Policy {
                     })
                 })
             }
-            Missing::Entry(list, entry) => {
+            MissingEntry::Entry(list, entry) => {
                 let rule = self.tried(list.key(), entry);
                 let added = match list {
                     List::AllowedHosts => self.allowed_hosts.add(rule),

@@ -11,7 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::beneath::descriptor_path;
-use crate::root::Found;
+use crate::root::OpenEntry;
 use crate::{Result, RootsError};
 
 const ACCESS_CONTROL_LIST: &str = "system.posix_acl_access";
@@ -27,7 +27,7 @@ const LARGEST: usize = 65_536;
 /// The set-user-ID, set-group-ID and sticky bits are dropped: nobody granted these rights to the new
 /// content. Security labels and capabilities are not copied either; the kernel sets those that the
 /// folder prescribes.
-pub(crate) fn keep(from: &Found, new: &File, path: &Path) -> Result<()> {
+pub(crate) fn keep(from: &OpenEntry, new: &File, path: &Path) -> Result<()> {
     let stat = fstat(new).map_err(RootsError::while_doing("write", path))?;
     if (stat.st_uid, stat.st_gid) != (from.stat.st_uid, from.stat.st_gid) {
         change_owner(new, from.stat.st_uid, from.stat.st_gid)
@@ -55,7 +55,7 @@ fn change_owner(file: impl AsFd, user: u32, group: u32) -> rustix::io::Result<()
     fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
 }
 
-fn keep_extended(from: &Found, new: &File) -> rustix::io::Result<()> {
+fn keep_extended(from: &OpenEntry, new: &File) -> rustix::io::Result<()> {
     // Attributes are read by path, because the descriptor is only an `O_PATH` one.
     let from = descriptor_path(from.descriptor.as_fd());
     let mut names = vec![0; LARGEST];

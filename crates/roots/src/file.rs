@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, readlinkat};
 
 use crate::beneath::reopen;
-use crate::root::Found;
+use crate::root::OpenEntry;
 use crate::{EntryKind, Guard, Identity, LastLink, Metadata, Result, Roots, RootsError};
 
 /// A regular file, open for reading at its start.
@@ -52,7 +52,7 @@ impl Roots {
 
 impl OpenedFile {
     /// Opens a found entry for reading. The caller has asked the guard about its name.
-    pub(crate) fn of(found: &Found, path: &Path, guard: &dyn Guard) -> Result<Self> {
+    pub(crate) fn of(found: &OpenEntry, path: &Path, guard: &dyn Guard) -> Result<Self> {
         found.expect(EntryKind::File, path)?;
         if found.stat.st_nlink > 1 {
             let file = (found.stat.st_dev, found.stat.st_ino);

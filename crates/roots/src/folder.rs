@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, OFlags, statat};
 
 use crate::beneath::{Links, open_beneath, reopen};
-use crate::root::Found;
+use crate::root::OpenEntry;
 use crate::{EntryKind, Guard, LastLink, Metadata, OpenedFile, ReadableNames, Result, Roots, RootsError};
 
 /// An open folder. Its direct entries are reached without resolving a path again.
@@ -92,7 +92,7 @@ impl Folder {
         Ok(Folder { descriptor, real: found.real, guard: self.guard.clone() })
     }
 
-    fn child(&self, name: &OsStr) -> Result<Found> {
+    fn child(&self, name: &OsStr) -> Result<OpenEntry> {
         let real = self.real.join(name);
         self.guard.may_read(&real).map_err(|refusal| RootsError::Refused { path: real.clone(), refusal })?;
         let place = open_beneath(
@@ -104,6 +104,6 @@ impl Folder {
         .map_err(RootsError::while_doing("open", &real))?;
         let stat = rustix::fs::fstat(&place).map_err(RootsError::while_doing("look at", &real))?;
         // The name is the real one: no link was followed on the way from this folder.
-        Ok(Found { descriptor: place, stat, real })
+        Ok(OpenEntry { descriptor: place, stat, real })
     }
 }

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::{Links, flush_folder, may_change, open_beneath};
-use crate::root::Found;
+use crate::root::OpenEntry;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError, attributes, real_path};
 
 /// Folders that were created on the way to an entry, so that they can be removed again.
@@ -148,19 +148,19 @@ impl Roots {
     }
 }
 
-fn look_at(folder: &OwnedFd, path: &Path) -> Result<Found> {
+fn look_at(folder: &OwnedFd, path: &Path) -> Result<OpenEntry> {
     let folder = folder.try_clone().map_err(|source| RootsError::Io {
         doing: "create",
         path: path.to_owned(),
         source,
     })?;
-    Found::look(folder, path)
+    OpenEntry::look(folder, path)
 }
 
 fn open_child(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<OwnedFd> {
     let opened = open_beneath(folder.as_fd(), Path::new(name), OFlags::PATH, Links::None)
         .map_err(RootsError::while_doing("create", path))?;
-    let found = Found::look(opened, path)?;
+    let found = OpenEntry::look(opened, path)?;
     found.expect(EntryKind::Folder, path)?;
     Ok(found.descriptor)
 }

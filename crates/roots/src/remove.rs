@@ -23,7 +23,7 @@ pub enum Removal {
 
 /// Result of a removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovalResult {
     /// Real path of the removed entry.
     pub real: PathBuf,
     /// Number of removed entries, including folders.
@@ -44,7 +44,7 @@ impl Roots {
     /// [`RootsError::Refused`], [`RootsError::TooDeep`]; [`RootsError::OtherFileSystem`] if the tree
     /// contains a mount point; [`RootsError::Partly`] around any error that follows the removal of a
     /// part.
-    pub fn remove(&self, path: &Path, removal: Removal, stop: &dyn Fn() -> bool) -> Result<Removed> {
+    pub fn remove(&self, path: &Path, removal: Removal, stop: &dyn Fn() -> bool) -> Result<RemovalResult> {
         let slot = self.slot(path, LastLink::Keep)?;
         let kind = slot.kind().ok_or_else(|| RootsError::NotFound { path: path.to_owned() })?;
         if self.holds_a_root(&slot.real) {
@@ -72,7 +72,7 @@ impl Roots {
             };
             if gone == 0 { error } else { error.partly() }
         })?;
-        Ok(Removed { real: slot.real, entries: gone + 1 })
+        Ok(RemovalResult { real: slot.real, entries: gone + 1 })
     }
 
     /// Checks that everything could be removed.
@@ -82,7 +82,7 @@ impl Roots {
         path: &Path,
         removal: Removal,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Removed> {
+    ) -> Result<RemovalResult> {
         may_change(slot.folder.as_fd()).map_err(RootsError::while_doing("remove", path))?;
         let entries = Cell::new(1);
         if slot.kind() == Some(EntryKind::Folder) {
@@ -96,7 +96,7 @@ impl Roots {
             };
             Judge { roots: self, allows: &allows, empties: true, stop }.tree(&folder, 0)?;
         }
-        Ok(Removed { real: slot.real, entries: entries.get() })
+        Ok(RemovalResult { real: slot.real, entries: entries.get() })
     }
 
     fn remove_contents(&self, slot: &Slot, stop: &dyn Fn() -> bool, gone: &mut u64) -> Result<()> {

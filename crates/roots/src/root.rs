@@ -81,13 +81,13 @@ impl Root {
 }
 
 /// A path, as a root and the path from its descriptor.
-pub(crate) struct Spot<'a> {
+pub(crate) struct LocatedPath<'a> {
     pub(crate) root: &'a Root,
     pub(crate) relative: PathBuf,
 }
 
 /// An entry that was opened with `O_PATH`, with its metadata.
-pub(crate) struct Found {
+pub(crate) struct OpenEntry {
     pub(crate) descriptor: OwnedFd,
     pub(crate) stat: Stat,
     pub(crate) real: PathBuf,
@@ -145,7 +145,7 @@ impl Roots {
     }
 
     /// Finds the root that contains `path` by its spelling: the longest match.
-    pub(crate) fn locate(&self, path: &Path) -> Result<Spot<'_>> {
+    pub(crate) fn locate(&self, path: &Path) -> Result<LocatedPath<'_>> {
         let holding = self.all.iter().filter_map(|root| Some((root, root.rest(path)?)));
         let (root, rest) = holding
             .min_by_key(|(_, rest)| rest.as_os_str().len())
@@ -153,7 +153,7 @@ impl Roots {
         // Joining an empty rest would add a slash, and the kernel does not find a file with a
         // trailing slash.
         let relative = if rest.as_os_str().is_empty() { root.inside.clone() } else { root.inside.join(rest) };
-        Ok(Spot { root, relative })
+        Ok(LocatedPath { root, relative })
     }
 
     /// Checks that the real path lies in a root with the required right. `path` is the caller's
@@ -178,12 +178,12 @@ impl Roots {
     }
 
     /// Opens the entry at `path` with `O_PATH`. The caller asks the guard.
-    pub(crate) fn find(&self, path: &Path, last: LastLink) -> Result<Found> {
+    pub(crate) fn find(&self, path: &Path, last: LastLink) -> Result<OpenEntry> {
         let flags = if last == LastLink::Keep { OFlags::PATH | OFlags::NOFOLLOW } else { OFlags::PATH };
         let opened = self.resolve(path, last, |spot, links| {
             open_beneath(spot.root.descriptor.as_fd(), &spot.relative, flags, links)
         })?;
-        let found = Found::look(opened, path)?;
+        let found = OpenEntry::look(opened, path)?;
         self.reach(path, &found.real, Right::Read)?;
         Ok(found)
     }
@@ -194,7 +194,7 @@ impl Roots {
         &self,
         path: &Path,
         last: LastLink,
-        open: impl Fn(&Spot<'_>, Links) -> rustix::io::Result<T>,
+        open: impl Fn(&LocatedPath<'_>, Links) -> rustix::io::Result<T>,
     ) -> Result<T> {
         match open(&self.locate(path)?, Links::Inside) {
             Err(Errno::XDEV) => {}
@@ -215,7 +215,7 @@ impl Roots {
     }
 }
 
-impl Found {
+impl OpenEntry {
     /// Reads the metadata of an opened entry. `path` is the caller's spelling.
     pub(crate) fn look(descriptor: OwnedFd, path: &Path) -> Result<Self> {
         let stat = fstat(&descriptor).map_err(RootsError::while_doing("look at", path))?;

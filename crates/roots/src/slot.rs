@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::beneath::open_beneath;
 use crate::metadata::kind_of;
-use crate::root::Found;
+use crate::root::OpenEntry;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError};
 
 /// A name in an open folder, at which an entry is created, replaced, moved or removed.
@@ -70,7 +70,7 @@ impl Roots {
             }
             other => other,
         })?;
-        let folder = Found::look(folder, path)?;
+        let folder = OpenEntry::look(folder, path)?;
         let real = folder.real.join(&name);
         self.reach(path, &real, Right::Write)?;
         let found = match statat(&folder.descriptor, &name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -112,7 +112,7 @@ impl Temporary {
         old: &File,
         known: &Identity,
     ) -> rustix::io::Result<()> {
-        let _locked = Locked::wait(old)?;
+        let _locked = ReplaceLock::wait(old)?;
         if Identity::of(&look(&self.folder, name)?) != *known {
             return Err(Errno::STALE);
         }
@@ -161,9 +161,9 @@ impl Drop for Temporary {
 
 /// The lock on a file that is about to be replaced. Dropping releases the lock, even if other
 /// processes share the descriptor.
-struct Locked<'a>(&'a File);
+struct ReplaceLock<'a>(&'a File);
 
-impl<'a> Locked<'a> {
+impl<'a> ReplaceLock<'a> {
     /// Waits until another writer that replaces the file is done. The file's identity then shows the
     /// outcome.
     fn wait(file: &'a File) -> rustix::io::Result<Self> {
@@ -179,7 +179,7 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for ReplaceLock<'_> {
     fn drop(&mut self) {
         locks::release(self.0);
     }

@@ -60,7 +60,7 @@ pub enum Step {
 
 /// Summary of a walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkSummary {
     /// True if a visit ended the walk.
     pub ended: bool,
     /// Number of entries that the guard hides.
@@ -81,8 +81,9 @@ impl Walk {
     ///
     /// # Errors
     /// Passes on the errors of the visitor, and the system errors other than a denied folder.
-    pub fn over(&self, folder: &Folder, visitor: &mut dyn Visit) -> Result<Walked> {
-        let mut walker = Walker { recursive: self.recursive, visitor, walked: Walked::default(), depth: 0 };
+    pub fn over(&self, folder: &Folder, visitor: &mut dyn Visit) -> Result<WalkSummary> {
+        let mut walker =
+            Walker { recursive: self.recursive, visitor, walked: WalkSummary::default(), depth: 0 };
         let after = self.after.as_deref().unwrap_or(Path::new(""));
         walker.level(folder, Path::new(""), after)?;
         Ok(walker.walked)
@@ -92,7 +93,7 @@ impl Walk {
 struct Walker<'a> {
     recursive: bool,
     visitor: &'a mut dyn Visit,
-    walked: Walked,
+    walked: WalkSummary,
     depth: usize,
 }
 

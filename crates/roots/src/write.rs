@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::beneath::{Links, flush_folder, may_change, open_beneath};
-use crate::root::Found;
+use crate::root::OpenEntry;
 use crate::slot::Slot;
 use crate::temporary::{self, Temporary};
 use crate::{EntryKind, Identity, LastLink, Metadata, OpenedFile, Result, Roots, RootsError, attributes};
@@ -18,7 +18,7 @@ use crate::{EntryKind, Identity, LastLink, Metadata, OpenedFile, Result, Roots, 
 ///
 /// Dropping it leaves nothing behind.
 #[must_use = "a staged file has no name until it is committed"]
-pub struct Staged {
+pub struct StagedFile {
     path: PathBuf,
     slot: Slot,
     /// The unnamed file, `None` in a dry run.
@@ -29,7 +29,7 @@ pub struct Staged {
 ///
 /// Dropping it leaves nothing behind.
 #[must_use = "what is written is no file until it is finished and committed"]
-pub struct Staging(Staged);
+pub struct Staging(StagedFile);
 
 impl Staging {
     /// Returns the file to write to, or `None` in a dry run.
@@ -41,7 +41,7 @@ impl Staging {
     ///
     /// # Errors
     /// [`RootsError::Io`].
-    pub fn finish(self) -> Result<Staged> {
+    pub fn finish(self) -> Result<StagedFile> {
         if let Some(temporary) = &self.0.temporary {
             let path = self.0.path.clone();
             temporary.file.sync_all().map_err(|source| RootsError::Io { doing: "write", path, source })?;
@@ -52,7 +52,7 @@ impl Staging {
 
 /// Result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct CommitResult {
     /// Real path of the file.
     pub real: PathBuf,
     /// True if no entry existed there before.
@@ -74,7 +74,7 @@ impl Roots {
     /// [`RootsError::WrongKind`] if the entry is not a regular file, [`RootsError::NoFolder`],
     /// [`RootsError::OwnerNotKept`], or [`RootsError::Io`], for example on a full disk. No error
     /// leaves a change behind.
-    pub fn stage(&self, path: &Path, content: &[u8]) -> Result<Staged> {
+    pub fn stage(&self, path: &Path, content: &[u8]) -> Result<StagedFile> {
         let slot = self.slot(path, LastLink::Follow)?;
         self.may_write(&slot.real)?;
         let replaced = replaced(&slot, path)?;
@@ -99,7 +99,7 @@ impl Roots {
     ///
     /// # Errors
     /// Same as [`Roots::stage`], and an error if the guard denies reading the original.
-    pub fn copy_file(&self, original: &Path, copy: &Path, stop: &dyn Fn() -> bool) -> Result<Written> {
+    pub fn copy_file(&self, original: &Path, copy: &Path, stop: &dyn Fn() -> bool) -> Result<CommitResult> {
         let from = self.find(original, LastLink::Follow)?;
         self.may_read(&from.real)?;
         let mut source = crate::OpenedFile::of(&from, original, self.guard().as_ref())?.file;
@@ -117,9 +117,9 @@ impl Roots {
         &self,
         slot: Slot,
         path: &Path,
-        like: Option<&Found>,
+        like: Option<&OpenEntry>,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> Result<Staged> {
+    ) -> Result<StagedFile> {
         let mut temporary = None;
         if self.dry_run {
             could_be_made(&slot, path, like)?;
@@ -135,11 +135,11 @@ impl Roots {
             })?;
             temporary = Some(made);
         }
-        Ok(Staged { path: path.to_owned(), slot, temporary })
+        Ok(StagedFile { path: path.to_owned(), slot, temporary })
     }
 }
 
-impl Staged {
+impl StagedFile {
     /// Returns the real path of the file after the commit.
     pub fn real(&self) -> &Path {
         &self.slot.real
@@ -155,13 +155,13 @@ impl Staged {
     ///
     /// # Errors
     /// [`RootsError::Changed`] if another file is there by now, which stays. Otherwise the same as
-    /// [`Staged::commit`].
-    pub fn commit_over(self, opened: &OpenedFile) -> Result<Written> {
+    /// [`StagedFile::commit`].
+    pub fn commit_over(self, opened: &OpenedFile) -> Result<CommitResult> {
         let Self { path, slot, temporary } = self;
         if slot.found.as_ref().map(Identity::of) != Some(opened.identity) {
             return Err(RootsError::Changed { path });
         }
-        let Some(temporary) = temporary else { return Ok(Written { real: slot.real, created: false }) };
+        let Some(temporary) = temporary else { return Ok(CommitResult { real: slot.real, created: false }) };
         match temporary.place_instead(&slot.name, &opened.file, &opened.identity) {
             Ok(()) => {}
             Err(Errno::STALE | Errno::NOENT | Errno::ISDIR) => return Err(RootsError::Changed { path }),
@@ -169,7 +169,7 @@ impl Staged {
         }
         flush_folder(slot.folder.as_fd())
             .map_err(|source| RootsError::Io { doing: "flush the folder of", path, source }.partly())?;
-        Ok(Written { real: slot.real, created: false })
+        Ok(CommitResult { real: slot.real, created: false })
     }
 
     /// Gives the file its name in one step: after any crash, the path has its old content or all of
@@ -179,10 +179,10 @@ impl Staged {
     /// [`RootsError::Changed`] if another entry took a free name. [`RootsError::Partly`] if the file
     /// is in place but its folder could not be flushed, so that a power loss might bring the old
     /// content back.
-    pub fn commit(self) -> Result<Written> {
+    pub fn commit(self) -> Result<CommitResult> {
         let Self { path, slot, temporary } = self;
         let created = slot.found.is_none();
-        let Some(temporary) = temporary else { return Ok(Written { real: slot.real, created }) };
+        let Some(temporary) = temporary else { return Ok(CommitResult { real: slot.real, created }) };
         let placed = if created { temporary.place_new(&slot.name) } else { temporary.place_over(&slot.name) };
         match placed {
             Ok(()) => {}
@@ -191,25 +191,25 @@ impl Staged {
         }
         flush_folder(slot.folder.as_fd())
             .map_err(|source| RootsError::Io { doing: "flush the folder of", path, source }.partly())?;
-        Ok(Written { real: slot.real, created })
+        Ok(CommitResult { real: slot.real, created })
     }
 }
 
 /// Opens the regular file in the slot, if an entry exists.
-fn replaced(slot: &Slot, path: &Path) -> Result<Option<Found>> {
+fn replaced(slot: &Slot, path: &Path) -> Result<Option<OpenEntry>> {
     if slot.found.is_none() {
         return Ok(None);
     }
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let place = open_beneath(slot.folder.as_fd(), Path::new(&slot.name), flags, Links::Inside)
         .map_err(RootsError::while_doing("open", path))?;
-    let found = Found::look(place, path)?;
+    let found = OpenEntry::look(place, path)?;
     found.expect(EntryKind::File, path)?;
     Ok(Some(found))
 }
 
 /// Gives a new file the owner and attributes of the file `like`, or the defaults of its folder.
-fn belong(file: &File, slot: &Slot, path: &Path, like: Option<&Found>) -> Result<()> {
+fn belong(file: &File, slot: &Slot, path: &Path, like: Option<&OpenEntry>) -> Result<()> {
     match like {
         Some(found) => attributes::keep(found, file, path),
         None => attributes::belong_to_folder(file, &slot.folder_stat)
@@ -219,7 +219,7 @@ fn belong(file: &File, slot: &Slot, path: &Path, like: Option<&Found>) -> Result
 
 /// Checks that a file could be created in the slot with its attributes, by means of a file that
 /// never gets a name.
-fn could_be_made(slot: &Slot, path: &Path, like: Option<&Found>) -> Result<()> {
+fn could_be_made(slot: &Slot, path: &Path, like: Option<&OpenEntry>) -> Result<()> {
     let failed = RootsError::while_doing("write", path);
     may_change(slot.folder.as_fd()).map_err(&failed)?;
     match temporary::unnamed(slot.folder.as_fd()).map_err(&failed)? {

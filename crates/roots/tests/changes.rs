@@ -11,7 +11,7 @@ use std::path::Path;
 use fixture::{Fixture, never};
 use roots::{Removal, Roots, RootsError};
 
-fn write(roots: &Roots, path: &Path, content: &str) -> Result<roots::Written, RootsError> {
+fn write(roots: &Roots, path: &Path, content: &str) -> Result<roots::CommitResult, RootsError> {
     roots.stage(path, content.as_bytes())?.commit()
 }
 

@@ -83,7 +83,7 @@ fn a_swapped_link_never_leads_a_write_or_a_removal_out() {
     while_swapping(&fixture, || {
         for _ in 0..MOST_TRIES {
             let path = fixture.inside("spot/file");
-            let made = roots.stage(&path, b"inside").and_then(roots::Staged::commit);
+            let made = roots.stage(&path, b"inside").and_then(roots::StagedFile::commit);
             let removed = roots.remove(&path, Removal::Entry, &never);
             for outcome in [made.is_ok(), removed.is_ok()] {
                 if outcome {

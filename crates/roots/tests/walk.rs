@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use fixture::Fixture;
-use roots::{Entry, Folder, Result, Step, Visit, Walk, Walked};
+use roots::{Entry, Folder, Result, Step, Visit, Walk, WalkSummary};
 
 struct Collect {
     paths: Vec<PathBuf>,
@@ -27,7 +27,7 @@ impl Visit for Collect {
     }
 }
 
-fn walk(fixture: &Fixture, after: Option<PathBuf>, limit: usize) -> (Vec<PathBuf>, Walked) {
+fn walk(fixture: &Fixture, after: Option<PathBuf>, limit: usize) -> (Vec<PathBuf>, WalkSummary) {
     let folder = fixture.roots().open_folder(&fixture.inside("")).unwrap();
     let mut collect = Collect { paths: Vec::new(), limit };
     let walked = Walk { recursive: true, after }.over(&folder, &mut collect).unwrap();
@@ -53,7 +53,7 @@ fn a_walk_has_a_fixed_order_and_leaves_out_what_is_denied() {
         .map(PathBuf::from);
     assert_eq!(paths, expected);
     assert!(paths.is_sorted());
-    assert_eq!(walked, Walked { ended: false, refused: 1, unreadable: 0, too_deep: 0 });
+    assert_eq!(walked, WalkSummary { ended: false, refused: 1, unreadable: 0, too_deep: 0 });
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn a_folder_that_goes_while_it_is_walked_into_is_no_failure() {
     let mut collect = Vanish(Collect { paths: Vec::new(), limit: usize::MAX });
     let walked = Walk { recursive: true, after: None }.over(&folder, &mut collect).unwrap();
     assert_eq!(collect.0.paths, ["going", "z"].map(PathBuf::from));
-    assert_eq!(walked, Walked::default());
+    assert_eq!(walked, WalkSummary::default());
 }

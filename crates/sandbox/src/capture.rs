@@ -7,7 +7,7 @@ use std::io::{self, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use crate::outcome::Captured;
+use crate::outcome::CapturedStream;
 
 /// Bytes of the beginning that stay in memory.
 const HEAD: usize = 32 * 1024;
@@ -146,7 +146,7 @@ impl Capture {
     }
 
     /// Ends the capture and returns its result.
-    pub(crate) fn finish(self) -> Captured {
+    pub(crate) fn finish(self) -> CapturedStream {
         let lines = self.lines();
         let (file, mut spool_error) = match self.spool {
             Spool::Unopened => (None, None),
@@ -163,7 +163,7 @@ impl Capture {
                 }
             },
         };
-        Captured {
+        CapturedStream {
             head: self.head,
             tail: self.tail.into(),
             bytes: self.bytes,

@@ -85,7 +85,7 @@ pub(crate) struct InUse {
 
 /// An exclusive lock; while it exists, no cell uses the caches, and none starts to.
 #[derive(Debug)]
-pub struct Alone {
+pub struct ExclusiveHome {
     _lock: File,
 }
 
@@ -126,10 +126,10 @@ impl KeptHome {
     ///
     /// # Errors
     /// Returns an error if the lock file cannot be opened or locked.
-    pub fn alone(&self) -> io::Result<Option<Alone>> {
+    pub fn alone(&self) -> io::Result<Option<ExclusiveHome>> {
         let lock = open_lock(&self.folder)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Alone { _lock: lock })),
+            Ok(()) => Ok(Some(ExclusiveHome { _lock: lock })),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(errno.into()),
         }

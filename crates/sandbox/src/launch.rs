@@ -1,6 +1,6 @@
 //! Start of a cell's first process: prepares its input, clones it, maps its user, and releases it.
 
-mod ahead;
+mod prewarm;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +16,7 @@ use rustix::process::getgroups;
 use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, OwnMap, Source, Start, Step};
 use crate::child::report::{Fault, Report, Stage};
-use crate::child::request::Part;
+use crate::child::request::RequestPart;
 use crate::child::{self, GO, request};
 use crate::degraded::PrivateFolder;
 use crate::enforcement::{DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges};
@@ -24,21 +24,21 @@ use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
 use crate::home::InUse;
 use crate::identity::Identity;
-use crate::late::Late;
+use crate::late_mask::Late;
 use crate::limits::machine::Machine;
-use crate::limits::space::{Space, Written};
+use crate::limits::space::{Space, WrittenFolder};
 use crate::limits::{Bounds, ProcessTotal};
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
 use crate::process::{Process, write_map};
 use crate::roots::Roots;
-use crate::spawner::{Spawner, Waiting};
+use crate::spawner::{Spawner, WaitingCell};
 use crate::spec::{CellSpec, Command};
 use crate::streams::{Ends, Streams, above_standard};
-use crate::view::Shown;
+use crate::view::ShownParts;
 use crate::{cgroup, landlock, process, program, seccomp, view};
-pub(crate) use ahead::Ahead;
-pub use ahead::make_ready;
+pub(crate) use prewarm::PreparedCell;
+pub use prewarm::make_ready;
 
 /// Namespaces of a cell, as flags for `clone3`.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -122,8 +122,8 @@ fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Ce
         && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
     {
         match call.hand_to_waiting(spec, spawner)? {
-            Handed::Over(cell) => return Ok(cell),
-            Handed::Back(call) => return call.make(spec),
+            HandOverResult::Over(cell) => return Ok(cell),
+            HandOverResult::Back(call) => return call.make(spec),
         }
     }
     call.make(spec)
@@ -150,7 +150,7 @@ struct Call {
 }
 
 /// Result of handing a call to a waiting cell.
-enum Handed {
+enum HandOverResult {
     Over(Cell),
     Back(Call),
 }
@@ -245,7 +245,7 @@ impl Call {
     }
 
     /// Sends the call to a waiting cell.
-    fn hand_to_waiting(mut self, spec: &CellSpec, spawner: &Spawner) -> Result<Handed, SandboxError> {
+    fn hand_to_waiting(mut self, spec: &CellSpec, spawner: &Spawner) -> Result<HandOverResult, SandboxError> {
         let view = view::addition(spec, self.shown())?;
         let (ends, theirs) = self.streams.make(spec.terminal, self.identity.receiver())?;
         let mut descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
@@ -253,17 +253,17 @@ impl Call {
         let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
         let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
         for _ in 0..spawner.attempts() {
-            let Some(Waiting { process, control, mut group }) = spawner.take() else { break };
+            let Some(WaitingCell { process, control, mut group }) = spawner.take() else { break };
             if group.as_mut().is_some_and(|group| !spawner.adjust(group, process.pid(), &self.bounds)) {
                 break;
             }
             let enforcement = self.enforce(spec, (view.home, view.missing.clone()), group.as_ref())?;
-            let part = Part::Call { start: &self.start, standard: theirs.standard };
+            let part = RequestPart::Call { start: &self.start, standard: theirs.standard };
             let request = request::encode(&view.steps, &rules, &part, &trees);
             // A cell that was killed or stopped while it waited has not started the command, so
             // another cell may.
             if request::transmit(control.as_fd(), &request, &descriptors).is_ok() {
-                return Ok(Handed::Over(Cell {
+                return Ok(HandOverResult::Over(Cell {
                     process,
                     control,
                     ends,
@@ -282,11 +282,11 @@ impl Call {
                 }));
             }
         }
-        Ok(Handed::Back(self))
+        Ok(HandOverResult::Back(self))
     }
 
-    fn shown(&self) -> Shown<'_> {
-        Shown {
+    fn shown(&self) -> ShownParts<'_> {
+        ShownParts {
             roots: &self.roots,
             identity: self.identity,
             landlock: self.landlock,
@@ -387,9 +387,9 @@ impl Cell {
         if spec.limits.disk.is_some() {
             return self;
         }
-        let own = |folder: &Path| Written { folder: folder.to_owned(), is_its_own: true };
-        let others = |folder: &Path| Written { folder: folder.to_owned(), is_its_own: false };
-        let mut written: Vec<Written> = self.layers.iter().map(|layers| own(&layers.folder)).collect();
+        let own = |folder: &Path| WrittenFolder { folder: folder.to_owned(), is_its_own: true };
+        let others = |folder: &Path| WrittenFolder { folder: folder.to_owned(), is_its_own: false };
+        let mut written: Vec<WrittenFolder> = self.layers.iter().map(|layers| own(&layers.folder)).collect();
         if self.enforcement.workspace == WorkspaceChanges::Direct {
             written.push(others(&spec.workspace));
         }

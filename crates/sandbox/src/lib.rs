@@ -40,27 +40,25 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
-mod attention;
 mod capture;
 mod cgroup;
 mod child;
 mod degraded;
-mod direct;
-mod doors;
+mod direct_writes;
+mod egress_listener;
 mod enforcement;
 mod error;
 mod hint;
 mod home;
 mod identity;
 mod landlock;
-mod late;
+mod late_mask;
 mod launch;
 mod limits;
 mod mounts;
 mod network;
 mod outcome;
 mod overlay;
-mod plumbing;
 mod probe;
 mod process;
 mod program;
@@ -70,6 +68,8 @@ mod seccomp;
 mod session;
 mod spawner;
 mod spec;
+mod stdin_wait;
+mod stdio_pump;
 mod stopper;
 mod streams;
 mod supervise;
@@ -80,22 +80,22 @@ mod view;
 pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use degraded::{has_namespaces, try_namespaces};
-pub use doors::{Doors, PROXY_PORT};
+pub use egress_listener::{EgressListeners, PROXY_PORT};
 pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
 pub use error::SandboxError;
-pub use home::{Alone, KeptHome};
-pub use late::LateMasks;
+pub use home::{ExclusiveHome, KeptHome};
+pub use late_mask::LateMasks;
 pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
-pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
+pub use outcome::{CapturedStream, EndReason, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{
-    Ending, Keeper, Lifetime, Listed, OwnedSessions, Part, Phase, Session, SessionError, SessionLimits,
-    SessionOutput, Sessions, Status,
+    Ending, Keeper, Lifetime, ListedSession, OwnedSessions, Part, Phase, Session, SessionError,
+    SessionLimits, SessionOutput, Sessions, Status,
 };
 pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program, TerminalSize};

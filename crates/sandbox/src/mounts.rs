@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::SandboxError;
 
 /// The mount points of this process, and the file that reports their changes.
-struct Known {
+struct MountPoints {
     mounts: File,
     points: Vec<PathBuf>,
 }
@@ -21,16 +21,16 @@ struct Known {
 /// Returns the outermost mount points below `folder`, which must be a resolved path, without
 /// `folder` itself.
 pub(crate) fn below(folder: &Path) -> Result<Vec<PathBuf>, SandboxError> {
-    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<MountPoints>> = Mutex::new(None);
     // A thread that panicked with the lock left a consistent list behind.
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let current = match known.take() {
         Some(known) if !changed(&known.mounts) => known,
-        Some(Known { mounts, .. }) => Known { points: points(&mounts)?, mounts },
+        Some(MountPoints { mounts, .. }) => MountPoints { points: points(&mounts)?, mounts },
         None => {
             // Open the file before reading it, so that no change is missed.
             let mounts = File::open("/proc/self/mountinfo").map_err(reading)?;
-            Known { points: points(&mounts)?, mounts }
+            MountPoints { points: points(&mounts)?, mounts }
         }
     };
     let inside: Vec<&PathBuf> =

@@ -13,14 +13,14 @@ pub struct Outcome {
     /// Exit status of the command.
     pub exit: Exit,
     /// Reason for the end of the command.
-    pub ended: Ended,
+    pub ended: EndReason,
     /// True if the foreground program of the command's terminal was waiting for input when it was
     /// ended. Without a terminal this is false: standard input is at its end from the start.
     pub waited_for_input: bool,
     /// Captured standard output.
-    pub stdout: Captured,
+    pub stdout: CapturedStream,
     /// Captured standard error.
-    pub stderr: Captured,
+    pub stderr: CapturedStream,
     /// Time from the start of the cell to the end of the command.
     pub duration: Duration,
     /// Time before the command could see the workspace, on the clock with which its file system
@@ -57,7 +57,7 @@ pub enum Exit {
 
 /// The reason for the end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndReason {
     /// The command ended without intervention.
     Finished,
     /// The time limit of the command expired.
@@ -81,7 +81,7 @@ pub enum Stream {
 
 /// The captured text of one stream.
 #[derive(Debug, Default)]
-pub struct Captured {
+pub struct CapturedStream {
     /// First bytes, at most 32 KiB.
     pub head: Vec<u8>,
     /// Last bytes after the head, at most 96 KiB. Head and tail are the whole text if both `whole`

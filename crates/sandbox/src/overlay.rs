@@ -50,12 +50,12 @@ pub(crate) struct Layers {
     pub(crate) submounts: Vec<PathBuf>,
     key: Key,
     upper_folder: OwnedFd,
-    looks: Looks,
+    looks: FolderProperties,
 }
 
 /// Properties that the upper folder takes over from the workspace.
 #[derive(Debug, PartialEq, Eq)]
-struct Looks {
+struct FolderProperties {
     mode: u32,
     owner: (u32, u32),
     attributes: Vec<(CString, Vec<u8>)>,
@@ -141,7 +141,7 @@ pub(crate) fn prepare(
     takes_changes(&upper, inner.as_fd(), around.st_dev)
         .map_err(|errno| failed("the file system of the upper folder cannot hold changes", errno.into()))?;
     let imitating = "making the upper folder like the workspace";
-    let looks = Looks::of(&workspace, &below).map_err(SandboxError::io(imitating))?;
+    let looks = FolderProperties::of(&workspace, &below).map_err(SandboxError::io(imitating))?;
     looks.give_to(&upper).map_err(SandboxError::io(imitating))?;
     let started_at = stamp(&below, &upper).map_err(SandboxError::io(imitating))?;
     let layers = Layers {
@@ -166,7 +166,8 @@ impl Layers {
     pub(crate) fn begin_again(&self) -> Result<Option<SystemTime>, Errno> {
         let workspace = open_folder(CWD, &self.workspace)?;
         let below = fstat(&workspace)?;
-        if (below.st_dev, below.st_ino) != self.key.workspace || Looks::of(&workspace, &below)? != self.looks
+        if (below.st_dev, below.st_ino) != self.key.workspace
+            || FolderProperties::of(&workspace, &below)? != self.looks
         {
             return Ok(None);
         }
@@ -285,7 +286,7 @@ fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result
 
 /// Reading and copying of the properties: a command sees the upper folder as the workspace, so both
 /// must look alike.
-impl Looks {
+impl FolderProperties {
     fn of(workspace: &OwnedFd, status: &Stat) -> Result<Self, Errno> {
         let mut names = vec![0_u8; 64 * 1024];
         let length = match flistxattr(workspace, &mut names[..]) {

@@ -31,7 +31,7 @@ pub(crate) fn start_in(
     inside: impl FnOnce(),
 ) -> Result<Process, Errno> {
     let (pid, descriptor) = clone(flags, AtEnd::Quiet, group, inside)?;
-    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
+    Ok(Process { pid, descriptor, waited_for: WaitMethod::AsParent, killed_by: Signal::KILL })
 }
 
 /// Starts a process without new namespaces that runs `inside`. Works on all kernels and in all
@@ -40,7 +40,7 @@ pub(crate) fn start_in(
 /// INVARIANT: as for [`start`].
 pub(crate) fn start_by_older_call(inside: impl FnOnce()) -> Result<Process, Errno> {
     let (pid, descriptor) = begin(sys::keeper::clone_by_older_call, inside)?;
-    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
+    Ok(Process { pid, descriptor, waited_for: WaitMethod::AsParent, killed_by: Signal::KILL })
 }
 
 /// Starts a process that ends its descendants on SIGTERM, because no kernel does that without a pid
@@ -86,7 +86,7 @@ pub(crate) fn start_in_network(
             // The child of this process has not been reaped, so the id still refers to it.
             let child = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
             let descriptor = pidfd_open(child, PidfdFlags::empty())?;
-            Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
+            Ok(Process { pid, descriptor, waited_for: WaitMethod::AsParent, killed_by: Signal::KILL })
         }
     }
 }
@@ -136,14 +136,14 @@ fn begin(make: impl FnOnce() -> Result<Side, Errno>, inside: impl FnOnce()) -> R
 pub(crate) struct Process {
     pid: i32,
     descriptor: OwnedFd,
-    waited_for: Waiting,
+    waited_for: WaitMethod,
     /// Signal that ends the process with all processes of its cell.
     killed_by: Signal,
 }
 
 /// The way to wait for the end of a process.
 #[derive(Clone, Copy, Debug)]
-enum Waiting {
+enum WaitMethod {
     /// Reap the process as its parent.
     AsParent,
     /// Poll its descriptor, because another process is its parent.
@@ -155,7 +155,7 @@ enum Waiting {
 impl Process {
     /// Takes over a process that the spawner has started.
     pub(crate) fn adopt(pid: i32, descriptor: OwnedFd) -> Self {
-        Self { pid, descriptor, waited_for: Waiting::ByDescriptor, killed_by: Signal::KILL }
+        Self { pid, descriptor, waited_for: WaitMethod::ByDescriptor, killed_by: Signal::KILL }
     }
 
     /// Returns a copy of the process's descriptor.
@@ -197,17 +197,17 @@ impl Process {
     }
 
     fn reap(&mut self) -> Result<(), Errno> {
-        let waited_for = std::mem::replace(&mut self.waited_for, Waiting::Done);
+        let waited_for = std::mem::replace(&mut self.waited_for, WaitMethod::Done);
         let how = WaitIdOptions::EXITED | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
         loop {
             let ended = match waited_for {
-                Waiting::AsParent => waitid(WaitId::PidFd(self.descriptor.as_fd()), how).map(drop),
+                WaitMethod::AsParent => waitid(WaitId::PidFd(self.descriptor.as_fd()), how).map(drop),
                 // The descriptor is readable once the process has ended, whether or not it has been
                 // reaped.
-                Waiting::ByDescriptor => {
+                WaitMethod::ByDescriptor => {
                     poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], None).map(drop)
                 }
-                Waiting::Done => Ok(()),
+                WaitMethod::Done => Ok(()),
             };
             if ended != Err(Errno::INTR) {
                 return ended;
@@ -218,7 +218,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if !matches!(self.waited_for, Waiting::Done) {
+        if !matches!(self.waited_for, WaitMethod::Done) {
             self.kill();
             // A failure here has no remedy; the process is killed in any case.
             let _failed = self.reap();

@@ -8,12 +8,12 @@ use crate::degraded::{self, PrivateFolder};
 use crate::error::SandboxError;
 use crate::launch::{Cell, launch};
 use crate::limits::exceeded;
-use crate::outcome::{Ended, Origin, Outcome, Stream};
-use crate::plumbing::Plumbing;
+use crate::outcome::{EndReason, Origin, Outcome, Stream};
 use crate::spec::{CellSpec, Command};
+use crate::stdio_pump::Plumbing;
 use crate::stopper::Stopper;
 use crate::streams::Streams;
-use crate::supervise::{Owner, Wish, supervise};
+use crate::supervise::{Owner, OwnerRequest, supervise};
 
 /// Runs `command` in a new cell and waits for its end.
 ///
@@ -143,15 +143,15 @@ impl Owner for Caller<'_> {
         (self.on_output)(stream, chunk);
     }
 
-    fn deadline(&self) -> Option<(Instant, Ended)> {
-        self.deadline.map(|deadline| (deadline, Ended::Deadline))
+    fn deadline(&self) -> Option<(Instant, EndReason)> {
+        self.deadline.map(|deadline| (deadline, EndReason::Deadline))
     }
 
     fn event(&self) -> Option<BorrowedFd<'_>> {
         (!self.stopped).then(|| self.stopper.event())
     }
 
-    fn wish(&mut self) -> Option<Wish> {
-        (!std::mem::replace(&mut self.stopped, true)).then_some(Wish::End(Ended::Stopped))
+    fn wish(&mut self) -> Option<OwnerRequest> {
+        (!std::mem::replace(&mut self.stopped, true)).then_some(OwnerRequest::End(EndReason::Stopped))
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::home::KeptHome;
-use crate::late::LateMasks;
+use crate::late_mask::LateMasks;
 use crate::limits::{Limits, ProcessTotal};
 use crate::network::{Network, SessionNetwork};
 use crate::spawner::Spawner;

@@ -18,10 +18,10 @@ use crate::launch::Cell;
 use crate::limits::LimitInForce;
 use crate::limits::space::Space;
 use crate::limits::watchdog::Watchdog;
-use crate::outcome::{Ended, Exit, Stream};
-use crate::plumbing::Plumbing;
+use crate::outcome::{EndReason, Exit, Stream};
 use crate::program;
 use crate::spec::Command;
+use crate::stdio_pump::Plumbing;
 
 /// Time for a command to end after SIGTERM, before it is killed with all other processes of its
 /// cell. It is long enough to remove a lock file or write a last line, and short enough for a
@@ -42,14 +42,14 @@ pub(crate) trait Owner {
     fn output(&mut self, stream: Stream, chunk: &[u8]);
 
     /// Returns the time at which the cell must end, and the reason. Called again before every wait.
-    fn deadline(&self) -> Option<(Instant, Ended)>;
+    fn deadline(&self) -> Option<(Instant, EndReason)>;
 
-    /// Returns a descriptor that is readable when there is a [`Wish`]; `None` if there will be none
+    /// Returns a descriptor that is readable when there is a [`OwnerRequest`]; `None` if there will be none
     /// any more.
     fn event(&self) -> Option<BorrowedFd<'_>>;
 
     /// Takes the next wish.
-    fn wish(&mut self) -> Option<Wish>;
+    fn wish(&mut self) -> Option<OwnerRequest>;
 
     /// Notifies the owner that the program runs.
     fn started(&mut self) {}
@@ -67,9 +67,9 @@ pub(crate) trait Owner {
 }
 
 /// A request of an owner.
-pub(crate) enum Wish {
+pub(crate) enum OwnerRequest {
     /// End the command.
-    End(Ended),
+    End(EndReason),
     /// Send this signal to the command's process group.
     Signal(u8),
     /// Write these bytes to the command's input.
@@ -82,7 +82,7 @@ pub(crate) enum Wish {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) exit: Exit,
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndReason,
     pub(crate) at: Instant,
     /// True if the first process is the only one left in the cell, and about to end.
     pub(crate) alone: bool,
@@ -97,9 +97,9 @@ pub(crate) struct End {
 enum Life {
     Running,
     /// SIGTERM was sent for this reason; the cell is killed at this time.
-    Terminating(Ended, Instant),
+    Terminating(EndReason, Instant),
     /// The cell was killed for this reason.
-    Killed(Ended),
+    Killed(EndReason),
     /// The command has ended; output is read until this time at most.
     Over(End, Instant),
     /// The command has ended, and its descendants run on.
@@ -143,7 +143,7 @@ pub(crate) fn supervise<O: Owner>(
             _ => {}
         }
         if !control_open && matches!(life, Life::Running | Life::Terminating(..)) {
-            life = Life::Killed(Ended::Killed);
+            life = Life::Killed(EndReason::Killed);
         }
         let watched = matches!(life, Life::Running | Life::Terminating(..) | Life::Left(_));
         if let Some(limit) = watchdog.look(now)
@@ -151,10 +151,10 @@ pub(crate) fn supervise<O: Owner>(
         {
             exceeded = Some(limit);
             life = match life {
-                Life::Left(end) => kill_left(cell, end, Ended::Killed),
+                Life::Left(end) => kill_left(cell, end, EndReason::Killed),
                 _ => {
                     cell.process.kill();
-                    Life::Killed(Ended::Killed)
+                    Life::Killed(EndReason::Killed)
                 }
             };
         }
@@ -217,7 +217,7 @@ pub(crate) fn supervise<O: Owner>(
         }
         while let Some(wish) = ready.wished.then(|| owner.wish()).flatten() {
             match wish {
-                Wish::End(why) => match life {
+                OwnerRequest::End(why) => match life {
                     Life::Running => {
                         waited_for_input = plumbing.waits_for_input(cell.process.pid());
                         life = terminate(cell, why);
@@ -225,15 +225,15 @@ pub(crate) fn supervise<O: Owner>(
                     Life::Left(end) => life = kill_left(cell, end, why),
                     Life::Terminating(..) | Life::Killed(_) | Life::Over(..) | Life::LeftKilled(_) => {}
                 },
-                Wish::Signal(number) => signal(cell, number),
-                Wish::Input(bytes) => plumbing.put_in(&bytes),
-                Wish::EndOfInput => plumbing.end_input(),
+                OwnerRequest::Signal(number) => signal(cell, number),
+                OwnerRequest::Input(bytes) => plumbing.put_in(&bytes),
+                OwnerRequest::EndOfInput => plumbing.end_input(),
             }
         }
     }
 }
 
-fn terminate(cell: &Cell, why: Ended) -> Life {
+fn terminate(cell: &Cell, why: EndReason) -> Life {
     signal(cell, TERMINATE);
     Life::Terminating(why, Instant::now() + TERMINATION_GRACE)
 }
@@ -247,7 +247,7 @@ fn signal(cell: &Cell, number: u8) {
 }
 
 /// Kills the command's descendants. The exit status of the command itself stays.
-fn kill_left(cell: &Cell, end: End, ended: Ended) -> Life {
+fn kill_left(cell: &Cell, end: End, ended: EndReason) -> Life {
     cell.process.kill();
     Life::LeftKilled(End { ended, ..end })
 }
@@ -259,13 +259,13 @@ fn over<O: Owner>(life: Life, status: i32, alone: bool) -> Life {
         Exit::Signal(libc::WTERMSIG(status))
     };
     let ended = match life {
-        Life::Running => Ended::Finished,
+        Life::Running => EndReason::Finished,
         Life::Terminating(why, _) | Life::Killed(why) => why,
         Life::Over(..) | Life::Left(_) | Life::LeftKilled(_) => return life,
     };
     let at = Instant::now();
     let end = End { exit, ended, at, alone, exceeded: None, waited_for_input: false };
-    if O::LINGERS && ended == Ended::Finished && !alone {
+    if O::LINGERS && ended == EndReason::Finished && !alone {
         Life::Left(end)
     } else {
         Life::Over(end, at + DRAIN_GRACE)
@@ -278,7 +278,7 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 
 /// The events that ended a wait.
 #[derive(Default)]
-struct Ready {
+struct WaitEvents {
     outputs: [bool; 2],
     input: bool,
     control: bool,
@@ -292,7 +292,7 @@ fn wait(
     event: Option<BorrowedFd<'_>>,
     wake: Option<Instant>,
     now: Instant,
-) -> Result<Ready, SandboxError> {
+) -> Result<WaitEvents, SandboxError> {
     let [output, error] = plumbing.to_read().map(|fd| fd.map(|fd| (fd, PollFlags::IN)));
     let input = plumbing.to_write().map(|fd| (fd, PollFlags::OUT));
     let control = control_open.then(|| (cell.control.as_fd(), PollFlags::IN));
@@ -308,13 +308,13 @@ fn wait(
     });
     match poll(&mut fds, timeout.as_ref()) {
         Ok(_) => {}
-        Err(Errno::INTR) => return Ok(Ready::default()),
+        Err(Errno::INTR) => return Ok(WaitEvents::default()),
         Err(errno) => return Err(SandboxError::io("waiting for the cell")(errno)),
     }
     let mut polled = fds.iter();
     let [output, error, input, control, wished] =
         sources.map(|source| source.is_some() && polled.next().is_some_and(|fd| !fd.revents().is_empty()));
-    Ok(Ready { outputs: [output, error], input, control, wished })
+    Ok(WaitEvents { outputs: [output, error], input, control, wished })
 }
 
 /// Makes the error for a report of a command that never ran.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::MountAttrFlags;
 
 use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
-use crate::direct::Direct;
+use crate::direct_writes::Direct;
 use crate::enforcement::{Home, UserMapping};
 use crate::error::SandboxError;
 use crate::identity::{self, Identity, MappedTree, mapped_tree};
@@ -54,7 +54,7 @@ pub(crate) struct View {
 
 /// The parts of the host that a cell shows.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownParts<'a> {
     pub(crate) roots: &'a Roots,
     /// Identity of the command on the host.
     pub(crate) identity: Identity,
@@ -67,7 +67,7 @@ pub(crate) struct Shown<'a> {
 }
 
 /// Plans the view of a cell of `spec`.
-pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+pub(crate) fn decide(spec: &CellSpec, shown: ShownParts<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.foundation(Some(shown), &spec.home_files)?;
     view.cover_all(&spec.covered, shown.roots)?;
@@ -86,14 +86,14 @@ pub(crate) fn foundation(landlock: Option<i32>) -> Result<View, SandboxError> {
 ///
 /// Both together show the same as [`decide`], unless a root lies at or above a path of the
 /// foundation.
-pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+pub(crate) fn addition(spec: &CellSpec, shown: ShownParts<'_>) -> Result<View, SandboxError> {
     let mut view = roots(spec, shown)?;
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }
 
 /// Plans the first part of the addition: all visible files.
-pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+pub(crate) fn roots(spec: &CellSpec, shown: ShownParts<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     // Comes before the roots, one of which may lie in the home folder: the files must not be
     // written through it.
@@ -109,7 +109,7 @@ pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxEr
 }
 
 /// Plans the rest of the addition: files that must be hidden or unchanged.
-pub(crate) fn hidden(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+pub(crate) fn hidden(spec: &CellSpec, shown: ShownParts<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
@@ -152,7 +152,7 @@ impl View {
     /// Adds the parts of every cell, with the roots in their places if they are known already.
     fn foundation(
         &mut self,
-        shown: Option<Shown<'_>>,
+        shown: Option<ShownParts<'_>>,
         home_files: &[(PathBuf, Vec<u8>)],
     ) -> Result<(), SandboxError> {
         self.allow(Path::new("/"), Kind::Folder, Rights::List)?;
@@ -195,7 +195,7 @@ impl View {
     /// Mounts everything that the cell shows, outer paths first.
     fn tops(
         &mut self,
-        shown: Option<Shown<'_>>,
+        shown: Option<ShownParts<'_>>,
         home_files: &[(PathBuf, Vec<u8>)],
     ) -> Result<(), SandboxError> {
         let mut tops: BTreeMap<PathBuf, Top<'_>> = BTreeMap::new();
@@ -266,7 +266,7 @@ impl View {
         }
     }
 
-    fn root(&mut self, root: &Root, shown: Shown<'_>) -> Result<(), SandboxError> {
+    fn root(&mut self, root: &Root, shown: ShownParts<'_>) -> Result<(), SandboxError> {
         match shown.layers {
             Some(layers) if layers.workspace == root.real => self.overlay(root, layers, shown)?,
             _ => {

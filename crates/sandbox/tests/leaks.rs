@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::Duration;
 
-use sandbox::{CellSpec, Command, Ended, Program, Stopper, run};
+use sandbox::{CellSpec, Command, EndReason, Program, Stopper, run};
 
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
@@ -35,9 +35,12 @@ fn no_descriptor_and_no_child_is_left_by_cells_however_they_end() {
     let patience = Duration::from_mins(1);
     let all_ways = || {
         let shell = |line: &str| Program::Shell(line.to_owned());
-        assert_eq!(try_run(shell("head -c 300000 /dev/zero"), "/", patience).unwrap().ended, Ended::Finished);
+        assert_eq!(
+            try_run(shell("head -c 300000 /dev/zero"), "/", patience).unwrap().ended,
+            EndReason::Finished
+        );
         let endless = try_run(shell("sleep 1000"), "/", Duration::from_millis(1)).unwrap();
-        assert_eq!(endless.ended, Ended::Deadline);
+        assert_eq!(endless.ended, EndReason::Deadline);
         try_run(Program::Argv(vec!["no-such-program".into()]), "/", patience).unwrap_err();
         try_run(shell("true"), "/no/such/folder", patience).unwrap_err();
         try_run(Program::Argv(Vec::new()), "/", patience).unwrap_err();

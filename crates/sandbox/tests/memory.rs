@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
-use sandbox::{CellSpec, Command, Ended, Exit, Program, Stopper, run};
+use sandbox::{CellSpec, Command, EndReason, Exit, Program, Stopper, run};
 
 /// Returns the peak resident memory of this process since the last reset, in KiB.
 fn peak() -> u64 {
@@ -36,7 +36,7 @@ fn two_hundred_megabytes_of_output_take_little_memory_and_are_counted_exactly() 
     })
     .unwrap();
     let grown = peak() - before;
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(0), Ended::Finished));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(0), EndReason::Finished));
     let stdout = outcome.stdout;
     assert_eq!((stdout.bytes, seen), (200_000_011, 200_000_011));
     assert_eq!(stdout.lines, 20_000_002);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandbox::{
-    CellSpec, Command, Ended, Ending, Exit, Keeper, Lifetime, Phase, Program, SandboxError, Session,
+    CellSpec, Command, EndReason, Ending, Exit, Keeper, Lifetime, Phase, Program, SandboxError, Session,
     SessionError, SessionLimits, Sessions, TerminalSize,
 };
 
@@ -97,7 +97,7 @@ fn input_reaches_the_command_and_its_end_ends_it() {
     let at = expect(&session, 0, "one\n");
     session.write(b"two\n".to_vec()).unwrap();
     session.end_input().unwrap();
-    assert_eq!(ending(&session), Ending { exit: Exit::Code(3), ended: Ended::Finished });
+    assert_eq!(ending(&session), Ending { exit: Exit::Code(3), ended: EndReason::Finished });
     assert_eq!(session.read(at, 100).unwrap().bytes, b"two\nto stderr\n");
     assert!(matches!(session.write(b"x".to_vec()), Err(SessionError::InputClosed | SessionError::Ended)));
     assert_eq!((session.status().bytes, session.status().lines), (18, 3));
@@ -289,7 +289,7 @@ fn closing_ends_everything_also_what_left_its_group() {
     }
     session.close();
     let Phase::Ended(ending) = session.status().phase else { panic!("{:?}", session.status()) };
-    assert_eq!(ending.ended, Ended::Stopped);
+    assert_eq!(ending.ended, EndReason::Stopped);
     std::fs::remove_file(&beat).unwrap();
     for _ in 0..1000 {
         std::thread::yield_now();
@@ -312,7 +312,7 @@ fn what_a_command_leaves_behind_runs_on_until_the_session_ends() {
     }
     std::fs::write(place.folder.path().join("fifo"), "word\n").unwrap();
     expect(&session, 0, "got word");
-    assert_eq!(ending(&session), Ending { exit: Exit::Code(5), ended: Ended::Finished });
+    assert_eq!(ending(&session), Ending { exit: Exit::Code(5), ended: EndReason::Finished });
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_session_that_nobody_asks_about_ends_and_one_that_is_too_old() {
     let idle = Place::new().start_for("sleep 1000", Lifetime { idle: short, absolute: PATIENCE });
     let old = Place::new().start_for("sleep 1000", Lifetime { idle: PATIENCE, absolute: short });
     let until = Instant::now() + PATIENCE;
-    for (session, ended) in [(idle, Ended::Idle), (old, Ended::Deadline)] {
+    for (session, ended) in [(idle, EndReason::Idle), (old, EndReason::Deadline)] {
         loop {
             if let Phase::Ended(ending) = session.status().phase {
                 assert_eq!(ending.ended, ended);

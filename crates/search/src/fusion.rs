@@ -46,7 +46,7 @@ pub struct Candidate {
 
 /// A text with the score that determines its rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scored {
+pub struct ScoredText {
     /// Identifier of the text.
     pub id: i64,
     /// Score from 0 to 1.
@@ -55,9 +55,9 @@ pub struct Scored {
 
 /// Texts in their final order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fused {
+pub struct RankedTexts {
     /// Texts and scores, the best first.
-    pub order: Vec<Scored>,
+    pub order: Vec<ScoredText>,
     /// Confidence that any text answers the question, from 0 to 1.
     pub confidence: f64,
 }
@@ -74,8 +74,8 @@ pub fn background(mean: f64, texts: usize) -> f64 {
 /// A text without a vector keeps its rank by words alone. Texts with vectors share the other ranks
 /// in the order of their strength. So a base whose vectors are still being made moves gradually to
 /// the new order, and is never worse than words on the way.
-pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> Fused {
-    let judged = candidates.into_iter().map(|candidate| Judged::new(weights, background, candidate));
+pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> RankedTexts {
+    let judged = candidates.into_iter().map(|candidate| EvaluatedText::new(weights, background, candidate));
     let (mut strong, mut by_words) = (Vec::new(), Vec::new());
     for judged in judged {
         if judged.strength.is_some() {
@@ -85,30 +85,30 @@ pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> F
             by_words.push(judged);
         }
     }
-    strong.sort_by(Judged::by_strength);
-    by_words.sort_by(Judged::by_words);
+    strong.sort_by(EvaluatedText::by_strength);
+    by_words.sort_by(EvaluatedText::by_words);
     let sureness = strong.iter().chain(&by_words).map(|judged| judged.sureness);
     let confidence = sureness.fold(0.0, f64::max);
-    let mut order: Vec<Scored> = Vec::with_capacity(strong.len() + by_words.len());
+    let mut order: Vec<ScoredText> = Vec::with_capacity(strong.len() + by_words.len());
     let mut strong = strong.into_iter().peekable();
     for place in by_words {
         let next = if place.strength.is_some() {
-            strong.next().map(|judged| Scored { id: judged.candidate.id, score: judged.score })
+            strong.next().map(|judged| ScoredText { id: judged.candidate.id, score: judged.score })
         } else {
             // The score is clamped between those of its neighbours.
             let above = order.last().map_or(1.0, |before| before.score);
             let below = strong.peek().map_or(0.0, |behind| behind.score);
-            Some(Scored { id: place.candidate.id, score: place.score.max(below).min(above) })
+            Some(ScoredText { id: place.candidate.id, score: place.score.max(below).min(above) })
         };
         order.extend(next);
     }
-    order.extend(strong.map(|judged| Scored { id: judged.candidate.id, score: judged.score }));
-    Fused { order, confidence }
+    order.extend(strong.map(|judged| ScoredText { id: judged.candidate.id, score: judged.score }));
+    RankedTexts { order, confidence }
 }
 
 /// A text with its evaluation by words and by meaning.
 #[derive(Clone, Copy)]
-struct Judged {
+struct EvaluatedText {
     candidate: Candidate,
     /// Strength, `None` without a vector.
     strength: Option<f64>,
@@ -116,7 +116,7 @@ struct Judged {
     sureness: f64,
 }
 
-impl Judged {
+impl EvaluatedText {
     fn new(weights: &Weights, background: f64, candidate: Candidate) -> Self {
         let words = &candidate.words;
         let coverage = weights.coverage(words);
@@ -178,7 +178,7 @@ mod tests {
         Candidate { id, words, cosine }
     }
 
-    fn ids(fused: &Fused) -> Vec<i64> {
+    fn ids(fused: &RankedTexts) -> Vec<i64> {
         assert!(fused.order.is_sorted_by(|one, next| one.score >= next.score), "{fused:?}");
         assert!(fused.order.iter().all(|scored| (0.0..=1.0).contains(&scored.score)), "{fused:?}");
         fused.order.iter().map(|scored| scored.id).collect()
@@ -254,7 +254,7 @@ mod tests {
         let weights = weights("greasing", &[0]);
         assert_eq!(
             fuse(&weights, background(0.3, 0), Vec::new()),
-            Fused { order: Vec::new(), confidence: 0.0 }
+            RankedTexts { order: Vec::new(), confidence: 0.0 }
         );
         assert!(background(0.7, 3) < 0.03 && background(0.7, 100_000) > 0.69);
     }

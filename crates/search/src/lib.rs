@@ -4,13 +4,13 @@
 //! This crate knows no database and no model, and no text except the question.
 
 mod codes;
+mod encoding;
 mod fusion;
-mod kept;
 mod query;
 mod weights;
 mod words;
 
-pub use fusion::{Candidate, Fused, Scored, background, fuse};
-pub use kept::{bytes, cosine_of, numbers};
+pub use encoding::{bytes, cosine_of, numbers};
+pub use fusion::{Candidate, RankedTexts, ScoredText, background, fuse};
 pub use query::{Term, terms};
 pub use weights::{Evidence, Weights};

@@ -8,20 +8,20 @@
 //!
 //! This crate judges nothing, knows no program, and does no input or output.
 
-mod cook;
-mod first;
-mod here;
-mod quiet;
+mod brush;
+mod catch_panic;
+mod expand;
+mod heredoc;
 mod raw;
 mod script;
-mod second;
-mod settle;
+mod sitter;
+mod unquote;
 mod variables;
 
 pub use script::{Assignment, Block, Command, Joint, Node, Redirect, Script, Step, Word};
 pub use variables::is_of_the_script;
 
-use quiet::caught;
+use catch_panic::caught;
 
 /// Maximum length of a line, in bytes: no smaller bound on a parser's time is known.
 pub const LONGEST_LINE: usize = 32 * 1024;
@@ -68,21 +68,21 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
     if deepest_bracket(line) > MOST_BRACKETS {
         return Err(Opaque::new("it is nested too deeply"));
     }
-    let tokens = caught(|| first::tokens(line))?;
-    if tokens.len() > MOST_TOKENS || first::operators(&tokens) > MOST_OPERATORS {
+    let tokens = caught(|| brush::tokens(line))?;
+    if tokens.len() > MOST_TOKENS || brush::operators(&tokens) > MOST_OPERATORS {
         return Err(Opaque::new("it holds too many words or commands"));
     }
-    let second = second::read(line)?;
+    let second = sitter::read(line)?;
     // INVARIANT: the recursive parser comes last, and sees only lines that the other one has found
     // to be shallow.
-    let first = caught(|| first::read(&tokens))?;
+    let first = caught(|| brush::read(&tokens))?;
     if first != second {
         return Err(Opaque::new("it can be read in more than one way"));
     }
     if first.is_empty() {
         return Err(Opaque::new("it holds no command"));
     }
-    settle::settle(&first)
+    expand::settle(&first)
 }
 
 /// Returns true for control characters except tab and newline, and for characters that hide,

@@ -64,11 +64,11 @@ pub(crate) enum Operator {
 /// A word in bits. Neighbouring texts are merged, so that equal words have equal shapes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RawWord {
-    pub(crate) bits: Vec<Bit>,
+    pub(crate) bits: Vec<Part>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Bit {
+pub(crate) enum Part {
     /// Literal text.
     Text(String),
     /// `*`, `?` or `[` outside quotes.
@@ -87,8 +87,8 @@ impl RawWord {
             return;
         }
         match self.bits.last_mut() {
-            Some(Bit::Text(before)) => before.push_str(text),
-            _ => self.bits.push(Bit::Text(text.to_owned())),
+            Some(Part::Text(before)) => before.push_str(text),
+            _ => self.bits.push(Part::Text(text.to_owned())),
         }
     }
 
@@ -107,14 +107,14 @@ impl RawWord {
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self.bits.as_slice() {
             [] => Some(""),
-            [Bit::Text(text)] => Some(text),
+            [Part::Text(text)] => Some(text),
             _ => None,
         }
     }
 
     /// Creates a word that is one `$( )`.
     pub(crate) fn output(steps: Vec<RawStep>, quoted: bool) -> Self {
-        Self { bits: vec![Bit::Output { steps, quoted }] }
+        Self { bits: vec![Part::Output { steps, quoted }] }
     }
 }
 

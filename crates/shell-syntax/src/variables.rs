@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Word;
-use crate::raw::{Bit, RawCommand, RawNode, RawStep, RawWord};
+use crate::raw::{Part, RawCommand, RawNode, RawStep, RawWord};
 
 /// Variables whose value is known at the current step. Any other variable may have any value.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ impl Variables {
         }
     }
 
-    pub(crate) fn forget(&mut self, assigned: &Assigned) {
+    pub(crate) fn forget(&mut self, assigned: &AssignedVariables) {
         if assigned.anything {
             self.0.clear();
         }
@@ -34,7 +34,7 @@ impl Variables {
 
 /// Variables that a piece of a script may assign.
 #[derive(Debug, Default)]
-pub(crate) struct Assigned {
+pub(crate) struct AssignedVariables {
     pub(crate) names: BTreeSet<String>,
     /// True if the piece runs a builtin that may assign any name.
     anything: bool,
@@ -60,7 +60,7 @@ const ASSIGN_ANYTHING: [&str; 13] = [
     "wait",
 ];
 
-impl Assigned {
+impl AssignedVariables {
     pub(crate) fn by_steps(steps: &[RawStep]) -> Self {
         let mut assigned = Self::default();
         assigned.add_steps(steps);
@@ -122,7 +122,7 @@ impl Assigned {
         } else if ASSIGN_THEIR_WORDS.contains(&program) {
             for word in arguments {
                 match word.bits.first() {
-                    Some(Bit::Text(text)) => {
+                    Some(Part::Text(text)) => {
                         let name = text.split(['=', '+', '[']).next().unwrap_or_default();
                         self.names.insert(name.to_owned());
                     }

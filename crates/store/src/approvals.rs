@@ -105,7 +105,7 @@ pub struct ApprovalAnswer {
 
 /// Outcome of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub enum AnswerOutcome {
     /// The answer was the first, and counts.
     First(ApprovalRow),
     /// The question was answered or expired before; the row contains the outcome that counts.
@@ -114,7 +114,7 @@ pub enum Answered {
 
 /// Earlier answer that applies to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Earlier {
+pub enum EarlierAnswer {
     /// Absence of an answer.
     None,
     /// An approval, which this lookup has used.
@@ -182,7 +182,12 @@ impl Approvals {
     }
 
     /// Answers a waiting question. The first answer counts.
-    pub fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<Answered, StoreError> {
+    pub fn answer(
+        &self,
+        id: &str,
+        answer: &ApprovalAnswer,
+        now: Timestamp,
+    ) -> Result<AnswerOutcome, StoreError> {
         let mut answer = answer.clone();
         self.database.cover(&mut answer.by);
         if let Some(message) = &mut answer.message {
@@ -216,7 +221,8 @@ impl Approvals {
                 add_lease(connection, lease)?;
             }
             let row = find(connection, id)?;
-            Ok(row.map(|row| if changed == 1 { Answered::First(row) } else { Answered::Before(row) }))
+            Ok(row
+                .map(|row| if changed == 1 { AnswerOutcome::First(row) } else { AnswerOutcome::Before(row) }))
         })?;
         answered.ok_or_else(|| StoreError::ApprovalUnknown { id: id.to_owned() })
     }
@@ -237,7 +243,7 @@ impl Approvals {
         plan: &str,
         request: &str,
         now: Timestamp,
-    ) -> Result<Earlier, StoreError> {
+    ) -> Result<EarlierAnswer, StoreError> {
         let workspace = bytes(workspace);
         // Most calls have no answer, and need not wait for processes that write.
         let any = self.database.read(|connection| {
@@ -248,7 +254,7 @@ impl Approvals {
             statement.query_row(rusqlite::params![workspace, request], |row| row.get::<_, bool>(0))
         });
         if !any? {
-            return Ok(Earlier::None);
+            return Ok(EarlierAnswer::None);
         }
         self.database.write(|connection| {
             end_expired(connection, now)?;
@@ -263,18 +269,18 @@ impl Approvals {
             };
             if let Some(row) = newest("plan = ? AND state = 'approved'", plan)? {
                 set(&row.id, "state = 'used'")?;
-                return Ok(Earlier::Approved(row));
+                return Ok(EarlierAnswer::Approved(row));
             }
             if let Some(row) = newest("request = ? AND state = 'approved'", request)? {
                 set(&row.id, "state = 'expired'")?;
-                return Ok(Earlier::Drifted(row));
+                return Ok(EarlierAnswer::Drifted(row));
             }
             let untold = "plan = ? AND state = 'denied' AND told = 0 AND expires_at_us > ";
             if let Some(row) = newest(&format!("{untold}{}", now.as_microsecond()), plan)? {
                 set(&row.id, "told = 1")?;
-                return Ok(Earlier::Denied(row));
+                return Ok(EarlierAnswer::Denied(row));
             }
-            Ok(Earlier::None)
+            Ok(EarlierAnswer::None)
         })
     }
 

@@ -24,7 +24,7 @@ use crate::hash::Hash;
 
 pub use read::Filter;
 pub use receipt::Receipt;
-pub use recorded::Recorded;
+pub use recorded::RecordedRow;
 pub use row::{AuditRow, Kind, ROW_BYTES_MAX};
 pub use verify::{Fault, HeadFileState, Verification};
 
@@ -66,13 +66,13 @@ impl Audit {
 
     /// Returns a page of rows, newest first. Rows that are still queued are not included. Blocks on
     /// the disk.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<Recorded>, StoreError> {
+    pub fn list(&self, filter: &Filter) -> Result<Vec<RecordedRow>, StoreError> {
         read::list(&self.database, filter)
     }
 
     /// Returns the rows of one call in order, or an empty list for an unknown call. Blocks on the
     /// disk.
-    pub fn show(&self, call: &str) -> Result<Vec<Recorded>, StoreError> {
+    pub fn show(&self, call: &str) -> Result<Vec<RecordedRow>, StoreError> {
         read::show(&self.database, call)
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use locks::{Kind, Locked};
+use locks::{FileLock, Kind};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::{Key, key};
+use crate::hash_prefixes::{Key, key};
 
 /// Size in bytes of the buffer of one `put`, its only memory use.
 const BUFFER: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub struct BlobRef {
 }
 
 /// Contents that must not be removed.
-pub(crate) struct Referred {
+pub(crate) struct ReferencedContents {
     /// Hashes of the outputs, sorted.
     pub(crate) outputs: Vec<Hash>,
     /// Keys of the contents that checkpoints need, sorted. A content with the same key as a needed
@@ -52,7 +52,7 @@ pub(crate) struct Referred {
     pub(crate) saved: Vec<Key>,
 }
 
-impl Referred {
+impl ReferencedContents {
     fn knows(&self, hash: &Hash) -> bool {
         self.outputs.binary_search(hash).is_ok() || self.saved.binary_search(&key(hash)).is_ok()
     }
@@ -122,7 +122,7 @@ impl Blobs {
         &self,
         before: Timestamp,
         (first, goes_on): (usize, &dyn Fn() -> bool),
-        referred: &Referred,
+        referred: &ReferencedContents,
     ) -> Result<(u64, u64), StoreError> {
         let (mut count, mut bytes) = (0, 0);
         let mut folders: Vec<PathBuf> = entries(&self.folder)?.collect();
@@ -171,10 +171,10 @@ impl Blobs {
     }
 
     /// Locks the folder until the lock is dropped.
-    pub(crate) fn lock(&self, kind: Kind) -> Result<Locked, StoreError> {
+    pub(crate) fn lock(&self, kind: Kind) -> Result<FileLock, StoreError> {
         let at = |error| StoreError::from_io(&self.folder, error);
         let folder = File::open(&self.folder).map_err(at)?;
-        Locked::wait(folder, kind, &self.folder.display()).map_err(|error| at(error.into()))
+        FileLock::wait(folder, kind, &self.folder.display()).map_err(|error| at(error.into()))
     }
 }
 

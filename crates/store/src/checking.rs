@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::blobs::{Blobs, COMPRESSED, entries};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::{Key, key, keys};
+use crate::hash_prefixes::{Key, key, keys};
 use crate::packs::{Pack, is_damage};
 
 /// Bytes of a large content that are read between two calls of `goes_on`.
@@ -18,7 +18,7 @@ const PIECE: usize = 1024 * 1024;
 
 /// Result of reading back the saved content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckResult {
     /// Number of contents that checkpoints need and that are intact.
     pub whole: u64,
     /// Number of bytes read from files.
@@ -40,9 +40,9 @@ impl Blobs {
     ///
     /// # Errors
     /// Returns an error if the database, or an existing file, cannot be read.
-    pub fn check(&self, goes_on: GoesOn<'_>) -> Result<Option<Checked>, StoreError> {
+    pub fn check(&self, goes_on: GoesOn<'_>) -> Result<Option<CheckResult>, StoreError> {
         let before = self.database.read(needed)?;
-        let mut found = Found::default();
+        let mut found = IntactContents::default();
         let numbers: Vec<i64> = self.database.read(|connection| {
             connection.prepare("SELECT number FROM packs")?.query_map([], |row| row.get(0))?.collect()
         })?;
@@ -64,7 +64,7 @@ impl Blobs {
         // A checkpoint added since may need files that were not read, and a removed checkpoint needs
         // none.
         let now: BTreeSet<String> = self.database.read(needed)?.into_iter().map(|(id, _)| id).collect();
-        let mut checked = Checked { bytes: found.bytes, ..Checked::default() };
+        let mut checked = CheckResult { bytes: found.bytes, ..CheckResult::default() };
         for (id, keys) in before.into_iter().filter(|(id, _)| now.contains(id)) {
             let lost = keys.iter().filter(|key| !found.whole.contains(*key)).count() as u64;
             checked.whole += keys.len() as u64 - lost;
@@ -87,12 +87,12 @@ impl Blobs {
 
 /// The intact contents found so far.
 #[derive(Default)]
-struct Found {
+struct IntactContents {
     whole: BTreeSet<Key>,
     bytes: u64,
 }
 
-impl Found {
+impl IntactContents {
     /// Reads a pack, and returns its length in bytes.
     fn pack(&mut self, pack: &Pack, path: &Path) -> Result<u64, StoreError> {
         let Some(file) = open(path)? else { return Ok(0) };
@@ -162,7 +162,7 @@ mod tests {
     use crate::Store;
     use crate::packs::tests::{checkpoint, save};
 
-    fn check(store: &Store) -> Checked {
+    fn check(store: &Store) -> CheckResult {
         store.blobs().check(&|_| true).unwrap().unwrap()
     }
 

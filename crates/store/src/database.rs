@@ -18,11 +18,11 @@ use crate::error::StoreError;
 use crate::packs;
 
 /// Code that a migration runs after its statements.
-type Moving = fn(&Connection) -> rusqlite::Result<()>;
+type Migration = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A released
 /// migration is never edited.
-const MIGRATIONS: &[(&str, Option<Moving>)] = &[
+const MIGRATIONS: &[(&str, Option<Migration>)] = &[
     (include_str!("schema/0001.sql"), None),
     (include_str!("schema/0002.sql"), None),
     (include_str!("schema/0003.sql"), None),

@@ -16,8 +16,8 @@
 //! runtime. All functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
 
 mod approvals;
-mod attention;
 mod audit;
+mod blob_writer;
 mod blobs;
 mod checking;
 mod checkpoints;
@@ -25,14 +25,14 @@ mod chores;
 mod database;
 mod error;
 mod hash;
-mod keys;
+mod hash_prefixes;
 mod leases;
 mod memories;
 mod outputs;
+mod pack_reader;
 mod packs;
-mod saver;
 mod trust;
-mod unpacking;
+mod watcher_marks;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -42,25 +42,25 @@ use jiff::{SignedDuration, Timestamp};
 
 use database::{Access, Database};
 
-pub use approvals::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, Earlier};
-pub use attention::{Attention, Waiting, Watch};
+pub use approvals::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, EarlierAnswer};
 pub use audit::{
-    Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, Recorded,
+    Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, RecordedRow,
     Verification,
 };
+pub use blob_writer::{BlobWriter, Reader};
 pub use blobs::{BlobRef, Blobs};
-pub use checking::Checked;
+pub use checking::CheckResult;
 pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints};
 pub use chores::Chore;
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
 pub use memories::{
-    FoundMemories, Meaning, Memories, Memory, MemoryVersion, Remembered, Remembering, Unread,
+    ChangeOutcome, FoundMemories, Memories, Memory, MemoryCaller, MemoryVersion, QueryVector, Unembedded,
 };
-pub use outputs::{Output, Outputs, Pruned, Retention};
-pub use saver::{Reader, Saver};
+pub use outputs::{Output, Outputs, PruneResult, Retention};
 pub use trust::Trust;
+pub use watcher_marks::{WaitingMark, Watch, WatcherMark};
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
 pub struct Store {
@@ -182,23 +182,23 @@ impl Store {
 
     /// Marks, for the life of the returned value, that somebody watches questions as they arrive.
     /// The watcher can answer those of the named workspace, or of all workspaces without a name.
-    pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<Attention, StoreError> {
-        Attention::pay(&self.folder, workspace)
+    pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<WatcherMark, StoreError> {
+        WatcherMark::pay(&self.folder, workspace)
     }
 
     /// Returns true if somebody watches questions who can answer those of this workspace.
     pub fn has_attention(&self, workspace: &Path) -> bool {
-        Attention::is_paid(&self.folder, workspace)
+        WatcherMark::is_paid(&self.folder, workspace)
     }
 
     /// Marks, for the life of the returned value, that a call waits for the answer to a question.
-    pub fn wait_for(&self, question: &str, call: &str) -> Result<Waiting, StoreError> {
-        Waiting::begin(&self.folder, question, call)
+    pub fn wait_for(&self, question: &str, call: &str) -> Result<WaitingMark, StoreError> {
+        WaitingMark::begin(&self.folder, question, call)
     }
 
     /// Lists the questions that calls wait for.
     pub fn waited_for(&self) -> HashSet<String> {
-        Waiting::all(&self.folder)
+        WaitingMark::all(&self.folder)
     }
 
     /// Returns true if no process has begun the chore for the time `every`. In a new folder, the

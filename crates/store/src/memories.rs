@@ -17,7 +17,7 @@ use crate::database::Database;
 use crate::error::StoreError;
 
 use finding::forget_vectors;
-pub use finding::{FoundMemories, Meaning, Unread};
+pub use finding::{FoundMemories, QueryVector, Unembedded};
 
 /// Maximum number of one agent's memories that are not deleted.
 const MOST_MEMORIES: i64 = 10_000;
@@ -64,7 +64,7 @@ pub struct MemoryVersion {
 
 /// Identity of the agent and its call.
 #[derive(Clone, Debug)]
-pub struct Remembering {
+pub struct MemoryCaller {
     /// Folder that the memories belong to.
     pub workspace: PathBuf,
     /// Name of the agent.
@@ -81,7 +81,7 @@ pub struct Remembering {
 
 /// Outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Remembered {
+pub enum ChangeOutcome {
     /// The change was made.
     Done(Memory),
     /// The key or id is unknown.
@@ -129,14 +129,14 @@ impl Memories {
     /// Creates a memory under a key that is new to every agent that would see it.
     pub fn create(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         id: &str,
         (key, content): (&str, &str),
         shared: bool,
-    ) -> Result<Remembered, StoreError> {
+    ) -> Result<ChangeOutcome, StoreError> {
         self.write(who, |connection| {
             if let Some((_, there)) = find(connection, who, key)? {
-                return Ok(Remembered::Conflict(there));
+                return Ok(ChangeOutcome::Conflict(there));
             }
             let many: i64 = connection.query_row(
                 "SELECT count(*) FROM memories WHERE workspace = ? AND agent = ? AND deleted_at_us IS NULL",
@@ -144,7 +144,7 @@ impl Memories {
                 |row| row.get(0),
             )?;
             if many >= MOST_MEMORIES {
-                return Ok(Remembered::Full);
+                return Ok(ChangeOutcome::Full);
             }
             let now = who.now.as_microsecond();
             connection.execute(
@@ -163,18 +163,18 @@ impl Memories {
     }
 
     /// Returns the memory with this key or id.
-    pub fn read(&self, who: &Remembering, key: &str) -> Result<Option<Memory>, StoreError> {
+    pub fn read(&self, who: &MemoryCaller, key: &str) -> Result<Option<Memory>, StoreError> {
         self.database.read(|connection| Ok(find(connection, who, key)?.map(|(_, memory)| memory)))
     }
 
     /// Replaces the text of a memory, if it still has the expected version.
     pub fn update(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         key: &str,
         content: &str,
         expected: Option<u64>,
-    ) -> Result<Remembered, StoreError> {
+    ) -> Result<ChangeOutcome, StoreError> {
         self.change(who, key, expected, |connection, number, memory| {
             let version = next(memory);
             connection.execute(
@@ -191,10 +191,10 @@ impl Memories {
     /// Deletes a memory from every list; its history stays.
     pub fn delete(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         key: &str,
         expected: Option<u64>,
-    ) -> Result<Remembered, StoreError> {
+    ) -> Result<ChangeOutcome, StoreError> {
         self.change(who, key, expected, |connection, number, memory| {
             let version = next(memory);
             let now = who.now.as_microsecond();
@@ -212,7 +212,7 @@ impl Memories {
     /// whether more follow.
     pub fn list(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         prefix: &str,
         (skip, limit): (u64, u32),
     ) -> Result<(Vec<Memory>, bool), StoreError> {
@@ -235,7 +235,7 @@ impl Memories {
 
     /// Lists all versions of the memory with this id or key, oldest first, even if the memory is
     /// deleted.
-    pub fn history(&self, who: &Remembering, key: &str) -> Result<Vec<MemoryVersion>, StoreError> {
+    pub fn history(&self, who: &MemoryCaller, key: &str) -> Result<Vec<MemoryVersion>, StoreError> {
         self.database.read(|connection| {
             let sql = format!(
                 "SELECT m.number FROM memories m WHERE {SEEN} AND (m.key = ?3 OR m.id = ?3)
@@ -258,23 +258,25 @@ impl Memories {
 
     fn write(
         &self,
-        who: &Remembering,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<Remembered>,
-    ) -> Result<Remembered, StoreError> {
+        who: &MemoryCaller,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<ChangeOutcome>,
+    ) -> Result<ChangeOutcome, StoreError> {
         if who.only_tries { self.database.try_write(work) } else { self.database.write(work) }
     }
 
     fn change(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         key: &str,
         expected: Option<u64>,
         change: impl FnOnce(&Connection, i64, &Memory) -> rusqlite::Result<()>,
-    ) -> Result<Remembered, StoreError> {
+    ) -> Result<ChangeOutcome, StoreError> {
         self.write(who, |connection| {
-            let Some((number, memory)) = find(connection, who, key)? else { return Ok(Remembered::Unknown) };
+            let Some((number, memory)) = find(connection, who, key)? else {
+                return Ok(ChangeOutcome::Unknown);
+            };
             if expected.is_some_and(|expected| expected != memory.version) {
-                return Ok(Remembered::Conflict(memory));
+                return Ok(ChangeOutcome::Conflict(memory));
             }
             change(connection, number, &memory)?;
             now_as(connection, number)
@@ -283,7 +285,7 @@ impl Memories {
 }
 
 /// Finds the memory that an agent means by a key or id: its own memory comes before a shared one.
-fn find(connection: &Connection, who: &Remembering, key: &str) -> rusqlite::Result<Option<(i64, Memory)>> {
+fn find(connection: &Connection, who: &MemoryCaller, key: &str) -> rusqlite::Result<Option<(i64, Memory)>> {
     let sql = format!(
         "SELECT {COLUMNS}, m.number FROM memories m
          WHERE {SEEN} AND (m.key = ?3 OR m.id = ?3) AND m.deleted_at_us IS NULL ORDER BY m.shared LIMIT 1"
@@ -292,14 +294,14 @@ fn find(connection: &Connection, who: &Remembering, key: &str) -> rusqlite::Resu
     connection.query_row(&sql, params![bytes(&who.workspace), who.agent, key], found).optional()
 }
 
-fn now_as(connection: &Connection, number: i64) -> rusqlite::Result<Remembered> {
+fn now_as(connection: &Connection, number: i64) -> rusqlite::Result<ChangeOutcome> {
     let sql = format!("SELECT {COLUMNS} FROM memories m WHERE m.number = ?");
-    connection.query_row(&sql, [number], memory).map(Remembered::Done)
+    connection.query_row(&sql, [number], memory).map(ChangeOutcome::Done)
 }
 
 fn note(
     connection: &Connection,
-    who: &Remembering,
+    who: &MemoryCaller,
     number: i64,
     version: i64,
     what: &str,
@@ -348,10 +350,10 @@ mod tests {
     use super::*;
     use crate::Store;
 
-    pub(super) fn who(agent: &str) -> Remembering {
+    pub(super) fn who(agent: &str) -> MemoryCaller {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let text = |text: &str| text.to_owned();
-        Remembering {
+        MemoryCaller {
             workspace: "/w".into(),
             agent: text(agent),
             session: text("s"),
@@ -361,8 +363,8 @@ mod tests {
         }
     }
 
-    pub(super) fn done(remembered: Remembered) -> Memory {
-        let Remembered::Done(memory) = remembered else { panic!("{remembered:?}") };
+    pub(super) fn done(remembered: ChangeOutcome) -> Memory {
+        let ChangeOutcome::Done(memory) = remembered else { panic!("{remembered:?}") };
         memory
     }
 
@@ -377,13 +379,13 @@ mod tests {
         assert_eq!(memories.read(&two, "color").unwrap(), None);
         assert_eq!(memories.read(&two, "i1").unwrap(), None);
         assert_eq!(memories.read(&two, "port").unwrap().unwrap().agent, "one");
-        assert_eq!(memories.update(&two, "color", "red", None).unwrap(), Remembered::Unknown);
+        assert_eq!(memories.update(&two, "color", "red", None).unwrap(), ChangeOutcome::Unknown);
         assert!(memories.history(&two, "i1").unwrap().is_empty());
-        let keys = |who: &Remembering| {
+        let keys = |who: &MemoryCaller| {
             let (found, _) = memories.list(who, "", (0, 10)).unwrap();
             found.into_iter().map(|memory| memory.key).collect::<Vec<_>>()
         };
-        let by_words = |who: &Remembering, words: &str| {
+        let by_words = |who: &MemoryCaller, words: &str| {
             let found = memories.search(who, words, None, (0, 10)).unwrap().memories;
             found.into_iter().map(|(memory, _)| memory.key).collect::<Vec<_>>()
         };
@@ -391,12 +393,12 @@ mod tests {
         assert_eq!(keys(&two), ["port"]);
         assert_eq!(by_words(&two, "blue ports"), ["port"]);
         assert_eq!(by_words(&one, "blue"), ["color"]);
-        let elsewhere = Remembering { workspace: "/other".into(), ..one.clone() };
+        let elsewhere = MemoryCaller { workspace: "/other".into(), ..one.clone() };
         assert!(keys(&elsewhere).is_empty());
         // An agent's own memory wins over a shared one with the same key, if it existed first.
         assert!(matches!(
             memories.create(&two, "i3", ("port", "x"), false).unwrap(),
-            Remembered::Conflict(_)
+            ChangeOutcome::Conflict(_)
         ));
     }
 
@@ -410,7 +412,7 @@ mod tests {
         let changed = done(memories.update(&one, "k", "second", Some(1)).unwrap());
         assert_eq!((changed.version, changed.content.as_str()), (2, "second"));
         let stale = memories.update(&one, "k", "third", Some(1)).unwrap();
-        assert!(matches!(stale, Remembered::Conflict(Memory { version: 2, .. })));
+        assert!(matches!(stale, ChangeOutcome::Conflict(Memory { version: 2, .. })));
         done(memories.delete(&one, "k", Some(2)).unwrap());
         assert_eq!(memories.read(&one, "k").unwrap(), None);
         assert_eq!(memories.search(&one, "second", None, (0, 10)).unwrap().memories, []);
@@ -448,14 +450,17 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let memories = store.memories();
         let one = who("one");
-        let tries = Remembering { only_tries: true, ..one.clone() };
+        let tries = MemoryCaller { only_tries: true, ..one.clone() };
         let first = done(memories.create(&one, "i", ("k", "first"), false).unwrap());
         assert_eq!(done(memories.create(&tries, "j", ("new", "text"), true).unwrap()).key, "new");
         let updated = done(memories.update(&tries, "k", "second", Some(1)).unwrap());
         assert_eq!((updated.version, updated.content.as_str()), (2, "second"));
-        assert!(matches!(memories.create(&tries, "j", ("k", "x"), false).unwrap(), Remembered::Conflict(_)));
-        assert!(matches!(memories.update(&tries, "k", "x", Some(7)).unwrap(), Remembered::Conflict(_)));
-        assert_eq!(memories.delete(&tries, "none", None).unwrap(), Remembered::Unknown);
+        assert!(matches!(
+            memories.create(&tries, "j", ("k", "x"), false).unwrap(),
+            ChangeOutcome::Conflict(_)
+        ));
+        assert!(matches!(memories.update(&tries, "k", "x", Some(7)).unwrap(), ChangeOutcome::Conflict(_)));
+        assert_eq!(memories.delete(&tries, "none", None).unwrap(), ChangeOutcome::Unknown);
         done(memories.delete(&tries, "k", None).unwrap());
         let (all, _) = memories.list(&one, "", (0, 10)).unwrap();
         assert_eq!(all, [first]);

@@ -12,11 +12,11 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 
-use crate::blobs::{BlobRef, Blobs, Referred};
+use crate::blobs::{BlobRef, Blobs, ReferencedContents};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::keys;
+use crate::hash_prefixes::keys;
 
 /// Time for which an unreferenced blob stays, so that it can be given an id after the put.
 const UNREFERRED_FOR: SignedDuration = SignedDuration::from_hours(1);
@@ -50,7 +50,7 @@ pub struct Retention {
 
 /// Result of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Pruned {
+pub struct PruneResult {
     /// Number of removed output ids.
     pub outputs: u64,
     /// Number of removed blobs, which had no references.
@@ -115,7 +115,7 @@ impl Outputs {
 
     /// Removes the outputs beyond the limits of `retention`. Then removes every unreferenced blob
     /// that was put more than an hour before `now`, which must come from the file system's clock.
-    pub fn prune(&self, retention: &Retention, now: Timestamp) -> Result<Pruned, StoreError> {
+    pub fn prune(&self, retention: &Retention, now: Timestamp) -> Result<PruneResult, StoreError> {
         self.prune_while(retention, now, &|| true)
     }
 
@@ -126,7 +126,7 @@ impl Outputs {
         retention: &Retention,
         now: Timestamp,
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<Pruned, StoreError> {
+    ) -> Result<PruneResult, StoreError> {
         let oldest =
             subtract(now, SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX));
         let outputs = self.database.write(|transaction| {
@@ -151,7 +151,7 @@ impl Outputs {
         let first = usize::try_from(now.subsec_nanosecond()).unwrap_or_default();
         let before = subtract(now, UNREFERRED_FOR);
         let (blobs, bytes) = self.blobs.sweep(before, (first, goes_on), &self.referred()?)?;
-        Ok(Pruned { outputs: outputs as u64, blobs, bytes })
+        Ok(PruneResult { outputs: outputs as u64, blobs, bytes })
     }
 
     pub(crate) fn new(database: Arc<Database>, blobs: Arc<Blobs>) -> Self {
@@ -160,7 +160,7 @@ impl Outputs {
 
     /// Collects the hashes that outputs and checkpoints need. A content that is needed later was
     /// also put or touched later, so a sweep with an earlier `before` does not remove it.
-    fn referred(&self) -> Result<Referred, StoreError> {
+    fn referred(&self) -> Result<ReferencedContents, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare("SELECT blob FROM outputs")?;
             let mut rows = statement.query([])?;
@@ -176,7 +176,7 @@ impl Outputs {
             outputs.sort_unstable();
             saved.sort_unstable();
             saved.dedup();
-            Ok(Referred { outputs, saved })
+            Ok(ReferencedContents { outputs, saved })
         })
     }
 }
@@ -276,7 +276,7 @@ mod tests {
         }
         let day = Retention { max_age: Duration::from_hours(24), ..NEVER };
         let pruned = store.outputs().prune(&Retention { keep_newest: 3, ..day }, later()).unwrap();
-        assert_eq!(pruned, Pruned { outputs: 1, blobs: 1, bytes: 1 });
+        assert_eq!(pruned, PruneResult { outputs: 1, blobs: 1, bytes: 1 });
         assert_eq!(kept(&store), "234");
         store.outputs().prune(&day, later()).unwrap();
         assert_eq!(kept(&store), "34");
@@ -289,7 +289,7 @@ mod tests {
             keep(&store, id, id.repeat(100).as_bytes(), later() - hours.hours());
         }
         let pruned = store.outputs().prune(&Retention { max_bytes: 250, ..NEVER }, later()).unwrap();
-        assert_eq!(pruned, Pruned { outputs: 2, blobs: 2, bytes: 200 });
+        assert_eq!(pruned, PruneResult { outputs: 2, blobs: 2, bytes: 200 });
         assert_eq!(kept(&store), "34");
         store.outputs().prune(&Retention { max_bytes: 0, keep_newest: 1, ..NEVER }, later()).unwrap();
         assert_eq!(kept(&store), "4");
@@ -302,7 +302,7 @@ mod tests {
         keep(&store, "2", b"shared", later());
         let all_but_newest = Retention { max_bytes: 0, keep_newest: 1, ..NEVER };
         let pruned = store.outputs().prune(&all_but_newest, later()).unwrap();
-        assert_eq!(pruned, Pruned { outputs: 1, blobs: 0, bytes: 0 });
+        assert_eq!(pruned, PruneResult { outputs: 1, blobs: 0, bytes: 0 });
         assert!(store.blobs().open(&blob).is_ok());
         store.outputs().prune(&Retention { max_bytes: 0, ..NEVER }, later()).unwrap();
         assert!(matches!(store.blobs().open(&blob), Err(StoreError::BlobUnknown { .. })));
@@ -324,10 +324,10 @@ mod tests {
         let blob = store.blobs().put(&mut &b"fresh"[..]).unwrap();
         let put_at = put_at(folder.path(), &blob);
         let at_59 = store.outputs().prune(&NEVER, put_at + 59.minutes()).unwrap();
-        assert_eq!(at_59, Pruned::default());
+        assert_eq!(at_59, PruneResult::default());
         assert!(store.blobs().open(&blob).is_ok());
         let at_61 = store.outputs().prune(&NEVER, put_at + 61.minutes()).unwrap();
-        assert_eq!(at_61, Pruned { outputs: 0, blobs: 1, bytes: 5 });
+        assert_eq!(at_61, PruneResult { outputs: 0, blobs: 1, bytes: 5 });
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
         let long_ago = (now - 2.hours()).into();
         file(folder.path(), &blob).set_modified(long_ago).unwrap();
         store.blobs().put(&mut &b"again"[..]).unwrap();
-        assert_eq!(store.outputs().prune(&NEVER, now).unwrap(), Pruned::default());
+        assert_eq!(store.outputs().prune(&NEVER, now).unwrap(), PruneResult::default());
         // Control: the blob is removed if it was not put again.
         file(folder.path(), &blob).set_modified(long_ago).unwrap();
         assert_eq!(store.outputs().prune(&NEVER, now).unwrap().blobs, 1);
@@ -353,7 +353,7 @@ mod tests {
         std::fs::write(&left, b"half").unwrap();
         std::fs::write(&foreign, b"mine").unwrap();
         let pruned = store.outputs().prune(&NEVER, later()).unwrap();
-        assert_eq!(pruned, Pruned { outputs: 0, blobs: 0, bytes: 4 });
+        assert_eq!(pruned, PruneResult { outputs: 0, blobs: 0, bytes: 4 });
         assert!(!left.exists());
         assert!(foreign.exists());
         assert_eq!(kept(&store), "1");

@@ -21,11 +21,11 @@ use std::thread;
 use rusqlite::{Connection, params};
 use zstd::bulk::{Compressor, Decompressor};
 
+use crate::blob_writer::LEVEL;
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::{Key, in_both, key, keys, sorted};
-use crate::saver::LEVEL;
+use crate::hash_prefixes::{Key, in_both, key, keys, sorted};
 
 /// Size in bytes of the largest content that is packed; the cost of a larger one is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
@@ -270,12 +270,12 @@ pub(crate) fn refer<'a>(
 
 /// A pack that is being filled, not yet compressed.
 #[derive(Default)]
-pub(crate) struct Filling {
+pub(crate) struct FillingPack {
     bytes: Vec<u8>,
     contents: BTreeMap<Hash, Range<usize>>,
 }
 
-impl Filling {
+impl FillingPack {
     pub(crate) fn holds(&self, hash: &Hash) -> bool {
         self.contents.contains_key(hash)
     }
@@ -398,7 +398,7 @@ impl Blobs {
     ///
     /// # Errors
     /// Returns an error if the write fails or the bytes read back differ. The pack then has no references.
-    pub(crate) fn put_pack(&self, filled: Filling) -> Result<(), StoreError> {
+    pub(crate) fn put_pack(&self, filled: FillingPack) -> Result<(), StoreError> {
         let packed = self.find_packed(filled.contents.keys())?;
         let filled = filled.without(&packed);
         if filled.contents.is_empty() {

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use jiff::{Timestamp, ToSpan};
-use store::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, Earlier, Lease, LeaseKind, Store};
+use store::{
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, EarlierAnswer, Lease, LeaseKind, Store,
+};
 
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
@@ -159,7 +161,7 @@ fn what_has_expired_is_neither_answered_nor_used() {
     let (_folder, store) = store();
     let late = now() + 61.minutes();
     store.approvals().ask(&question("a1", "p1")).unwrap();
-    let Answered::Before(row) = store.approvals().answer("a1", &yes("u"), late).unwrap() else {
+    let AnswerOutcome::Before(row) = store.approvals().answer("a1", &yes("u"), late).unwrap() else {
         unreachable!("an expired question took an answer")
     };
     assert_eq!(row.state, ApprovalState::Expired);
@@ -169,7 +171,10 @@ fn what_has_expired_is_neither_answered_nor_used() {
         store.approvals().answer(id, &yes("u"), now()).unwrap();
     }
     assert!(!store.approvals().use_up("a2", late).unwrap());
-    assert_eq!(store.approvals().earlier(Path::new("/w"), "a3", "request", late).unwrap(), Earlier::None);
+    assert_eq!(
+        store.approvals().earlier(Path::new("/w"), "a3", "request", late).unwrap(),
+        EarlierAnswer::None
+    );
     // Control: an approval is usable before its expiry.
     store.approvals().ask(&question("a4", "a4")).unwrap();
     store.approvals().answer("a4", &yes("u"), now()).unwrap();
@@ -182,13 +187,15 @@ fn a_yes_to_another_plan_of_the_same_request_is_void_and_a_no_is_told_once() {
     let earlier = |plan: &str| store.approvals().earlier(Path::new("/w"), plan, "request", now()).unwrap();
     store.approvals().ask(&question("a1", "p1")).unwrap();
     store.approvals().answer("a1", &yes("u"), now()).unwrap();
-    assert!(matches!(earlier("p2"), Earlier::Drifted(row) if row.id == "a1"));
-    assert_eq!(earlier("p1"), Earlier::None, "it was void from then on");
+    assert!(matches!(earlier("p2"), EarlierAnswer::Drifted(row) if row.id == "a1"));
+    assert_eq!(earlier("p1"), EarlierAnswer::None, "it was void from then on");
 
     store.approvals().ask(&question("a2", "p1")).unwrap();
     store.approvals().answer("a2", &no("u"), now()).unwrap();
-    assert!(matches!(earlier("p1"), Earlier::Denied(row) if row.message.as_deref() == Some("not this")));
-    assert_eq!(earlier("p1"), Earlier::None);
+    assert!(
+        matches!(earlier("p1"), EarlierAnswer::Denied(row) if row.message.as_deref() == Some("not this"))
+    );
+    assert_eq!(earlier("p1"), EarlierAnswer::None);
 }
 
 #[test]
@@ -222,7 +229,7 @@ fn a_lease_comes_with_the_answer_that_counts_and_with_no_other() {
     store.approvals().ask(&question("a1", "p")).unwrap();
     store.approvals().answer("a1", &no("u"), now()).unwrap();
     let late = ApprovalAnswer { lease: Some(lease("l1", None, None)), ..yes("v") };
-    assert!(matches!(store.approvals().answer("a1", &late, now()).unwrap(), Answered::Before(_)));
+    assert!(matches!(store.approvals().answer("a1", &late, now()).unwrap(), AnswerOutcome::Before(_)));
     assert!(store.leases().list(false, now()).unwrap().is_empty());
 }
 

@@ -1,12 +1,12 @@
 //! Redaction of the secrets of a test.
 
-use tool::{CoveredStream, Covering};
+use tool::{CoveredStream, Redaction};
 
 /// Secrets of a test, by name and value. Only their literal values are covered.
 #[derive(Clone, Default)]
-pub struct Covers(Vec<(String, Vec<u8>)>);
+pub struct TestSecrets(Vec<(String, Vec<u8>)>);
 
-impl Covers {
+impl TestSecrets {
     /// Covers these secrets, given by name and value.
     pub fn of(secrets: &[(&str, &str)]) -> Self {
         Self(secrets.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect())
@@ -24,7 +24,7 @@ impl Covers {
     }
 }
 
-impl Covering for Covers {
+impl Redaction for TestSecrets {
     fn text(&self, text: &str) -> Option<String> {
         let mut stream = Stream { covers: self.clone(), pending: Vec::new(), covered: 0 };
         let covered = stream.next(text.as_bytes(), true);
@@ -37,7 +37,7 @@ impl Covering for Covers {
 }
 
 struct Stream {
-    covers: Covers,
+    covers: TestSecrets,
     pending: Vec<u8>,
     covered: u64,
 }

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE;
 use serde_json::{Value, json};
 
 use crate::web::{Reply, Request, Server};
-pub use discovery::{Asked, Discovery};
+pub use discovery::{Discovery, ValidRequest};
 use logins::Logins;
 use mailbox::Mailbox;
 
@@ -200,7 +200,7 @@ impl State {
             "/revoke" => return self.logins.revoked(request),
             _ => {}
         }
-        let Asked { method, parameters, body } = match self.discovery.asked(request) {
+        let ValidRequest { method, parameters, body } = match self.discovery.asked(request) {
             Ok(asked) => asked,
             Err(fault) => return refusal(400, "invalidArgument", &fault, ""),
         };

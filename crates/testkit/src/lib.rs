@@ -24,7 +24,7 @@ mod workspace;
 
 pub use check::{assert_contains, check_family, check_tool};
 pub use clock::{FixedClock, MovingClock};
-pub use covering::Covers;
+pub use covering::TestSecrets;
 pub use guard::{DenyNames, Permissive};
 pub use policy::policy_of;
 pub use run::{block_on, run_in, run_tool};

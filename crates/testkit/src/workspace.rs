@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roots::{Guard, Right, Root, Roots};
-use tool::{CallId, Context, Covering, Place, Services, SessionId};
+use tool::{CallId, Context, Place, Redaction, Services, SessionId};
 
-use crate::{Covers, FixedClock, Permissive};
+use crate::{FixedClock, Permissive, TestSecrets};
 
 /// A workspace in a temporary folder. Next to it are a folder that lies outside, and one in which
 /// changes are drafted.
@@ -46,13 +46,13 @@ impl Workspace {
             services: Services::default(),
             listed: Vec::new(),
         }
-        .covering(Covers::default())
+        .covering(TestSecrets::default())
     }
 
     /// Makes these secrets known to the workspace.
     #[must_use]
-    pub fn covering(self, covers: Covers) -> Self {
-        self.with_service::<Arc<dyn Covering>>(Arc::new(Arc::new(covers)))
+    pub fn covering(self, covers: TestSecrets) -> Self {
+        self.with_service::<Arc<dyn Redaction>>(Arc::new(Arc::new(covers)))
     }
 
     /// Returns the workspace with another guard.

@@ -33,7 +33,7 @@ pub struct Context {
     pub shows_pictures: bool,
     /// Services of the runtime, by type: the roots, the cell, the catalogue, ...
     pub services: Services,
-    wholes: Mutex<Vec<Whole>>,
+    wholes: Mutex<Vec<FullOutput>>,
     enforced: Mutex<Option<Vec<String>>>,
     warnings: Mutex<Vec<String>>,
     missed_hosts: Mutex<Option<Vec<String>>>,
@@ -55,7 +55,7 @@ pub struct SnapshotUse {
 
 /// Full text of a shortened output field, stored in a file because it did not fit into memory.
 #[derive(Debug)]
-pub struct Whole {
+pub struct FullOutput {
     /// Field of the output that holds the shortened text.
     pub field: &'static str,
     /// File with the full text, positioned at its start.
@@ -85,7 +85,7 @@ impl Context {
             stop: Stop::default(),
             timeout,
             clock,
-            progress: Arc::new(Unreported),
+            progress: Arc::new(NoProgress),
             shows_pictures: false,
             services,
             wholes: Mutex::default(),
@@ -183,12 +183,12 @@ impl Context {
     }
 
     /// Keeps the full text whose shortened form is in `field` of the output.
-    pub fn keep_whole(&self, whole: Whole) {
+    pub fn keep_whole(&self, whole: FullOutput) {
         self.wholes.lock().unwrap_or_else(PoisonError::into_inner).push(whole);
     }
 
     /// Takes the full texts, for the layer that stores them.
-    pub fn take_wholes(&self) -> Vec<Whole> {
+    pub fn take_wholes(&self) -> Vec<FullOutput> {
         std::mem::take(&mut self.wholes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -230,9 +230,9 @@ pub trait Progress: Send + Sync {
 }
 
 /// Receiver that discards progress reports.
-pub struct Unreported;
+pub struct NoProgress;
 
-impl Progress for Unreported {
+impl Progress for NoProgress {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
@@ -299,7 +299,7 @@ pub trait Hosts: Send + Sync {
 
 /// Redaction of the runtime's secrets, for a tool that sends received text to another place than
 /// its response. The engine redacts the response itself.
-pub trait Covering: Send + Sync {
+pub trait Redaction: Send + Sync {
     /// Redacts every secret in the text. Returns `None` if the text holds no secret.
     fn text(&self, text: &str) -> Option<String>;
 

@@ -11,14 +11,14 @@ pub enum Data {
     Value(Value),
     /// JSON text, for a response with so many parts that a tree of them would cost more than the
     /// rest of the call.
-    Written(Written),
+    Written(RawJson),
 }
 
 /// JSON text that is written once and passed on unchanged.
 #[derive(Debug, Clone)]
-pub struct Written(String);
+pub struct RawJson(String);
 
-impl Written {
+impl RawJson {
     /// Writes the JSON of the value on one line. Reserves `expected` bytes, so that a long text is
     /// not moved while it grows.
     ///
@@ -26,7 +26,7 @@ impl Written {
     /// Returns an error if the value cannot be serialized, or if it holds a map whose keys are not
     /// texts.
     pub fn of(value: &impl Serialize, expected: usize) -> serde_json::Result<Self> {
-        // INVARIANT: a `Written` holds only the compact text of serde_json. Doors copy the text
+        // INVARIANT: a `RawJson` holds only the compact text of serde_json. Doors copy the text
         // into their messages unread, where a line break would end the message. The redactor looks
         // for secrets in the form that serde_json escapes.
         let mut text = Vec::with_capacity(expected);
@@ -53,7 +53,7 @@ impl Data {
     /// Returns the data as a tree.
     ///
     /// # Errors
-    /// Returns the errors of [`Written::parse`].
+    /// Returns the errors of [`RawJson::parse`].
     pub fn into_value(self) -> serde_json::Result<Value> {
         match self {
             Self::Value(value) => Ok(value),
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn written_data_is_the_same_as_its_tree_in_every_form() {
         let value = json!({"b": ["ä\"\\\n\u{1}\u{7f}", 1.5, null], "a": {"x": -3}});
-        let written = Data::Written(Written::of(&value, 0).unwrap());
+        let written = Data::Written(RawJson::of(&value, 0).unwrap());
         let forms = |data: &Data| {
             [serde_json::to_string(data), serde_json::to_string_pretty(data)].map(std::result::Result::unwrap)
         };

@@ -29,10 +29,10 @@ mod visible;
 pub use arguments::spell;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Covering, Hosts, Outputs, Progress, Services,
-    SnapshotUse, Unreported, Whole,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, FullOutput, Hosts, NoProgress, Outputs,
+    Progress, Redaction, Services, SnapshotUse,
 };
-pub use data::{Data, Written};
+pub use data::{Data, RawJson};
 pub use described::described;
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
@@ -42,9 +42,9 @@ pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage}
 pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
-pub use result::{CallResult, Changes, ChangesState, Held, KeptOutput, Meta, Outcome};
+pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};
 pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
-pub use tool::{AnyTool, BoxFuture, Erased, Plan, Prepared, Told, Tool};
+pub use tool::{AnyTool, BoxFuture, ErasedTool, Plan, PreparedCall, ShapeFacts, Tool};
 pub use visible::{beginning, is_invisible, visible, visible_lines, visible_source};

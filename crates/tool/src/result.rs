@@ -17,14 +17,14 @@ pub struct CallResult {
     pub meta: Meta,
     /// Reservation of the response among the bytes in flight. Dropping it releases the bytes, so a
     /// door keeps it until the response is written.
-    pub held: Held,
+    pub held: ByteReservation,
 }
 
 /// Reservation of bytes for a response until its delivery.
 #[derive(Default)]
-pub struct Held(pub Option<Box<dyn std::any::Any + Send + Sync>>);
+pub struct ByteReservation(pub Option<Box<dyn std::any::Any + Send + Sync>>);
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for ByteReservation {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Held").field(&self.0.is_some()).finish()
     }
@@ -234,20 +234,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Code, Presentation, Written};
+    use crate::{Code, Presentation, RawJson};
 
     #[test]
     fn a_result_is_the_same_text_whether_its_data_was_written_or_is_a_tree() {
         let value = json!({"entries": ["ä\"\n", 1.5, null]});
         let outcomes = [
             Outcome::Ok(Data::Value(value.clone())),
-            Outcome::Ok(Data::Written(Written::of(&value, 0).unwrap())),
+            Outcome::Ok(Data::Written(RawJson::of(&value, 0).unwrap())),
             Outcome::Err(ToolError::new(Code::Timeout, "late").data(value)),
         ];
         let texts = outcomes.map(|outcome| {
             let meta = Meta::arrived(CallId("c".to_owned()), Timestamp::UNIX_EPOCH);
-            let result =
-                CallResult { outcome, meta, held: Held::default(), presentation: Presentation::Record };
+            let result = CallResult {
+                outcome,
+                meta,
+                held: ByteReservation::default(),
+                presentation: Presentation::Record,
+            };
             let text = String::from_utf8(result.to_json().unwrap()).unwrap();
             assert_eq!(text, serde_json::to_string(&result).unwrap());
             text

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Context, Data, Effect, Level, Place, Presentation, Spec, TextCap, ToolError, Written, schema_of_input,
+    Context, Data, Effect, Level, Place, Presentation, RawJson, Spec, TextCap, ToolError, schema_of_input,
     schema_of_output,
 };
 
@@ -172,7 +172,7 @@ impl Plan {
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Call with parsed arguments and known effects, ready to run once.
-pub struct Prepared {
+pub struct PreparedCall {
     /// Plan of the call.
     pub plan: Plan,
     /// Timeout that the arguments ask for.
@@ -186,7 +186,7 @@ pub struct Prepared {
     call: Box<dyn Ready>,
 }
 
-impl Prepared {
+impl PreparedCall {
     /// Returns text for the human who decides about the call, in addition to its effects.
     pub fn preview(&self, context: &Context) -> Option<String> {
         self.call.preview(context)
@@ -224,7 +224,7 @@ impl<T: Tool> Ready for ReadyCall<T> {
     }
 }
 
-/// Tool of any type, as stored in the registry. [`Erased::tool`] creates it from a [`Tool`].
+/// Tool of any type, as stored in the registry. [`ErasedTool::tool`] creates it from a [`Tool`].
 pub trait AnyTool: Send + Sync {
     /// Returns the fixed properties of the tool. Their name is the canonical one, which rules and
     /// the audit use.
@@ -270,14 +270,14 @@ pub trait AnyTool: Send + Sync {
     ///
     /// # Errors
     /// `EVALIDATION` naming the field at fault.
-    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError>;
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<PreparedCall, ToolError>;
     /// Returns true if the response holds the diff of the call's changes to the workspace, as
     /// `diff`. The response of a dry run always holds it.
     fn shows_difference(&self) -> bool {
         false
     }
     /// Converts the response to the form of the tool's dialect.
-    fn shape(&self, answer: Result<Data, ToolError>, _told: &mut Told) -> Result<Data, ToolError> {
+    fn shape(&self, answer: Result<Data, ToolError>, _told: &mut ShapeFacts) -> Result<Data, ToolError> {
         answer
     }
 }
@@ -285,7 +285,7 @@ pub trait AnyTool: Send + Sync {
 /// Facts about a call, besides the tool's response, that are known when its dialect shapes the
 /// response.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ShapeFacts {
     /// Duration of the run.
     pub ran: Duration,
     /// Warnings for facts for which the shape has no field; the caller gets them next to the response.
@@ -293,14 +293,14 @@ pub struct Told {
 }
 
 /// [`Tool`] behind the [`AnyTool`] interface, with its schemas generated once.
-pub struct Erased<T> {
+pub struct ErasedTool<T> {
     tool: Arc<T>,
     spec: Spec,
     input_schema: Value,
     output_schema: Value,
 }
 
-impl<T: Tool> Erased<T> {
+impl<T: Tool> ErasedTool<T> {
     /// Erases the tool's type.
     pub fn tool(tool: T) -> Arc<dyn AnyTool> {
         Arc::new(Self {
@@ -312,7 +312,7 @@ impl<T: Tool> Erased<T> {
     }
 }
 
-impl<T: Tool> AnyTool for Erased<T> {
+impl<T: Tool> AnyTool for ErasedTool<T> {
     fn spec(&self) -> &Spec {
         &self.spec
     }
@@ -337,7 +337,7 @@ impl<T: Tool> AnyTool for Erased<T> {
         T::EMPTY_TEXTS.contains(&argument)
     }
 
-    fn prepare(&self, mut arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, mut arguments: Value, place: &Place) -> Result<PreparedCall, ToolError> {
         spell_whole_numbers(&mut arguments, &self.input_schema);
         let args: T::Args = serde_path_to_error::deserialize(arguments).map_err(|error| {
             let path = error.path().to_string();
@@ -350,7 +350,7 @@ impl<T: Tool> AnyTool for Erased<T> {
         let answers_with_file = self.tool.answers_with_file();
         let only_waits = self.tool.only_waits(&args);
         let call = Box::new(ReadyCall { tool: self.tool.clone(), args, answer_bytes });
-        Ok(Prepared { plan, timeout, answer_bytes, answers_with_file, only_waits, call })
+        Ok(PreparedCall { plan, timeout, answer_bytes, answers_with_file, only_waits, call })
     }
 }
 
@@ -364,7 +364,7 @@ fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::
         (Presentation::Record, TextCap::ByArguments) => {
             let expected =
                 usize::try_from(answer_bytes).map_or(MOST_SET_ASIDE, |most| most.min(MOST_SET_ASIDE));
-            Written::of(output, expected).map(Data::Written)
+            RawJson::of(output, expected).map(Data::Written)
         }
         (Presentation::Text { .. } | Presentation::Command, _) | (_, TextCap::Default) => {
             serde_json::to_value(output).map(Data::Value)

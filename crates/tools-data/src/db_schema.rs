@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use database::{Databases, Described};
+use database::{Databases, TableDescription};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{Code, Context, Example, Place, Plan, Spec, Tool, ToolError};
@@ -92,9 +92,9 @@ pub(crate) struct ForeignKey {
     to: Option<String>,
 }
 
-impl From<Described> for Table {
-    fn from(described: Described) -> Self {
-        let Described { name, kind, columns, indexes, foreign_keys, triggers } = described;
+impl From<TableDescription> for Table {
+    fn from(described: TableDescription) -> Self {
+        let TableDescription { name, kind, columns, indexes, foreign_keys, triggers } = described;
         let column = |column: database::Column| Column {
             name: column.name,
             r#type: column.kind,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use database::{Bounds, DatabaseError, Databases, Keep, Statement, Stopped, dangerous_spelling};
+use database::{Bounds, DatabaseError, Databases, Keep, Statement, StopCheck, dangerous_spelling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -112,7 +112,7 @@ impl Tool for DbWrite {
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let (planned, stopped) = (args.planned.get()?, stopped(context));
         let until = Instant::now() + PREVIEW;
-        let stopped: Stopped = Arc::new(move || stopped() || Instant::now() > until);
+        let stopped: StopCheck = Arc::new(move || stopped() || Instant::now() > until);
         let parameters = parameters(args.params.as_deref()).ok()?;
         let database = named(&self.0, args.database.as_deref()).ok()?;
         let tried = database.try_write((&args.sql, &parameters), planned, RETURNED, &stopped).ok()?;

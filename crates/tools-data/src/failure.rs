@@ -1,6 +1,6 @@
 //! Conversion of database errors into tool errors.
 
-use database::{Database, DatabaseError, Databases, Stopped};
+use database::{Database, DatabaseError, Databases, StopCheck};
 use std::sync::Arc;
 use tool::{Code, Context, Retry, StopReason, ToolError};
 
@@ -13,7 +13,7 @@ pub(crate) fn named<'a>(databases: &'a Databases, name: Option<&str>) -> Result<
 }
 
 /// Returns a callback that reports whether the call was stopped. The database polls it.
-pub(crate) fn stopped(context: &Context) -> Stopped {
+pub(crate) fn stopped(context: &Context) -> StopCheck {
     let stop = context.stop.clone();
     Arc::new(move || stop.requested().is_some())
 }

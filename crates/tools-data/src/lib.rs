@@ -15,7 +15,7 @@ mod values;
 use std::sync::Arc;
 
 use database::Databases;
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use db_query::DbQuery;
 pub use db_schema::DbSchema;
@@ -31,12 +31,12 @@ pub use skills::SkillFolders;
 /// and only the database knows these.
 pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(DbQuery(databases.clone())),
-        Erased::tool(DbWrite(databases.clone())),
-        Erased::tool(DbSchema(databases.clone())),
-        Erased::tool(Memory),
-        Erased::tool(SkillList(skills.clone())),
-        Erased::tool(SkillRead(skills.clone())),
+        ErasedTool::tool(DbQuery(databases.clone())),
+        ErasedTool::tool(DbWrite(databases.clone())),
+        ErasedTool::tool(DbSchema(databases.clone())),
+        ErasedTool::tool(Memory),
+        ErasedTool::tool(SkillList(skills.clone())),
+        ErasedTool::tool(SkillRead(skills.clone())),
     ]
 }
 
@@ -53,9 +53,9 @@ mod tests {
 
     /// An in-memory record of the changes that can be undone.
     #[derive(Default)]
-    pub(crate) struct Kept(pub(crate) Mutex<Vec<Change>>);
+    pub(crate) struct RecordedChanges(pub(crate) Mutex<Vec<Change>>);
 
-    impl Keep for Kept {
+    impl Keep for RecordedChanges {
         fn keep(&self, _database: &Path, change: &Change) -> Result<(), KeepError> {
             self.0.lock().unwrap().push(change.clone());
             Ok(())
@@ -110,13 +110,13 @@ mod tests {
     pub(crate) struct World {
         pub(crate) workspace: Workspace,
         pub(crate) databases: Arc<Databases>,
-        pub(crate) kept: Arc<Kept>,
+        pub(crate) kept: Arc<RecordedChanges>,
         _spool: tempfile::TempDir,
     }
 
     impl World {
         pub(crate) fn new() -> Self {
-            let kept = Arc::new(Kept::default());
+            let kept = Arc::new(RecordedChanges::default());
             let keep: Arc<dyn Keep> = kept.clone();
             let workspace = Workspace::new().with_service(Arc::new(keep));
             let spool = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ mod tests {
             |(index, world): (usize, &World)| super::tools(&world.databases, &skills).swap_remove(index);
         let tools: Vec<_> = worlds.iter().enumerate().map(each).collect();
         let workspace = || {
-            let keep: Arc<dyn Keep> = Arc::new(Kept::default());
+            let keep: Arc<dyn Keep> = Arc::new(RecordedChanges::default());
             let memories: Arc<dyn Memories> = Arc::new(OneMemory);
             Workspace::new().with_service(Arc::new(keep)).with_service(Arc::new(memories))
         };

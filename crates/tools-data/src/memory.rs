@@ -248,7 +248,7 @@ fn difference(old: Option<&str>, new: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tool::{Code, Effect, Erased, Level};
+    use tool::{Code, Effect, ErasedTool, Level};
 
     use super::*;
 
@@ -256,7 +256,7 @@ mod tests {
     fn the_level_is_that_of_the_action_and_wrong_arguments_are_refused_by_name() {
         let place = testkit::Workspace::new().place();
         let planned =
-            |arguments| Erased::tool(Memory).prepare(arguments, &place).map(|prepared| prepared.plan);
+            |arguments| ErasedTool::tool(Memory).prepare(arguments, &place).map(|prepared| prepared.plan);
         for (action, level) in [
             ("create", Level::Moderate),
             ("update", Level::Moderate),

@@ -18,7 +18,7 @@ pub struct Args {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Skills of the workspace, then of the user, then built in.
-    skills: Vec<Listed>,
+    skills: Vec<SkillEntry>,
     /// Number of skills.
     count: usize,
 }
@@ -26,7 +26,7 @@ pub struct Output {
 /// A skill.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(crate) struct Listed {
+pub(crate) struct SkillEntry {
     /// Name for `skill_read`.
     name: String,
     /// Purpose in the author's words; for a broken skill the reason why it cannot be used.
@@ -42,7 +42,7 @@ pub(crate) struct Listed {
     broken: bool,
 }
 
-impl From<Skill> for Listed {
+impl From<Skill> for SkillEntry {
     fn from(skill: Skill) -> Self {
         let Skill { name, source, location, front, .. } = skill;
         let source = source.as_str().to_owned();
@@ -92,7 +92,7 @@ impl Tool for SkillList {
     }
 
     async fn run(&self, context: &Context, _args: Args) -> Result<Output, ToolError> {
-        let skills: Vec<Listed> = all(context, &self.0)?.into_iter().map(Listed::from).collect();
+        let skills: Vec<SkillEntry> = all(context, &self.0)?.into_iter().map(SkillEntry::from).collect();
         Ok(Output { count: skills.len(), skills })
     }
 }
@@ -101,12 +101,12 @@ impl Tool for SkillList {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
 
     fn listed(workspace: &Workspace, folders: SkillFolders) -> Vec<Value> {
-        let tool = Erased::tool(SkillList(folders));
+        let tool = ErasedTool::tool(SkillList(folders));
         let listed = testkit::run_tool(tool.as_ref(), workspace, json!({})).unwrap();
         assert_eq!(listed["count"], listed["skills"].as_array().unwrap().len());
         listed["skills"].as_array().unwrap().clone()

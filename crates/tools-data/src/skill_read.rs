@@ -87,12 +87,12 @@ impl Tool for SkillRead {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
 
     fn read(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        let tool = Erased::tool(SkillRead(SkillFolders::default()));
+        let tool = ErasedTool::tool(SkillRead(SkillFolders::default()));
         testkit::run_tool(tool.as_ref(), workspace, arguments)
     }
 

@@ -9,7 +9,7 @@ use tool::{
     ToolError,
 };
 
-use crate::showing;
+use crate::diff_preview;
 
 /// The `file_delete` tool.
 pub(crate) struct FileDelete;
@@ -72,7 +72,7 @@ impl Tool for FileDelete {
         let stop = || context.stop.requested().is_some();
         let roots = context.service::<Roots>()?;
         roots.remove(&path, removal, &stop).map_err(failure(context))?;
-        let diff = args.dry_run.then(|| showing::removed(context, &roots, &path)).transpose()?;
+        let diff = args.dry_run.then(|| diff_preview::removed(context, &roots, &path)).transpose()?;
         Ok(Output { deleted: !args.dry_run, path: context.place.show(&path), diff })
     }
 }
@@ -81,12 +81,12 @@ impl Tool for FileDelete {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
     fn delete(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileDelete).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileDelete).as_ref(), workspace, arguments)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tool::{
     Tool, ToolError,
 };
 
-use crate::refused::{changed_since, refusal, unreadable};
+use crate::edit_error::{changed_since, refusal, unreadable};
 use crate::text::Decoding;
 use crate::version;
 
@@ -152,7 +152,7 @@ impl Tool for FileEdit {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
-        let Edited { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
+        let EditResult { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
         let version = version::of_content(&content);
         let staged = roots.stage(&path, &content).map_err(failure(context))?;
         context.stop.check()?;
@@ -166,7 +166,7 @@ impl Tool for FileEdit {
 }
 
 /// The result of a call for its file.
-struct Edited {
+struct EditResult {
     path: PathBuf,
     shown: String,
     /// The file as opened and read.
@@ -178,7 +178,7 @@ struct Edited {
     replacements: usize,
 }
 
-fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<Edited, ToolError> {
+fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<EditResult, ToolError> {
     let path = context.place.resolve("path", &args.path)?;
     let shown = context.place.show(&path);
     let mut opened = roots.open_file(&path).map_err(failure(context))?;
@@ -198,7 +198,7 @@ fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<Edited, ToolE
             .hint("file_write can write the file in UTF-8")
     })?;
     let diff = edit::unified(&shown, document.text(), &replaced.text, &replaced.edited);
-    Ok(Edited { path, shown, opened, content, diff, replacements: replaced.count })
+    Ok(EditResult { path, shown, opened, content, diff, replacements: replaced.count })
 }
 
 /// Returns the requested edits, without the text of the file around them.
@@ -275,12 +275,12 @@ mod tests {
     use rustix::fs::Mode;
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Erased, StopReason};
+    use tool::{ErasedTool, StopReason};
 
     use super::*;
 
     fn edit(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileEdit).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileEdit).as_ref(), workspace, arguments)
     }
 
     fn one(path: &str, old: &str, new: &str) -> Value {
@@ -418,7 +418,7 @@ mod tests {
         let context = workspace.context();
         let shown = |path: &str, old: &str| {
             let arguments = one(path, old, "2");
-            Erased::tool(FileEdit).prepare(arguments, &context.place).unwrap().preview(&context).unwrap()
+            ErasedTool::tool(FileEdit).prepare(arguments, &context.place).unwrap().preview(&context).unwrap()
         };
         assert_eq!(shown("f", "two"), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
         assert_eq!(shown("secret", "two"), "@@ replaces @@\n-two\n+2\n");
@@ -433,7 +433,8 @@ mod tests {
         for (field, value) in [("strategy", json!("check")), ("dry_run", json!(true))] {
             let mut arguments = one("f", "old", "new");
             arguments[field] = value;
-            let plan = Erased::tool(FileEdit).prepare(arguments.clone(), &workspace.place()).unwrap().plan;
+            let plan =
+                ErasedTool::tool(FileEdit).prepare(arguments.clone(), &workspace.place()).unwrap().plan;
             assert!(plan.effects.iter().all(Effect::only_reads) && plan.level == Some(Level::Safe));
             let output = edit(&workspace, arguments).unwrap();
             assert!(output["diff"].as_str().unwrap().contains("-old\n+new\n") && output["applied"] == false);
@@ -465,7 +466,7 @@ mod tests {
         let context = workspace.context();
         context.stop.request(StopReason::Cancelled);
         let error =
-            testkit::run_in(Erased::tool(FileEdit).as_ref(), &context, one("f", "a", "b")).unwrap_err();
+            testkit::run_in(ErasedTool::tool(FileEdit).as_ref(), &context, one("f", "a", "b")).unwrap_err();
         assert_eq!((error.code, workspace.read("f")), (Code::Cancelled, "a".into()));
     }
 }

@@ -12,7 +12,7 @@ use tool::{
     ToolError,
 };
 
-use crate::rows::{Listed, Names, Rows};
+use crate::rows::{ListedEntry, Names, Rows};
 use crate::selection::{Cursor, NameGlob, is_hidden};
 
 /// The `file_list` tool.
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 pub(crate) struct Output {
     /// Entries, sorted by path.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Listed<'_>>>")]
+    #[schemars(with = "Option<Vec<ListedEntry<'_>>>")]
     entries: Option<Rows>,
     /// Paths below `path`; `a/` is a folder, `b@` a link.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -241,12 +241,12 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, ErasedTool, StopReason};
 
     use super::*;
 
     fn list(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileList).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileList).as_ref(), workspace, arguments)
     }
 
     fn paths(output: &Value) -> Vec<&str> {
@@ -411,7 +411,7 @@ mod tests {
         let workspace = Workspace::new().with_files(&[("f", "")]);
         let context = workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(FileList);
+        let tool = ErasedTool::tool(FileList);
         let error = testkit::run_in(tool.as_ref(), &context, json!({"path": "."})).unwrap_err();
         assert_eq!(error.code, Code::Cancelled);
     }

@@ -106,13 +106,13 @@ impl Tool for FileMove {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
     fn rename(workspace: &Workspace, source: &str, destination: &str) -> Result<Value, ToolError> {
         let arguments = json!({"source": source, "destination": destination});
-        run_tool(Erased::tool(FileMove).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileMove).as_ref(), workspace, arguments)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tool::{
 };
 
 use crate::file_edit::Strategy;
-use crate::patching::Patching;
+use crate::patching::PatchedTree;
 
 /// The `file_patch` tool.
 pub(crate) struct FilePatch;
@@ -45,7 +45,7 @@ impl Args {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
     /// Changed files, in the order of the patch.
-    files: Vec<Changed>,
+    files: Vec<ChangedFile>,
     /// Hunks that matched at another line or with other white space.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drifts: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Output {
 
 /// A changed file.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedFile {
     /// New path.
     pub(crate) path: String,
     /// added, deleted, updated, renamed or copied.
@@ -73,7 +73,7 @@ pub(crate) struct Changed {
 }
 
 /// A part of the patch, with its paths in the form that the policy checks.
-pub(crate) struct Planned {
+pub(crate) struct PlannedPart {
     pub(crate) change: FileChange,
     pub(crate) path: PathBuf,
     pub(crate) source: Option<PathBuf>,
@@ -101,7 +101,7 @@ impl Tool for FilePatch {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         let (mut effects, mut deletes) = (Vec::new(), false);
-        for Planned { change, path, source } in planned(args, place)? {
+        for PlannedPart { change, path, source } in planned(args, place)? {
             let action = change.action;
             deletes |= action == Action::Delete;
             let read = source.as_ref().unwrap_or(&path);
@@ -122,7 +122,7 @@ impl Tool for FilePatch {
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let roots = context.service::<Roots>().ok()?;
-        let mut patching = Patching::new(context, &roots);
+        let mut patching = PatchedTree::new(context, &roots);
         let fits = planned(args, &context.place).and_then(|parts| {
             for planned in parts {
                 context.stop.check()?;
@@ -142,7 +142,7 @@ impl Tool for FilePatch {
         let roots = context.service::<Roots>()?;
         // The draft begins before any read, so that every later change by others is a conflict.
         let draft = context.service::<Draft>()?;
-        let mut patching = Patching::new(context, &roots);
+        let mut patching = PatchedTree::new(context, &roots);
         for planned in planned(&args, &context.place)? {
             context.stop.check()?;
             patching.take(planned)?;
@@ -156,7 +156,7 @@ impl Tool for FilePatch {
     }
 }
 
-fn planned(args: &Args, place: &Place) -> Result<Vec<Planned>, ToolError> {
+fn planned(args: &Args, place: &Place) -> Result<Vec<PlannedPart>, ToolError> {
     let patch = Patch::read(&args.patch, args.path.as_deref()).map_err(|malformed| {
         ToolError::validation("patch", malformed)
             .hint("nothing was changed; correct the patch and send all of it again")
@@ -168,7 +168,7 @@ fn planned(args: &Args, place: &Place) -> Result<Vec<Planned>, ToolError> {
             let problem = format!("line {} of the patch: {} keeps its name", change.line, change.path);
             return Err(ToolError::validation("patch", problem));
         }
-        Ok(Planned { change, path, source })
+        Ok(PlannedPart { change, path, source })
     };
     patch.files.into_iter().map(planned).collect()
 }
@@ -195,12 +195,12 @@ mod tests {
     use rustix::fs::Mode;
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Erased, StopReason};
+    use tool::{ErasedTool, StopReason};
 
     use super::*;
 
     fn patch(workspace: &Workspace, patch: &str) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FilePatch).as_ref(), workspace, json!({ "patch": patch }))
+        run_tool(ErasedTool::tool(FilePatch).as_ref(), workspace, json!({ "patch": patch }))
     }
 
     const MANY: &str = "diff --git a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n\
@@ -288,7 +288,7 @@ mod tests {
         let workspace = many().guarded(guard).with_files(&[("secret", "key\n")]);
         let shown = |patch: &str| {
             let context = workspace.context();
-            let tool = Erased::tool(FilePatch);
+            let tool = ErasedTool::tool(FilePatch);
             tool.prepare(json!({ "patch": patch }), &context.place).unwrap().preview(&context).unwrap()
         };
         assert_eq!(
@@ -331,7 +331,7 @@ mod tests {
         let text = "@@ -1,2 +1,2 @@\n a\n-  b\n+  c\n";
         let call = |dry_run: bool| {
             let arguments = json!({"patch": text, "path": "f", "dry_run": dry_run});
-            run_tool(Erased::tool(FilePatch).as_ref(), &workspace, arguments).unwrap()
+            run_tool(ErasedTool::tool(FilePatch).as_ref(), &workspace, arguments).unwrap()
         };
         let tried = call(true);
         assert_eq!((&tried["applied"], workspace.read("f")), (&json!(false), "0\n1\na\n\tb\n".into()));
@@ -350,7 +350,7 @@ mod tests {
         let workspace = many();
         let plan = |dry_run: bool| {
             let arguments = json!({"patch": MANY, "dry_run": dry_run});
-            Erased::tool(FilePatch).prepare(arguments, &workspace.place()).unwrap().plan
+            ErasedTool::tool(FilePatch).prepare(arguments, &workspace.place()).unwrap().plan
         };
         let (read, write, delete) = (
             |path| Effect::Read { path: workspace.at(path) },
@@ -404,7 +404,7 @@ mod tests {
         let workspace = many();
         let context = workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(FilePatch);
+        let tool = ErasedTool::tool(FilePatch);
         let error = testkit::run_in(tool.as_ref(), &context, json!({ "patch": MANY })).unwrap_err();
         assert_eq!((error.code, workspace.read("a.txt")), (Code::Cancelled, "one\ntwo\n".into()));
     }

@@ -12,8 +12,8 @@ use tool::{
     ToolError,
 };
 
-use crate::parts::{Reader, Whole};
 use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
+use crate::range_read::{FileFacts, Reader};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;
 
@@ -236,7 +236,7 @@ impl Tool for FileRead {
 
 impl Output {
     /// Creates an output without content for this version of a file.
-    fn of(whole: Whole, size_bytes: u64, mime_type: String, encoding: String) -> Self {
+    fn of(whole: FileFacts, size_bytes: u64, mime_type: String, encoding: String) -> Self {
         Self {
             next_offset: None,
             version: whole.version,
@@ -291,12 +291,12 @@ fn media_type(path: &Path, is_text: bool) -> String {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, ErasedTool, StopReason};
 
     use super::*;
 
     fn read(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileRead).as_ref(), workspace, arguments)
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         workspace.sparse("sparse", 10 << 30);
         let context = workspace.context();
         context.stop.request(StopReason::Deadline);
-        let tool = Erased::tool(FileRead);
+        let tool = ErasedTool::tool(FileRead);
         let arguments = json!({"path": "sparse", "lines": {"start": 2}});
         let error = testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err();
         assert_eq!(error.code, Code::Timeout);

@@ -14,7 +14,7 @@ use tool::{
     ToolError,
 };
 
-use crate::hits::{Hits, Match, Pattern, Stoppable};
+use crate::matches::{Hits, Match, Pattern, StoppableFile};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 
 /// The `file_search` tool.
@@ -146,7 +146,7 @@ impl Tool for FileSearch {
         } else {
             let opened = roots.open_file(&path).map_err(outward)?;
             search.file(opened, Path::new("")).map_err(outward)?;
-            roots::Walked::default()
+            roots::WalkSummary::default()
         };
         context.stop.check()?;
         Ok(search.output(walked))
@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn walk(&mut self, folder: &Folder, cursor: Option<Cursor>) -> roots::Result<roots::Walked> {
+    fn walk(&mut self, folder: &Folder, cursor: Option<Cursor>) -> roots::Result<roots::WalkSummary> {
         folder.real().clone_into(&mut self.real);
         let after = cursor.map(|cursor| cursor.path);
         // The file at which the previous page ended is searched again from its last line, unless it was
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
             && let Ok(opened) = open_again(folder, path)
             && self.file(opened, path)? == Step::End
         {
-            return Ok(roots::Walked { ended: true, ..roots::Walked::default() });
+            return Ok(roots::WalkSummary { ended: true, ..roots::WalkSummary::default() });
         }
         Walk { recursive: true, after }.over(folder, self)
     }
@@ -255,7 +255,7 @@ impl<'a> Search<'a> {
         let room = self.limit - self.matches.len();
         let mut hits =
             Hits::new(&self.matcher, self.context.place.show(&shown), passed, room, self.bytes_left);
-        let reader = Stoppable { file: opened.file, context: self.context };
+        let reader = StoppableFile { file: opened.file, context: self.context };
         let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
         self.searched += 1;
         match searched {
@@ -279,7 +279,7 @@ impl<'a> Search<'a> {
         Ok(if self.truncated { Step::End } else { Step::Next })
     }
 
-    fn output(self, walked: roots::Walked) -> Output {
+    fn output(self, walked: roots::WalkSummary) -> Output {
         let count = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
         let long = self.long_lines.first().map(|first| {
             let others = self.long_lines.len() - 1;
@@ -368,12 +368,12 @@ impl Visit for Search<'_> {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, ErasedTool, StopReason};
 
     use super::*;
 
     fn search(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileSearch).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileSearch).as_ref(), workspace, arguments)
     }
 
     /// Returns each match as `path:line:column:text`.
@@ -488,7 +488,7 @@ mod tests {
         let workspace = Workspace::new().with_files(&[("f", "x")]);
         let context = workspace.context();
         context.stop.request(StopReason::Deadline);
-        let tool = Erased::tool(FileSearch);
+        let tool = ErasedTool::tool(FileSearch);
         for path in [".", "f"] {
             let arguments = json!({"pattern": "x", "path": path});
             assert_eq!(testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err().code, Code::Timeout);

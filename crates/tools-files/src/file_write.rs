@@ -15,7 +15,7 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::showing;
+use crate::diff_preview;
 
 /// The `file_write` tool.
 pub(crate) struct FileWrite;
@@ -113,13 +113,13 @@ impl Tool for FileWrite {
         let path = context.place.resolve("path", &args.path).ok()?;
         let content = content(args).ok()?;
         let roots = context.service::<Roots>().ok()?;
-        let shown = showing::written(context, &roots, &path, &content);
+        let shown = diff_preview::written(context, &roots, &path, &content);
         // An unreadable file is shown as a new one. The effects state that it is overwritten.
         let as_new = |_| {
-            showing::difference(
+            diff_preview::difference(
                 &context.place.show(&path),
-                &showing::Side::Absent,
-                &showing::Side::of(&content),
+                &diff_preview::Side::Absent,
+                &diff_preview::Side::of(&content),
             )
         };
         Some(shown.unwrap_or_else(as_new))
@@ -142,7 +142,7 @@ impl Tool for FileWrite {
         };
         match written {
             Ok((backed_up, created)) => {
-                let shown = || showing::written(context, &roots, &path, &content);
+                let shown = || diff_preview::written(context, &roots, &path, &content);
                 Ok(Output {
                     path: context.place.show(&path),
                     size_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
@@ -222,12 +222,12 @@ mod tests {
 
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
-    use tool::{Erased, StopReason};
+    use tool::{ErasedTool, StopReason};
 
     use super::*;
 
     fn write(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(FileWrite).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(FileWrite).as_ref(), workspace, arguments)
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         let context = workspace.context();
         let shown = |path: &str, content: &str| {
             let arguments = json!({"path": path, "content": content});
-            let tool = Erased::tool(FileWrite);
+            let tool = ErasedTool::tool(FileWrite);
             tool.prepare(arguments, &context.place).unwrap().preview(&context)
         };
         assert_eq!(shown("f", "one\n2\n").unwrap(), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
@@ -291,7 +291,7 @@ mod tests {
         let write = |path| Effect::Write { path: workspace.at(path) };
         for (backup, effects) in [(false, vec![write("f")]), (true, vec![write("f"), write("f.bak")])] {
             let arguments = json!({"path": "d/../f", "content": "", "backup": backup});
-            let plan = Erased::tool(FileWrite).prepare(arguments, &workspace.place()).unwrap().plan;
+            let plan = ErasedTool::tool(FileWrite).prepare(arguments, &workspace.place()).unwrap().plan;
             assert_eq!(plan, Plan::of(effects));
         }
     }
@@ -349,7 +349,7 @@ mod tests {
         for path in [".", "./", "d/", "new/", "d/.", "d/f/..", "d/f/", absolute] {
             let arguments = json!({"path": path, "content": ""});
             // The call is refused before approval is requested for a backup next to the folder.
-            let planned = Erased::tool(FileWrite).prepare(arguments, &workspace.place());
+            let planned = ErasedTool::tool(FileWrite).prepare(arguments, &workspace.place());
             let error = planned.map(|_| ()).unwrap_err();
             assert_eq!(error.code, Code::Validation, "{path}");
             assert!(error.message.starts_with("`path`"), "{path}: {}", error.message);
@@ -363,7 +363,7 @@ mod tests {
         let workspace = Workspace::new().with_files(&[("f", "old")]);
         let context = workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(FileWrite);
+        let tool = ErasedTool::tool(FileWrite);
         for arguments in [json!({"path": "f", "content": "x"}), json!({"path": "d/new", "content": "x"})] {
             let error = testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err();
             assert_eq!(error.code, Code::Cancelled);

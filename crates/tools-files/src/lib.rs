@@ -4,6 +4,8 @@
 //! policy. A plan names paths as the caller spelled them, and the guard of the roots judges the
 //! file that was really opened.
 
+mod diff_preview;
+mod edit_error;
 mod file_delete;
 mod file_edit;
 mod file_list;
@@ -12,31 +14,29 @@ mod file_patch;
 mod file_read;
 mod file_search;
 mod file_write;
-mod hits;
-mod parts;
+mod matches;
 mod patching;
 mod picture;
-mod refused;
+mod range_read;
 mod rows;
 mod selection;
-mod showing;
 mod text;
 mod version;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 /// Returns the tools of this family.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(file_read::FileRead),
-        Erased::tool(file_write::FileWrite),
-        Erased::tool(file_edit::FileEdit),
-        Erased::tool(file_patch::FilePatch),
-        Erased::tool(file_list::FileList),
-        Erased::tool(file_search::FileSearch),
-        Erased::tool(file_delete::FileDelete),
-        Erased::tool(file_move::FileMove),
+        ErasedTool::tool(file_read::FileRead),
+        ErasedTool::tool(file_write::FileWrite),
+        ErasedTool::tool(file_edit::FileEdit),
+        ErasedTool::tool(file_patch::FilePatch),
+        ErasedTool::tool(file_list::FileList),
+        ErasedTool::tool(file_search::FileSearch),
+        ErasedTool::tool(file_delete::FileDelete),
+        ErasedTool::tool(file_move::FileMove),
     ]
 }

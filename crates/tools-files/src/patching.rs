@@ -16,9 +16,9 @@ use roots::{EntryKind, LastLink, Roots, RootsError, real_path};
 use serde_json::{Value, json};
 use tool::{Code, Context, ToolError};
 
+use crate::edit_error::{absent, place, unreadable};
 use crate::file_edit::whole;
-use crate::file_patch::{Changed, Planned};
-use crate::refused::{absent, place, unreadable};
+use crate::file_patch::{ChangedFile, PlannedPart};
 
 /// Maximum number of bytes of all files of a patch, which are in memory.
 const MOST_BYTES: usize = 512 << 20;
@@ -26,32 +26,32 @@ const MOST_BYTES: usize = 512 << 20;
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// New state of the workspace's files. Paths are relative to the workspace, without symbolic links.
-pub(crate) struct Patching<'a> {
+pub(crate) struct PatchedTree<'a> {
     context: &'a Context,
     roots: &'a Roots,
-    made: BTreeMap<PathBuf, Made>,
+    made: BTreeMap<PathBuf, NewContent>,
     removed: BTreeSet<PathBuf>,
     /// Paths that must not exist yet: absolute, relative, and the line of the patch that creates them.
     new: Vec<(PathBuf, PathBuf, usize)>,
     bytes: usize,
-    told: Vec<Changed>,
+    told: Vec<ChangedFile>,
     drifts: Vec<String>,
 }
 
 /// The new content of a path.
-enum Made {
+enum NewContent {
     File { content: Vec<u8>, like: Option<PathBuf>, executable: Option<bool> },
     Link { target: OsString },
 }
 
 /// The old content of a path.
-struct Old {
+struct OldContent {
     relative: PathBuf,
     content: Vec<u8>,
     is_link: bool,
 }
 
-impl<'a> Patching<'a> {
+impl<'a> PatchedTree<'a> {
     pub(crate) fn new(context: &'a Context, roots: &'a Roots) -> Self {
         Self {
             context,
@@ -66,8 +66,8 @@ impl<'a> Patching<'a> {
     }
 
     /// Applies one part of the patch.
-    pub(crate) fn take(&mut self, planned: Planned) -> Result<(), ToolError> {
-        let Planned { change, path, source } = planned;
+    pub(crate) fn take(&mut self, planned: PlannedPart) -> Result<(), ToolError> {
+        let PlannedPart { change, path, source } = planned;
         let change_name = match change.action {
             Action::Add => "added",
             Action::Delete => "deleted",
@@ -75,7 +75,7 @@ impl<'a> Patching<'a> {
             Action::Rename => "renamed",
             Action::Copy => "copied",
         };
-        self.told.push(Changed {
+        self.told.push(ChangedFile {
             path: self.context.place.show(&path),
             change: change_name,
             from: source.as_ref().map(|source| self.context.place.show(source)),
@@ -93,10 +93,10 @@ impl<'a> Patching<'a> {
     fn add(&mut self, change: &FileChange, path: &Path) -> Result<(), ToolError> {
         let content = self.patched(Vec::new(), change, path)?;
         let made = if change.mode == Some(Mode::Link) {
-            Made::Link { target: OsString::from_vec(content) }
+            NewContent::Link { target: OsString::from_vec(content) }
         } else {
             let executable = (change.mode == Some(Mode::Executable)).then_some(true);
-            Made::File { content, like: None, executable }
+            NewContent::File { content, like: None, executable }
         };
         self.make_new(change, path, made)
     }
@@ -131,13 +131,13 @@ impl<'a> Patching<'a> {
         };
         // A second part for the same file continues from the result of the first.
         let made = match self.made.remove(&relative) {
-            Some(Made::File { content, like, executable: earlier }) => {
+            Some(NewContent::File { content, like, executable: earlier }) => {
                 let content = self.patched(content, change, path)?;
-                Made::File { content, like, executable: executable.or(earlier) }
+                NewContent::File { content, like, executable: executable.or(earlier) }
             }
-            Some(Made::Link { target }) => {
-                Made::Link { target: OsString::from_vec(self.patched(target.into_vec(), change, path)?) }
-            }
+            Some(NewContent::Link { target }) => NewContent::Link {
+                target: OsString::from_vec(self.patched(target.into_vec(), change, path)?),
+            },
             None if self.removed.contains(&relative) => {
                 return Err(self.conflict(change, path, "is removed by an earlier part of the patch"));
             }
@@ -154,9 +154,9 @@ impl<'a> Patching<'a> {
                 let content = self.patched(old.content, change, path)?;
                 self.may_write(change, &old.relative)?;
                 if old.is_link {
-                    Made::Link { target: OsString::from_vec(content) }
+                    NewContent::Link { target: OsString::from_vec(content) }
                 } else {
-                    Made::File { content, like: Some(old.relative), executable }
+                    NewContent::File { content, like: Some(old.relative), executable }
                 }
             }
         };
@@ -180,14 +180,14 @@ impl<'a> Patching<'a> {
             self.remove(change, source, old.relative.clone())?;
         }
         let made = if old.is_link {
-            Made::Link { target: OsString::from_vec(content) }
+            NewContent::Link { target: OsString::from_vec(content) }
         } else {
-            Made::File { content, like: Some(old.relative), executable }
+            NewContent::File { content, like: Some(old.relative), executable }
         };
         self.make_new(change, path, made)
     }
 
-    fn make_new(&mut self, change: &FileChange, path: &Path, made: Made) -> Result<(), ToolError> {
+    fn make_new(&mut self, change: &FileChange, path: &Path, made: NewContent) -> Result<(), ToolError> {
         let relative = self.relative(change, path, LastLink::Keep)?;
         self.may_write(change, &relative)?;
         if self.made.contains_key(&relative) {
@@ -257,10 +257,10 @@ impl<'a> Patching<'a> {
         for (path, made) in &self.made {
             self.context.stop.check()?;
             let drafted = match made {
-                Made::File { content, like, executable } => {
+                NewContent::File { content, like, executable } => {
                     draft.write(path, content, like.as_deref(), *executable)
                 }
-                Made::Link { target } => draft.link(path, target),
+                NewContent::Link { target } => draft.link(path, target),
             };
             drafted.map_err(drafting)?;
         }
@@ -295,13 +295,13 @@ impl<'a> Patching<'a> {
         self.made.range::<Path, _>(behind).next().is_some_and(|(path, _)| path.starts_with(folder))
     }
 
-    pub(crate) fn told(self) -> (Vec<Changed>, Vec<String>) {
+    pub(crate) fn told(self) -> (Vec<ChangedFile>, Vec<String>) {
         (self.told, self.drifts)
     }
 
     /// Reads the current content of a path. A symbolic link is followed, unless the patch is about the
     /// link.
-    fn old(&mut self, change: &FileChange, path: &Path) -> Result<Old, ToolError> {
+    fn old(&mut self, change: &FileChange, path: &Path) -> Result<OldContent, ToolError> {
         let shown = self.context.place.show(path);
         let failed = |error| self.failed(change, error);
         let kind = self.roots.metadata(path, LastLink::Keep).map_err(failed)?.kind;
@@ -311,7 +311,7 @@ impl<'a> Patching<'a> {
         if as_link {
             let target = self.roots.link_target(path).map_err(failed)?;
             let relative = self.relative(change, path, LastLink::Keep)?;
-            return Ok(Old { relative, content: target.into_os_string().into_vec(), is_link: true });
+            return Ok(OldContent { relative, content: target.into_os_string().into_vec(), is_link: true });
         }
         if change.mode == Some(Mode::Link) {
             return Err(self.wrong(change, path, "is no symbolic link, as the patch says"));
@@ -334,7 +334,7 @@ impl<'a> Patching<'a> {
             let message = format!("the files of this patch have more than {MOST_BYTES} bytes, the limit");
             return Err(ToolError::new(Code::Quota, message).hint("send it in parts"));
         }
-        Ok(Old { relative, content, is_link: false })
+        Ok(OldContent { relative, content, is_link: false })
     }
 
     fn exists(&self, change: &FileChange, path: &Path) -> Result<bool, ToolError> {

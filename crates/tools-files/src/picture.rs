@@ -67,13 +67,13 @@ pub(crate) mod tests {
 
     use serde_json::{Value, json};
     use testkit::{Workspace, run_in, run_tool};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
     use crate::file_read::FileRead;
 
     fn read(workspace: &Workspace, arguments: Value) -> Value {
-        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments).unwrap()
+        run_tool(ErasedTool::tool(FileRead).as_ref(), workspace, arguments).unwrap()
     }
 
     /// Returns the header of a PNG with these dimensions, which is the only part that is read.
@@ -131,7 +131,7 @@ pub(crate) mod tests {
     fn look(workspace: &Workspace, arguments: Value) -> Value {
         let mut context = workspace.context();
         context.shows_pictures = true;
-        run_in(Erased::tool(FileRead).as_ref(), &context, arguments).unwrap()
+        run_in(ErasedTool::tool(FileRead).as_ref(), &context, arguments).unwrap()
     }
 
     #[test]

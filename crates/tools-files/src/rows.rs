@@ -18,7 +18,7 @@ const LEAST_SHARE: usize = 1_000;
 
 /// An entry.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Listed<'a> {
+pub(crate) struct ListedEntry<'a> {
     /// File name.
     name: &'a str,
     /// Path for other tools.
@@ -147,7 +147,7 @@ impl Serialize for Rows {
             let path = self.paths.get(start..row.end).unwrap_or_default();
             start = row.end;
             let Some(metadata) = &row.metadata else { continue };
-            list.serialize_element(&Listed {
+            list.serialize_element(&ListedEntry {
                 name: path.get(path.len().saturating_sub(row.name)..).unwrap_or_default(),
                 path,
                 r#type: shown_kind(metadata.kind),

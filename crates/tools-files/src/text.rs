@@ -18,7 +18,7 @@ pub(crate) enum Decoding {
 
 /// The result of a conversion.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Decoded {
+pub(crate) struct Conversion {
     pub(crate) text: String,
     /// Number of bytes that the text represents. A truncated last character is not counted.
     pub(crate) used: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Decoded {
     pub(crate) likely: Option<&'static str>,
 }
 
-impl Decoded {
+impl Conversion {
     /// Shortens Base64 to this number of characters, which is a multiple of four.
     pub(crate) fn bound_base64(&mut self, characters: usize) {
         if self.encoding == "base64" && self.text.len() > characters {
@@ -62,7 +62,7 @@ impl Decoding {
 
     /// Decodes `bytes`. If the file continues after them (`cut`), only whole lines are decoded,
     /// unless the first line is incomplete. `start` means that the bytes begin the file.
-    pub(crate) fn decode(self, bytes: Vec<u8>, start: bool, cut: bool) -> Decoded {
+    pub(crate) fn decode(self, bytes: Vec<u8>, start: bool, cut: bool) -> Conversion {
         match self {
             Self::Base64 => base64(&bytes),
             Self::Utf8 => utf8(bytes, cut),
@@ -141,8 +141,8 @@ fn of_python(bare: &str) -> Option<&'static str> {
     })
 }
 
-fn base64(bytes: &[u8]) -> Decoded {
-    Decoded {
+fn base64(bytes: &[u8]) -> Conversion {
+    Conversion {
         text: STANDARD.encode(bytes),
         used: bytes.len(),
         encoding: "base64".to_owned(),
@@ -153,7 +153,7 @@ fn base64(bytes: &[u8]) -> Decoded {
 }
 
 /// Returns Base64 of bytes that are not UTF-8, with a guess of their encoding.
-fn no_utf8(bytes: &[u8]) -> Decoded {
+fn no_utf8(bytes: &[u8]) -> Conversion {
     let is_control = |byte: &u8| *byte < b' ' && !b"\t\n\x0c\r\x1b".contains(byte);
     let likely = match bytes {
         [0xff, 0xfe, ..] => Some("utf-16le"),
@@ -161,10 +161,10 @@ fn no_utf8(bytes: &[u8]) -> Decoded {
         _ if !bytes.iter().any(is_control) => Some("latin-1"),
         _ => None,
     };
-    Decoded { likely, ..base64(bytes) }
+    Conversion { likely, ..base64(bytes) }
 }
 
-fn utf8(bytes: Vec<u8>, cut: bool) -> Decoded {
+fn utf8(bytes: Vec<u8>, cut: bool) -> Conversion {
     // NUL is a valid character, but text does not contain it.
     if memchr::memchr(0, &bytes).is_some() {
         return no_utf8(&bytes);
@@ -184,7 +184,7 @@ fn utf8(bytes: Vec<u8>, cut: bool) -> Decoded {
     if cut && let Some(newline) = text.rfind('\n') {
         text.truncate(newline + 1);
     }
-    Decoded {
+    Conversion {
         used: text.len(),
         text,
         encoding: "utf-8".to_owned(),
@@ -194,7 +194,7 @@ fn utf8(bytes: Vec<u8>, cut: bool) -> Decoded {
     }
 }
 
-fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -> Decoded {
+fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -> Conversion {
     let ends = Decoding::Label(encoding).line_ends();
     let (bytes, cut) = match ends.last(bytes).filter(|_| cut) {
         Some(end) => (&bytes[..end], false),
@@ -221,7 +221,14 @@ fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -
         }
     }
     let (text, replaced) = decoded;
-    Decoded { text, used, encoding: encoding.name().to_lowercase(), replaced, shortened: false, likely: None }
+    Conversion {
+        text,
+        used,
+        encoding: encoding.name().to_lowercase(),
+        replaced,
+        shortened: false,
+        likely: None,
+    }
 }
 
 /// Form of line ends in the bytes of an encoding.
@@ -277,7 +284,7 @@ mod tests {
     use super::*;
 
     fn decoded(label: &str, bytes: &[u8], cut: bool) -> (String, usize, String, bool) {
-        let Decoded { text, used, encoding, replaced, .. } =
+        let Conversion { text, used, encoding, replaced, .. } =
             Decoding::of(label).unwrap().decode(bytes.to_vec(), true, cut);
         (text, used, encoding, replaced)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use knowledge::{Index, IndexError, Shelf, ShelfError, Synced, Wanted};
+use knowledge::{Index, IndexError, Shelf, ShelfError, SyncRequest, SyncResult};
 use roots::Roots;
 use tool::{Code, Context, Retry, ToolError};
 
@@ -26,13 +26,13 @@ const SHORT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The knowledge of a workspace.
-pub struct Base {
+pub struct KnowledgeBase {
     pub(crate) index: Arc<Index>,
     /// True while a background thread of this program computes vectors.
     works: Arc<AtomicBool>,
 }
 
-impl Base {
+impl KnowledgeBase {
     /// Creates the knowledge of a workspace from its index.
     pub fn new(index: Index) -> Self {
         Self { index: Arc::new(index), works: Arc::default() }
@@ -44,13 +44,13 @@ impl Base {
         context: &Context,
         all: bool,
         under: Option<&Path>,
-    ) -> Result<Synced, ToolError> {
+    ) -> Result<SyncResult, ToolError> {
         let roots = context.service::<Roots>()?;
         let shelf = shelf(context, &roots);
         let stop = || context.stop.requested().is_some();
         let progress = |done, total| context.progress.report(done, Some(total), "files indexed");
         let now_seconds = context.clock.now().as_second();
-        let wanted = Wanted { all, under, now_seconds, stop: &stop, progress: &progress };
+        let wanted = SyncRequest { all, under, now_seconds, stop: &stop, progress: &progress };
         self.index.sync(&shelf, &wanted).map_err(|error| failed(context, error))
     }
 
@@ -59,7 +59,7 @@ impl Base {
         &self,
         context: &Context,
         limit: Option<Duration>,
-    ) -> Result<knowledge::Embedded, ToolError> {
+    ) -> Result<knowledge::EmbeddingResult, ToolError> {
         self.embed_behind(context, limit, 0)
     }
 
@@ -69,9 +69,9 @@ impl Base {
         context: &Context,
         limit: Option<Duration>,
         before: u64,
-    ) -> Result<knowledge::Embedded, ToolError> {
+    ) -> Result<knowledge::EmbeddingResult, ToolError> {
         if !self.index.has_model() {
-            return Ok(knowledge::Embedded::default());
+            return Ok(knowledge::EmbeddingResult::default());
         }
         let began = Instant::now();
         let stop =
@@ -84,7 +84,7 @@ impl Base {
 
     /// Computes all vectors. If another thread or process computes them, this call waits for it,
     /// and takes over if it ends first.
-    pub(crate) fn embed_all(&self, context: &Context) -> Result<knowledge::Embedded, ToolError> {
+    pub(crate) fn embed_all(&self, context: &Context) -> Result<knowledge::EmbeddingResult, ToolError> {
         let (says, hears) = std::sync::mpsc::channel();
         context.stop.on_request(move |_| {
             // A call that was stopped must not wait.
@@ -97,7 +97,7 @@ impl Base {
             let left = embedded.left;
             if left == 0 || context.stop.requested().is_some() || !embedded.is_elsewhere && embedded.made == 0
             {
-                return Ok(knowledge::Embedded { made, ..embedded });
+                return Ok(knowledge::EmbeddingResult { made, ..embedded });
             }
             most = (done + left).max(most);
             done = most - left;
@@ -108,9 +108,9 @@ impl Base {
     }
 
     /// Computes a few vectors immediately, or many in the background while this program runs.
-    pub(crate) fn catch_up(&self, context: &Context) -> Result<knowledge::Embedded, ToolError> {
+    pub(crate) fn catch_up(&self, context: &Context) -> Result<knowledge::EmbeddingResult, ToolError> {
         let left = self.index.waiting().map_err(|error| failed(context, error))?;
-        let waiting = knowledge::Embedded { left, ..knowledge::Embedded::default() };
+        let waiting = knowledge::EmbeddingResult { left, ..knowledge::EmbeddingResult::default() };
         if left == 0 {
             return Ok(waiting);
         }

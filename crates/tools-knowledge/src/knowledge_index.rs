@@ -11,10 +11,10 @@ use tool::{
     Timeout, Tool, ToolError,
 };
 
-use crate::base::{Base, FOLDER, within};
+use crate::base::{FOLDER, KnowledgeBase, within};
 
 /// The `knowledge_index` tool.
-pub struct KnowledgeIndex(pub(crate) Arc<Base>);
+pub struct KnowledgeIndex(pub(crate) Arc<KnowledgeBase>);
 
 /// Arguments of `knowledge_index`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -155,7 +155,7 @@ mod tests {
 
     use serde_json::json;
     use testkit::{DenyNames, Workspace};
-    use tool::{Code, Erased, Progress};
+    use tool::{Code, ErasedTool, Progress};
 
     use super::*;
     use crate::tests::World;
@@ -189,9 +189,9 @@ mod tests {
     }
 
     /// A progress listener that sends each report to the test.
-    struct Told(Mutex<Sender<(u64, Option<u64>)>>);
+    struct TestProgress(Mutex<Sender<(u64, Option<u64>)>>);
 
-    impl Progress for Told {
+    impl Progress for TestProgress {
         fn report(&self, done: u64, total: Option<u64>, message: &str) {
             if message == "sections understood" {
                 self.0.lock().unwrap().send((done, total)).unwrap();
@@ -217,8 +217,8 @@ mod tests {
         assert_eq!((&at_once["vectors_made"], &at_once["waiting"]), (&json!(0), &json!(2)));
         let (says, hears) = channel();
         let mut context = world.workspace.context();
-        context.progress = Arc::new(Told(Mutex::new(says)));
-        let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+        context.progress = Arc::new(TestProgress(Mutex::new(says)));
+        let tool = ErasedTool::tool(KnowledgeIndex(world.base.clone()));
         std::thread::scope(|scope| {
             let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})).unwrap());
             // The call has reported progress, so it is waiting.
@@ -237,8 +237,8 @@ mod tests {
             let (world, _lock) = busy();
             let (says, hears) = channel();
             let mut context = world.workspace.context();
-            context.progress = Arc::new(Told(Mutex::new(says)));
-            let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+            context.progress = Arc::new(TestProgress(Mutex::new(says)));
+            let tool = ErasedTool::tool(KnowledgeIndex(world.base.clone()));
             std::thread::scope(|scope| {
                 let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})));
                 hears.recv().unwrap();
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(fails("../x.md"), Code::Validation);
         let context = world.workspace.context();
         context.stop.request(StopReason::Cancelled);
-        let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+        let tool = ErasedTool::tool(KnowledgeIndex(world.base.clone()));
         assert_eq!(testkit::run_in(tool.as_ref(), &context, json!({})).unwrap_err().code, Code::Cancelled);
         assert_eq!(world.run("knowledge_index", json!({})).unwrap()["files_indexed"], 1);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use knowledge::{Scope, Sought};
+use knowledge::{Scope, SearchQuery};
 use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use tool::{
     ToolError,
 };
 
-use crate::base::{Base, FOLDER, LABEL, failed, may_read, shelf};
+use crate::base::{FOLDER, KnowledgeBase, LABEL, failed, may_read, shelf};
 
 /// Results per answer: default and maximum.
 const RESULTS: (u32, u32) = (5, 50);
@@ -21,7 +21,7 @@ const RESULTS: (u32, u32) = (5, 50);
 const SHOWN: usize = 4_000;
 
 /// The `knowledge_search` tool.
-pub struct KnowledgeSearch(pub(crate) Arc<Base>);
+pub struct KnowledgeSearch(pub(crate) Arc<KnowledgeBase>);
 
 /// Arguments of `knowledge_search`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,7 +31,7 @@ pub struct Args {
     query: String,
     /// Folder of knowledge/ to search; default all.
     #[serde(default)]
-    scope: Within,
+    scope: SearchScope,
     /// Maximum number of results, default 5, at most 50.
     #[schemars(range(min = 1, max = 50))]
     max_results: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(crate) enum Within {
+pub(crate) enum SearchScope {
     #[default]
     All,
     System,
@@ -52,7 +52,7 @@ pub(crate) enum Within {
     Plugins,
 }
 
-impl Within {
+impl SearchScope {
     fn scope(self) -> Option<Scope> {
         match self {
             Self::All => None,
@@ -141,7 +141,7 @@ impl Tool for KnowledgeSearch {
         let found = self
             .0
             .index
-            .find(&Sought {
+            .find(&SearchQuery {
                 query: &args.query,
                 scope: args.scope.scope(),
                 mode: None,

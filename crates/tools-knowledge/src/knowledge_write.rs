@@ -15,7 +15,7 @@ use tool::{
     Tool, ToolError,
 };
 
-use crate::base::{Base, FOLDER, within};
+use crate::base::{FOLDER, KnowledgeBase, within};
 use crate::shelf::is_markdown;
 
 /// Maximum size of a file that is appended to, in bytes.
@@ -25,7 +25,7 @@ const LARGEST: u64 = 32 * 1024 * 1024;
 const SHORT: Duration = Duration::from_secs(20);
 
 /// The `knowledge_write` tool.
-pub struct KnowledgeWrite(pub(crate) Arc<Base>);
+pub struct KnowledgeWrite(pub(crate) Arc<KnowledgeBase>);
 
 /// Arguments of `knowledge_write`.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -11,19 +11,19 @@ mod shelf;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
-pub use base::Base;
+pub use base::KnowledgeBase;
 pub use knowledge_index::KnowledgeIndex;
 pub use knowledge_search::KnowledgeSearch;
 pub use knowledge_write::KnowledgeWrite;
 
 /// Returns the tools of this family, in listing order.
-pub fn tools(base: &Arc<Base>) -> Vec<Arc<dyn AnyTool>> {
+pub fn tools(base: &Arc<KnowledgeBase>) -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(KnowledgeSearch(base.clone())),
-        Erased::tool(KnowledgeWrite(base.clone())),
-        Erased::tool(KnowledgeIndex(base.clone())),
+        ErasedTool::tool(KnowledgeSearch(base.clone())),
+        ErasedTool::tool(KnowledgeWrite(base.clone())),
+        ErasedTool::tool(KnowledgeIndex(base.clone())),
     ]
 }
 
@@ -37,12 +37,12 @@ mod tests {
     use testkit::Workspace;
     use tool::{AnyTool, ToolError};
 
-    use crate::Base;
+    use crate::KnowledgeBase;
 
     /// A workspace, with the index of its knowledge outside it.
     pub(crate) struct World {
         pub(crate) workspace: Workspace,
-        pub(crate) base: Arc<Base>,
+        pub(crate) base: Arc<KnowledgeBase>,
     }
 
     /// A model whose vectors depend on whether a text mentions water.
@@ -76,7 +76,7 @@ mod tests {
             let opens: knowledge::OpenModel =
                 Arc::new(move || Ok(Arc::new(Wet(model.clone())) as Arc<dyn Embedder>));
             let index = Index::new(workspace.at("../index.db"), has_model.then_some(opens));
-            Self { base: Arc::new(Base::new(index)), workspace }
+            Self { base: Arc::new(KnowledgeBase::new(index)), workspace }
         }
 
         pub(crate) fn tool(&self, name: &str) -> Arc<dyn AnyTool> {
@@ -96,7 +96,7 @@ mod tests {
     fn every_tool_of_the_family_fulfils_what_all_must() {
         // Each example uses its own index, because it would find the files of another.
         let folder = tempfile::tempdir().unwrap();
-        let index = |name: &str| Arc::new(Base::new(Index::new(folder.path().join(name), None)));
+        let index = |name: &str| Arc::new(KnowledgeBase::new(Index::new(folder.path().join(name), None)));
         let each = |(place, name): (usize, &str)| super::tools(&index(name)).swap_remove(place);
         let tools: Vec<_> = ["a", "b", "c"].into_iter().enumerate().map(each).collect();
         testkit::check_family(&tools, Workspace::new);

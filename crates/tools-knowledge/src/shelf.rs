@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use knowledge::{Listed, Shelf, ShelfError, Stamp};
+use knowledge::{ListedKind, Shelf, ShelfError, Stamp};
 use roots::{Entry, EntryKind, Folder, LastLink, Metadata, Roots, RootsError, Step, Visit, Walk};
 use tool::Context;
 
@@ -47,7 +47,7 @@ impl Shelf for OfCall<'_> {
     fn list(
         &self,
         under: Option<&Path>,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError> {
         let from = under.map_or_else(|| self.folder.clone(), |under| self.folder.join(under));
         let metadata = match self.roots.metadata(&from, LastLink::Keep) {
@@ -60,8 +60,8 @@ impl Shelf for OfCall<'_> {
             }
         };
         match (metadata.kind, under) {
-            (EntryKind::File, Some(under)) => return each(under, Listed::File(stamp(&metadata))),
-            (EntryKind::Link, Some(under)) => return each(under, Listed::Link),
+            (EntryKind::File, Some(under)) => return each(under, ListedKind::File(stamp(&metadata))),
+            (EntryKind::Link, Some(under)) => return each(under, ListedKind::Link),
             _ => {}
         }
         let folder = self.roots.open_folder(&from).map_err(|error| refused(&error))?;
@@ -89,7 +89,7 @@ impl Shelf for OfCall<'_> {
 struct Files<'a, 'e> {
     shelf: &'a OfCall<'a>,
     under: &'a Path,
-    each: &'e mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+    each: &'e mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     failed: Option<ShelfError>,
 }
 
@@ -106,14 +106,14 @@ impl Visit for Files<'_, '_> {
         }
         let listed = match entry.kind {
             EntryKind::Folder => return Ok(Step::Next),
-            EntryKind::Link => Listed::Link,
+            EntryKind::Link => ListedKind::Link,
             EntryKind::File => match folder.metadata(entry.name) {
-                Ok(metadata) => Listed::File(stamp(&metadata)),
+                Ok(metadata) => ListedKind::File(stamp(&metadata)),
                 // The file was deleted after its name was read.
                 Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
                 Err(error) => return Err(error),
             },
-            _ => Listed::Special,
+            _ => ListedKind::Special,
         };
         let told = (self.each)(&self.under.join(relative), listed);
         Ok(match told {

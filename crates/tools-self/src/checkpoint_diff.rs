@@ -64,7 +64,7 @@ impl Tool for CheckpointDiff {
 
 #[cfg(test)]
 mod tests {
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -72,7 +72,7 @@ mod tests {
     fn refuses_a_call_that_names_no_checkpoint() {
         let place = testkit::Workspace::new().place();
         let arguments = serde_json::from_str(r#"{"path": "a"}"#).unwrap();
-        let planned = Erased::tool(CheckpointDiff).prepare(arguments, &place);
+        let planned = ErasedTool::tool(CheckpointDiff).prepare(arguments, &place);
         assert_eq!(planned.map(|_| ()).unwrap_err().code, Code::Validation);
     }
 }

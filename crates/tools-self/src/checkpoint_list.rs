@@ -61,7 +61,7 @@ impl Tool for CheckpointList {
 
 #[cfg(test)]
 mod tests {
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
     fn refuses_a_limit_that_is_no_number() {
         let place = testkit::Workspace::new().place();
         let arguments = serde_json::from_str(r#"{"limit": "many"}"#).unwrap();
-        let planned = Erased::tool(CheckpointList).prepare(arguments, &place);
+        let planned = ErasedTool::tool(CheckpointList).prepare(arguments, &place);
         assert_eq!(planned.map(|_| ()).unwrap_err().code, Code::Validation);
     }
 }

@@ -100,7 +100,7 @@ impl Tool for CheckpointRestore {
 
 #[cfg(test)]
 mod tests {
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
     fn refuses_a_call_that_names_no_checkpoint() {
         let place = testkit::Workspace::new().place();
         let arguments = serde_json::from_str(r#"{"paths": ["a"]}"#).unwrap();
-        let planned = Erased::tool(CheckpointRestore).prepare(arguments, &place);
+        let planned = ErasedTool::tool(CheckpointRestore).prepare(arguments, &place);
         assert_eq!(planned.map(|_| ()).unwrap_err().code, Code::Validation);
     }
 }

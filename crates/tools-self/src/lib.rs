@@ -14,7 +14,7 @@ mod vault_set;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use checkpoint_diff::CheckpointDiff;
 pub use checkpoint_list::CheckpointList;
@@ -31,16 +31,16 @@ pub use vault_set::VaultSet;
 /// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(CheckpointList),
-        Erased::tool(CheckpointDiff),
-        Erased::tool(CheckpointRestore),
-        Erased::tool(OutputRead),
-        Erased::tool(SelfListCapabilities),
-        Erased::tool(VaultSet),
-        Erased::tool(VaultList),
-        Erased::tool(VaultDelete),
-        Erased::tool(ToolSearch),
-        Erased::tool(ToolDescribe),
+        ErasedTool::tool(CheckpointList),
+        ErasedTool::tool(CheckpointDiff),
+        ErasedTool::tool(CheckpointRestore),
+        ErasedTool::tool(OutputRead),
+        ErasedTool::tool(SelfListCapabilities),
+        ErasedTool::tool(VaultSet),
+        ErasedTool::tool(VaultList),
+        ErasedTool::tool(VaultDelete),
+        ErasedTool::tool(ToolSearch),
+        ErasedTool::tool(ToolDescribe),
     ]
 }
 

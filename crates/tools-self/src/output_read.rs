@@ -96,7 +96,7 @@ impl Tool for OutputRead {
 }
 
 /// The parsed arguments.
-struct Wanted {
+struct ParsedArgs {
     id: String,
     offset: u64,
     limit: u64,
@@ -110,7 +110,7 @@ const URI: &str = "handfast://output/";
 ///
 /// # Errors
 /// `EVALIDATION` for unknown options of a URI, and for an invalid regular expression.
-fn wanted(args: &Args) -> Result<Wanted, ToolError> {
+fn wanted(args: &Args) -> Result<ParsedArgs, ToolError> {
     let (mut id, mut offset, mut limit) = (args.output_ref.clone(), None, None);
     let mut pattern = None;
     if let Some(named) = args.output_ref.trim().strip_prefix(URI) {
@@ -131,7 +131,7 @@ fn wanted(args: &Args) -> Result<Wanted, ToolError> {
     let regex = args.regex.as_deref().or(pattern.as_deref()).map(compile).transpose()?;
     let offset = if args.offset > 0 { args.offset } else { offset.unwrap_or(0) };
     let limit = args.limit.or(limit).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    Ok(Wanted { id, offset, limit, regex })
+    Ok(ParsedArgs { id, offset, limit, regex })
 }
 
 fn decoded(text: &str) -> Result<String, ToolError> {
@@ -262,7 +262,7 @@ mod tests {
     fn an_output_is_named_by_its_reference_or_by_its_uri() {
         let asked = |arguments: serde_json::Value| wanted(&serde_json::from_value(arguments).unwrap());
         let told = |arguments| {
-            let Wanted { id, offset, limit, regex } = asked(arguments).unwrap();
+            let ParsedArgs { id, offset, limit, regex } = asked(arguments).unwrap();
             (id, offset, limit, regex.map(|regex| regex.to_string()))
         };
         let plain = |id: &str| (id.to_owned(), 0, DEFAULT_LIMIT, None);

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_filter_that_does_not_exist_is_refused() {
         let place = Place::at("/".into());
-        let error = tool::Erased::tool(SelfListCapabilities)
+        let error = tool::ErasedTool::tool(SelfListCapabilities)
             .prepare(serde_json::json!({"filter": "everything"}), &place)
             .err()
             .unwrap();

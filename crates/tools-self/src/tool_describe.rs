@@ -105,7 +105,7 @@ mod tests {
 
     use serde_json::json;
     use testkit::{Workspace, run_tool};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
 
@@ -113,7 +113,7 @@ mod tests {
     fn an_unknown_tool_and_too_many_names_are_refused() {
         let workspace = Workspace::new().with_service(Arc::new(Catalogue::default()));
         let describe = |names: Value| {
-            let tool = Erased::tool(ToolDescribe);
+            let tool = ErasedTool::tool(ToolDescribe);
             run_tool(tool.as_ref(), &workspace, json!({ "names": names })).unwrap_err()
         };
         let unknown = describe(json!(["nothing"]));

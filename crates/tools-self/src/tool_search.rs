@@ -188,7 +188,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::{Value, json};
     use testkit::{Workspace, run_tool};
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn where_nothing_fits_all_names_are_given_and_a_limit_out_of_range_is_refused() {
         let workspace = Workspace::new().with_service(Arc::new(Catalogue::new(entries)));
-        let search = |arguments: Value| run_tool(Erased::tool(ToolSearch).as_ref(), &workspace, arguments);
+        let search =
+            |arguments: Value| run_tool(ErasedTool::tool(ToolSearch).as_ref(), &workspace, arguments);
         let nothing = search(json!({"query": "photosynthesis"})).unwrap();
         assert_eq!(
             (nothing["tools"].clone(), nothing["names"][3].clone()),

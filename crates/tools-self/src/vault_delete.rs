@@ -70,7 +70,7 @@ impl Tool for VaultDelete {
 mod tests {
     use serde_json::json;
     use testkit::Workspace;
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -78,7 +78,7 @@ mod tests {
     fn what_is_not_there_is_said_and_a_wrong_name_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new().with_service(crate::tests::vault(folder.path()));
-        let tool = Erased::tool(VaultDelete);
+        let tool = ErasedTool::tool(VaultDelete);
         let run = |key: &str| testkit::run_tool(tool.as_ref(), &workspace, json!({"key": key}));
         assert_eq!(run("github").unwrap_err().code, Code::NotFound);
         assert_eq!(run("github.com").unwrap()["deleted"], true);

@@ -81,7 +81,7 @@ impl Tool for VaultList {
 mod tests {
     use serde_json::json;
     use testkit::Workspace;
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -89,7 +89,7 @@ mod tests {
     fn holds_no_value_and_refuses_to_be_asked_for_one() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new().with_service(crate::tests::vault(folder.path()));
-        let tool = Erased::tool(VaultList);
+        let tool = ErasedTool::tool(VaultList);
         let listed = testkit::run_tool(tool.as_ref(), &workspace, json!({})).unwrap().to_string();
         assert!(listed.contains("github.com") && !listed.contains("ghp_"), "{listed}");
         let refused = tool.prepare(json!({"values": true}), &workspace.place());

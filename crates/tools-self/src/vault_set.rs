@@ -7,7 +7,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
-use vault::{Change, HostRule, LEAST_CHARACTERS, Places, Position, Vault};
+use vault::{Change, HostRule, LEAST_CHARACTERS, RequestPart, RequestParts, Vault};
 
 use crate::vault_failure::failed;
 
@@ -42,7 +42,7 @@ pub enum PlaceName {
     Body,
 }
 
-impl From<PlaceName> for Position {
+impl From<PlaceName> for RequestPart {
     fn from(name: PlaceName) -> Self {
         match name {
             PlaceName::Header => Self::Header,
@@ -67,8 +67,8 @@ impl Args {
         let rules = self.hosts.as_ref().map(|hosts| HostRule::parse_all(hosts.iter().map(String::as_str)));
         let hosts = rules.transpose().map_err(|error| ToolError::validation("hosts", error))?;
         let positions =
-            |places: &Vec<PlaceName>| places.iter().copied().map(Position::from).collect::<Vec<_>>();
-        let places = self.places.as_ref().map(|places| Places::of(&positions(places)));
+            |places: &Vec<PlaceName>| places.iter().copied().map(RequestPart::from).collect::<Vec<_>>();
+        let places = self.places.as_ref().map(|places| RequestParts::of(&positions(places)));
         let time = self.expires_at.as_deref().map(str::parse::<Timestamp>).transpose();
         let expires_at = time.map_err(|error| ToolError::validation("expires_at", error))?;
         if self.value.chars().count() < LEAST_CHARACTERS {
@@ -145,14 +145,14 @@ mod tests {
 
     use serde_json::{Value, json};
     use testkit::Workspace;
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
     use vault::{Keys, Vault};
 
     use super::*;
 
     fn planned(arguments: Value) -> Result<Vec<Effect>, ToolError> {
         let place = Workspace::new().place();
-        Erased::tool(VaultSet).prepare(arguments, &place).map(|prepared| prepared.plan.effects)
+        ErasedTool::tool(VaultSet).prepare(arguments, &place).map(|prepared| prepared.plan.effects)
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
             planned(json!({"key": "k", "value": value, "hosts": ["*.example.com"], "places": ["query"]}));
         let what = "vault set k for *.example.com in query".to_owned();
         assert_eq!(effects.unwrap(), [Effect::ChangeHandfast { what }]);
-        let tool = Erased::tool(VaultSet);
+        let tool = ErasedTool::tool(VaultSet);
         assert!(tool.takes_secrets() && tool.is_secret("value") && !tool.is_secret("key"));
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let run = || {
             let vault = Arc::new(Vault::new(folder.path().join("vault"), Keys::default()));
             let workspace = Workspace::new().with_service(vault);
-            testkit::run_tool(Erased::tool(VaultSet).as_ref(), &workspace, arguments()).unwrap_err()
+            testkit::run_tool(ErasedTool::tool(VaultSet).as_ref(), &workspace, arguments()).unwrap_err()
         };
         let error = run();
         assert_eq!((error.code, error.hint.unwrap().contains("vault set NAME")), (Code::Unavailable, true));

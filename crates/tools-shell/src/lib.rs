@@ -11,14 +11,14 @@ mod wording;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use shell_execute::ShellExecute;
 pub use shell_session::ShellSession;
 
 /// Returns the tools of this family, in listing order.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![Erased::tool(ShellExecute), Erased::tool(ShellSession)]
+    vec![ErasedTool::tool(ShellExecute), ErasedTool::tool(ShellSession)]
 }
 
 #[cfg(test)]

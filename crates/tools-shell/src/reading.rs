@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const SEARCHED: usize = 64 * 1024;
 
 /// The requested part of the output.
-pub(crate) struct Wanted {
+pub(crate) struct RequestedPart {
     /// First byte.
     pub(crate) offset: u64,
     /// Maximum number of bytes.
@@ -32,9 +32,9 @@ pub(crate) struct Wanted {
 pub(crate) fn read(
     context: &Context,
     source: &dyn Source,
-    wanted: &Wanted,
+    wanted: &RequestedPart,
     until: Instant,
-) -> Result<io::Result<Reading>, ToolError> {
+) -> Result<io::Result<OutputRead>, ToolError> {
     let mut from = wanted.offset;
     loop {
         if Instant::now() < until {
@@ -119,7 +119,7 @@ impl Source for Kept {
 }
 
 /// The result of a read.
-pub(crate) struct Reading {
+pub(crate) struct OutputRead {
     pub(crate) text: Vec<u8>,
     /// Offset of the first byte.
     pub(crate) offset: u64,
@@ -131,7 +131,7 @@ pub(crate) struct Reading {
 
 /// Reads at most `limit` bytes. A longer output is cut after a whole line, or else between
 /// characters and control sequences.
-fn piece(source: &dyn Source, wanted: &Wanted, grows: bool) -> io::Result<Reading> {
+fn piece(source: &dyn Source, wanted: &RequestedPart, grows: bool) -> io::Result<OutputRead> {
     let part = source.read(wanted.offset, wanted.limit)?;
     let full = part.bytes.len() == wanted.limit;
     let more = grows || full;
@@ -148,7 +148,7 @@ fn piece(source: &dyn Source, wanted: &Wanted, grows: bool) -> io::Result<Readin
         // A limit smaller than a character or a sequence must still make progress.
         (text, covered) = (part.bytes.clone(), part.bytes.len());
     }
-    Ok(Reading { text, offset: part.offset, next: part.offset + covered as u64, seen })
+    Ok(OutputRead { text, offset: part.offset, next: part.offset + covered as u64, seen })
 }
 
 /// Returns the matching lines, about `limit` bytes of them. The search continues after the last
@@ -157,12 +157,12 @@ fn piece(source: &dyn Source, wanted: &Wanted, grows: bool) -> io::Result<Readin
 fn matching(
     context: &Context,
     source: &dyn Source,
-    wanted: &Wanted,
+    wanted: &RequestedPart,
     regex: &Regex,
     grows: bool,
-) -> Result<io::Result<Reading>, ToolError> {
+) -> Result<io::Result<OutputRead>, ToolError> {
     let mut found =
-        Reading { text: Vec::new(), offset: wanted.offset, next: wanted.offset, seen: wanted.offset };
+        OutputRead { text: Vec::new(), offset: wanted.offset, next: wanted.offset, seen: wanted.offset };
     let mut first = true;
     loop {
         context.stop.check()?;

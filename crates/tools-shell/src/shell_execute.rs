@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use sandbox::{
-    CellSpec, Command, Ended, Exit, Program, SandboxError, Stopper, Stream, TerminalSize, WorkspaceChanges,
+    CellSpec, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream, TerminalSize,
+    WorkspaceChanges,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -278,7 +279,7 @@ impl Tool for ShellExecute {
         if args.dry_run {
             context.only_show_changes();
         }
-        if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
+        if outcome.ended != EndReason::Finished && args.on_timeout == OnTimeout::Discard {
             context.discard_changes();
         }
         let mut output = Output {
@@ -292,7 +293,7 @@ impl Tool for ShellExecute {
         };
         if let Some(limit) = outcome.exceeded {
             // A limit fails the call only if the command itself was killed, and not one of its processes.
-            if outcome.ended == Ended::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
+            if outcome.ended == EndReason::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
                 let message = format!("the command was killed at its {limit}");
                 let error = ToolError::new(Code::Quota, message).hint(how_to_raise(limit.limit));
                 return Err(error.effect(EffectState::Maybe).data(json(output)?));
@@ -301,12 +302,12 @@ impl Tool for ShellExecute {
             context.warn(format!("a process of the command was killed at its {limit}; {raise}"));
         }
         match outcome.ended {
-            Ended::Finished => return Ok(output),
-            Ended::Killed => {
+            EndReason::Finished => return Ok(output),
+            EndReason::Killed => {
                 let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
                 return Err(killed(uncovered).effect(EffectState::Maybe).data(json(output)?));
             }
-            Ended::Deadline | Ended::Stopped | Ended::Idle => {}
+            EndReason::Deadline | EndReason::Stopped | EndReason::Idle => {}
         }
         output.timed_out = context.stop.requested() == Some(tool::StopReason::Deadline);
         output.exit_code = None;
@@ -332,7 +333,7 @@ pub(crate) mod tests {
     use sandbox::{Session, SessionLimits, Sessions};
     use serde_json::{Value, json};
     use testkit::{Workspace, run_in, run_tool};
-    use tool::{Erased, StopReason};
+    use tool::{ErasedTool, StopReason};
 
     use super::*;
 
@@ -351,7 +352,7 @@ pub(crate) mod tests {
     }
 
     fn run(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(ShellExecute).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(ShellExecute).as_ref(), workspace, arguments)
     }
 
     #[test]
@@ -367,8 +368,9 @@ pub(crate) mod tests {
     #[test]
     fn the_plan_names_the_line_and_the_directory_and_refuses_what_is_no_command() {
         let place = workspace().place();
-        let plan =
-            |arguments: Value| Erased::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan);
+        let plan = |arguments: Value| {
+            ErasedTool::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan)
+        };
         let effect =
             Effect::Run { command: CommandLine::Shell("ls".into()), directory: place.workspace.join("a") };
         assert_eq!(plan(json!({"command": "ls", "working_directory": "a"})).unwrap().effects, [effect]);
@@ -399,7 +401,7 @@ pub(crate) mod tests {
         for (command, waits) in [("echo begun; read answer", true), ("echo begun; sleep 1000", false)] {
             let context = workspace.context();
             let stop = context.stop.clone();
-            let tool = Erased::tool(ShellExecute);
+            let tool = ErasedTool::tool(ShellExecute);
             // Long enough for the shell to get from its output to its wait.
             std::thread::spawn(move || {
                 std::thread::park_timeout(Duration::from_secs(2));
@@ -449,7 +451,7 @@ pub(crate) mod tests {
             // The first line of the command's output requests the stop.
             let stop = context.stop.clone();
             context.progress = Arc::new(StopAtOutput(stop, reason));
-            let tool = Erased::tool(ShellExecute);
+            let tool = ErasedTool::tool(ShellExecute);
             let error =
                 run_in(tool.as_ref(), &context, json!({"command": "echo begun; sleep 1000"})).unwrap_err();
             assert_eq!((error.code, error.effect), (code, EffectState::Maybe));
@@ -472,7 +474,7 @@ pub(crate) mod tests {
     fn output_that_outgrows_memory_is_kept_whole_aside() {
         let workspace = workspace();
         let context = workspace.context();
-        let tool = Erased::tool(ShellExecute);
+        let tool = ErasedTool::tool(ShellExecute);
         let output = run_in(tool.as_ref(), &context, json!({"command": "seq 1 100000"})).unwrap();
         let shown = output["stdout"].as_str().unwrap();
         assert!(shown.starts_with("1\n2\n") && shown.ends_with("99999\n100000\n"), "{} bytes", shown.len());

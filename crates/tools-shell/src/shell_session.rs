@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regex::bytes::{Regex, RegexBuilder};
-use sandbox::{Ended, Ending, Listed, OwnedSessions, Phase, Session, SessionError, TerminalSize};
+use sandbox::{EndReason, Ending, ListedSession, OwnedSessions, Phase, Session, SessionError, TerminalSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -13,7 +13,7 @@ use tool::{
     Retry, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::reading::{self, Kept, Live, Source, Wanted};
+use crate::reading::{self, Kept, Live, RequestedPart, Source};
 use crate::wording::exit_code;
 use crate::{keys, network};
 
@@ -203,9 +203,9 @@ fn read(
     context: &Context,
     args: &Args,
     source: &dyn Source,
-    listed: Option<&Listed>,
+    listed: Option<&ListedSession>,
 ) -> Result<Output, ToolError> {
-    let wanted = Wanted {
+    let wanted = RequestedPart {
         offset: args.offset.unwrap_or(0),
         limit: usize::try_from(limit(args)).unwrap_or(usize::MAX),
         regex: args.regex.as_deref().map(compile).transpose()?,
@@ -316,18 +316,18 @@ fn kept(context: &Context, id: &str) -> Option<File> {
 }
 
 /// Returns the current state of a session.
-fn summary(listed: &Listed) -> Summary {
+fn summary(listed: &ListedSession) -> Summary {
     let status = listed.session.status();
     let (state, exit_code, ended_by) = match status.phase {
         Phase::Starting | Phase::Running => ("running", None, None),
         Phase::Left(exit) => ("left_running", Some(exit_code(exit)), None),
         Phase::Ended(Ending { exit, ended }) => {
             let by = match ended {
-                Ended::Finished => "finished",
-                Ended::Stopped => "closed",
-                Ended::Deadline => "timeout",
-                Ended::Idle => "idle",
-                Ended::Killed => "killed",
+                EndReason::Finished => "finished",
+                EndReason::Stopped => "closed",
+                EndReason::Deadline => "timeout",
+                EndReason::Idle => "idle",
+                EndReason::Killed => "killed",
             };
             ("ended", Some(exit_code(exit)), Some(by))
         }
@@ -367,18 +367,18 @@ fn failed(error: SessionError) -> ToolError {
 mod tests {
     use serde_json::{Value, json};
     use testkit::{Workspace, run_tool};
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
     use crate::ShellExecute;
     use crate::shell_execute::tests::workspace;
 
     fn act(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
-        run_tool(Erased::tool(ShellSession).as_ref(), workspace, arguments)
+        run_tool(ErasedTool::tool(ShellSession).as_ref(), workspace, arguments)
     }
 
     fn start(workspace: &Workspace, arguments: Value) -> String {
-        let started = run_tool(Erased::tool(ShellExecute).as_ref(), workspace, arguments).unwrap();
+        let started = run_tool(ErasedTool::tool(ShellExecute).as_ref(), workspace, arguments).unwrap();
         started["session_id"].as_str().unwrap().to_owned()
     }
 
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn only_what_is_typed_counts_as_running_commands() {
         let place = workspace().place();
-        let plan = |arguments: Value| Erased::tool(ShellSession).prepare(arguments, &place).unwrap().plan;
+        let plan = |arguments: Value| ErasedTool::tool(ShellSession).prepare(arguments, &place).unwrap().plan;
         let typed = plan(json!({"action": "write", "session_id": "s", "text": "ls", "keys": ["enter"]}));
         let command = CommandLine::Typed { session: "s".into(), text: "ls\n".into() };
         assert_eq!(typed.effects, [Effect::Run { command, directory: place.workspace.clone() }]);
@@ -457,7 +457,7 @@ mod tests {
             (json!({"action": "read", "session_id": "s", "regex": "("}), "regex"),
         ] {
             let error =
-                Erased::tool(ShellSession).prepare(arguments.clone(), &place).map(|_| ()).unwrap_err();
+                ErasedTool::tool(ShellSession).prepare(arguments.clone(), &place).map(|_| ()).unwrap_err();
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains(&format!("`{field}`")), "{arguments}: {}", error.message);
         }
@@ -487,7 +487,7 @@ mod tests {
         let context = workspace.context();
         context.stop.request(tool::StopReason::Cancelled);
         let read = json!({"action": "read", "session_id": id, "wait": 300});
-        let stopped = testkit::run_in(Erased::tool(ShellSession).as_ref(), &context, read).unwrap_err();
+        let stopped = testkit::run_in(ErasedTool::tool(ShellSession).as_ref(), &context, read).unwrap_err();
         assert_eq!(stopped.code, Code::Cancelled);
     }
 }

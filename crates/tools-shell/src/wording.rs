@@ -1,7 +1,7 @@
 //! Texts for the outcomes of commands.
 
-use sandbox::{Captured, Exit, Limit, SandboxError};
-use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
+use sandbox::{CapturedStream, Exit, Limit, SandboxError};
+use tool::{Code, Context, FullOutput, Retry, StopReason, ToolError};
 
 /// Returns advice about a limit that was reached.
 pub(crate) fn how_to_raise(limit: Limit) -> String {
@@ -31,7 +31,7 @@ pub(crate) const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be 
     \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
 
 /// Returns true if a program reported this error, in the words of the C library.
-pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
+pub(crate) fn names_cross_device_link(stderr: &CapturedStream) -> bool {
     tells(stderr, &["cross-device link"])
 }
 
@@ -41,7 +41,7 @@ pub(crate) const NO_COPY: &str =
 
 /// Returns true if the stored part of the stream contains one of these texts, which are in lower
 /// case.
-fn tells(stream: &Captured, texts: &[&str]) -> bool {
+fn tells(stream: &CapturedStream, texts: &[&str]) -> bool {
     [&stream.head, &stream.tail].into_iter().any(|part| {
         let part = part.to_ascii_lowercase();
         texts.iter().any(|text| part.windows(text.len()).any(|window| window == text.as_bytes()))
@@ -61,14 +61,14 @@ pub(crate) fn killed(uncovered: bool) -> ToolError {
 
 /// Returns the output as text. An output that exceeds the memory limit is shortened to its first
 /// and last part, and stored whole.
-pub(crate) fn text(context: &Context, field: &'static str, captured: Captured) -> String {
-    let Captured { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
+pub(crate) fn text(context: &Context, field: &'static str, captured: CapturedStream) -> String {
+    let CapturedStream { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
     if let Some(error) = spool_error {
         context.warn(format!("the whole of {field} could not be kept: {error}"));
     }
     let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
     if let Some(file) = whole {
-        context.keep_whole(Whole { field, file, bytes, lines, kept_bytes: whole_bytes });
+        context.keep_whole(FullOutput { field, file, bytes, lines, kept_bytes: whole_bytes });
     }
     if left_out == 0 {
         let mut all = head;

@@ -15,11 +15,11 @@ use tool::{
 };
 
 use crate::answer::{self, Kind};
-use crate::exchange::Exchange;
-use crate::filling::Filling;
 use crate::page;
-use crate::placeholders::Given;
-use crate::saving::{self, Goal, Saved};
+use crate::placeholders::CallerHeaders;
+use crate::request::Exchange;
+use crate::saving::{self, Goal, SaveOutcome};
+use crate::secret_template::FilledParts;
 
 /// The `fetch_url` tool.
 pub struct FetchUrl;
@@ -198,14 +198,14 @@ impl Tool for FetchUrl {
             return Err(ToolError::validation("body", "goes with POST, PUT, PATCH and DELETE"));
         }
         let host = target.host().to_string();
-        let given = Given::read(&args.headers)?;
+        let given = CallerHeaders::read(&args.headers)?;
         let mut effects = vec![Effect::Connect {
             host: host.clone(),
             port: target.port(),
             method: Some(args.method.as_str().to_owned()),
             only_asks: false,
         }];
-        let filling = Filling::read(args, &target)?;
+        let filling = FilledParts::read(args, &target)?;
         let names: BTreeSet<&str> = given.names().chain(filling.names()).collect();
         if !names.is_empty() && (given.has(&fetch::RANGE) || given.has(&fetch::IF_RANGE)) {
             let problem = "with a secret the whole is asked for: a part of an answer may hold a part of the secret, which is not \
@@ -237,7 +237,7 @@ impl Tool for FetchUrl {
         let is_plain = args.save_to.is_none() && args.format == Format::Raw && args.most_bytes() <= BYTES;
         is_plain
             && args.secrets.is_empty()
-            && Given::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
+            && CallerHeaders::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
     }
 
     /// Returns the request as it will be sent, with secrets by name.
@@ -264,12 +264,12 @@ impl Tool for FetchUrl {
                 let roots = context.service::<Roots>()?;
                 let goal = Goal { roots: &roots, path: &path, limit };
                 match Box::pin(saving::save(context, &mut exchange, goal)).await? {
-                    Saved::File { head, size_bytes } => {
+                    SaveOutcome::File { head, size_bytes } => {
                         let mut output = output(&exchange, head, None, Kind::File, size_bytes);
                         output.saved_to = Some(context.place.show(&path));
                         return Ok(output);
                     }
-                    Saved::Not(answer) => *answer,
+                    SaveOutcome::Not(answer) => *answer,
                 }
             } else {
                 exchange.answer(&fetch::HeaderMap::new()).await?
@@ -322,7 +322,7 @@ pub(crate) fn body_and_type(body: Option<&Value>) -> Result<(fetch::Bytes, Optio
 mod tests {
     use serde_json::json;
     use testkit::Workspace;
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
 
@@ -330,7 +330,7 @@ mod tests {
     fn the_plan_names_host_method_secrets_and_file_in_one_form() {
         let place = Workspace::new().place();
         let plan = |arguments: Value| {
-            Erased::tool(FetchUrl).prepare(arguments, &place).map(|prepared| prepared.plan)
+            ErasedTool::tool(FetchUrl).prepare(arguments, &place).map(|prepared| prepared.plan)
         };
         let connect = |host: &str, port, method: &str| Effect::Connect {
             host: host.to_owned(),
@@ -370,7 +370,7 @@ mod tests {
     fn a_human_who_is_asked_is_shown_the_request_and_no_secret() {
         let context = Workspace::new().context();
         let shown = |arguments: Value| {
-            let prepared = Erased::tool(FetchUrl).prepare(arguments, &context.place).unwrap();
+            let prepared = ErasedTool::tool(FetchUrl).prepare(arguments, &context.place).unwrap();
             prepared.preview(&context).unwrap()
         };
         let post = json!({
@@ -387,7 +387,7 @@ mod tests {
         for url in
             ["https://api.example.com@evil.example/", "https://user:passw0rd@a.example/", "http://0x7f.1/"]
         {
-            let refused = Erased::tool(FetchUrl).prepare(json!({"url": url}), &place);
+            let refused = ErasedTool::tool(FetchUrl).prepare(json!({"url": url}), &place);
             let error = refused.err().unwrap_or_else(|| panic!("{url}"));
             assert_eq!(error.code, Code::Validation);
             assert!(!error.message.contains("passw0rd"), "{}", error.message);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use htmd::{HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
-use tool::{Code, Context, Covering, ToolError};
+use tool::{Code, Context, Redaction, ToolError};
 
 use crate::fetch_url::Format;
 
@@ -89,7 +89,7 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
 }
 
 /// Covers secrets in the tree, before the output escapes or encodes their characters.
-fn cover(tree: &Rc<Node>, covering: &dyn Covering) {
+fn cover(tree: &Rc<Node>, covering: &dyn Redaction) {
     let mut waiting = vec![tree.clone()];
     while let Some(node) = waiting.pop() {
         match &node.data {

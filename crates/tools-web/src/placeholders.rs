@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fetch::{HeaderMap, HeaderName, HeaderValue};
-use outgoing::Position;
+use outgoing::RequestPart;
 use tool::{Context, ToolError};
 
 /// Headers about the connection, the length of the body or the target host. A second value of these
@@ -35,9 +35,9 @@ pub(crate) enum Part {
 }
 
 /// The caller's headers, parsed.
-pub(crate) struct Given(Vec<(HeaderName, Vec<Part>)>);
+pub(crate) struct CallerHeaders(Vec<(HeaderName, Vec<Part>)>);
 
-impl Given {
+impl CallerHeaders {
     /// Parses the headers.
     ///
     /// # Errors
@@ -94,7 +94,12 @@ impl Given {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                     Part::Secret(secret) => {
-                        bytes.extend_from_slice(&outgoing::secret(context, secret, host, Position::Header)?);
+                        bytes.extend_from_slice(&outgoing::secret(
+                            context,
+                            secret,
+                            host,
+                            RequestPart::Header,
+                        )?);
                     }
                 }
             }
@@ -112,7 +117,7 @@ impl Given {
     }
 }
 
-impl Given {
+impl CallerHeaders {
     /// Returns the headers with these names that contain no secret, for any host.
     pub(crate) fn plain(&self, names: &[&str]) -> HeaderMap {
         let text = |parts: &[Part]| match parts {
@@ -216,7 +221,7 @@ mod tests {
     #[test]
     fn headers_by_which_requests_are_smuggled_are_refused() {
         let read = |name: &str, value: &str| {
-            Given::read(&BTreeMap::from([(name.to_owned(), value.to_owned())])).map(|_| ())
+            CallerHeaders::read(&BTreeMap::from([(name.to_owned(), value.to_owned())])).map(|_| ())
         };
         for name in
             ["Host", "content-length", "Transfer-Encoding", "Connection", "TE", "a b", "a:b", "", "a\r\nb"]
@@ -228,6 +233,6 @@ mod tests {
         }
         assert!(read("X-A", "a b\tc \u{e4}").is_ok());
         let twice = BTreeMap::from([("X-A".to_owned(), String::new()), ("x-a".to_owned(), String::new())]);
-        assert!(Given::read(&twice).is_err());
+        assert!(CallerHeaders::read(&twice).is_err());
     }
 }

@@ -9,18 +9,18 @@ use fetch::HeaderMap;
 use fetch::decode::{DecodeError, Decoder};
 use fetch::web::Answer;
 use roots::{Roots, RootsError, Staging};
-use tool::{Code, Context, CoveredStream, Covering, ToolError};
+use tool::{Code, Context, CoveredStream, Redaction, ToolError};
 
 use crate::answer::Head;
-use crate::exchange::{Exchange, of_body};
-use crate::resuming::{Body, Rest, rest, resumable};
+use crate::range_resume::{Body, Rest, rest, resumable};
+use crate::request::{Exchange, of_body};
 
 /// Maximum number of times that an interrupted body is resumed per call.
 const MOST_RESUMED: usize = 5;
 /// Bytes between two progress reports.
 const REPORTED_EVERY: u64 = 1024 * 1024;
 /// The outcome of a save.
-pub(crate) enum Saved {
+pub(crate) enum SaveOutcome {
     /// The body is in the file.
     File { head: Head, size_bytes: u64 },
     /// The server refused the request; the file is unchanged.
@@ -40,10 +40,10 @@ pub(crate) async fn save(
     context: &Context,
     exchange: &mut Exchange<'_>,
     goal: Goal<'_>,
-) -> Result<Saved, ToolError> {
+) -> Result<SaveOutcome, ToolError> {
     let answer = exchange.answer(&HeaderMap::new()).await?;
     if !(200..300).contains(&answer.status) {
-        return Ok(Saved::Not(Box::new(answer)));
+        return Ok(SaveOutcome::Not(Box::new(answer)));
     }
     let head = Head::of(&answer);
     let folders = goal.roots.create_parents(goal.path).map_err(|error| failure(context, error))?;
@@ -52,7 +52,7 @@ pub(crate) async fn save(
         Err(error) => Err(error),
     };
     match written {
-        Ok(size_bytes) => Ok(Saved::File { head, size_bytes }),
+        Ok(size_bytes) => Ok(SaveOutcome::File { head, size_bytes }),
         Err(error) => {
             folders.take_back();
             Err(exchange.unsure(error))
@@ -69,7 +69,7 @@ struct Download<'a, 'b> {
     staging: Staging,
     /// Bytes of the body received so far, including covered and delayed ones.
     received: u64,
-    covering: Arc<Arc<dyn Covering>>,
+    covering: Arc<Arc<dyn Redaction>>,
     /// Stream that covers the secrets in each piece before the piece is written.
     stream: Box<dyn CoveredStream>,
     /// Identity of the body, if its rest can be requested.
@@ -148,7 +148,7 @@ impl<'a, 'b> Download<'a, 'b> {
     fn finish(self) -> Result<u64, ToolError> {
         self.context.stop.check()?;
         let outward = |error| failure(self.context, error);
-        self.staging.finish().and_then(roots::Staged::commit).map_err(outward)?;
+        self.staging.finish().and_then(roots::StagedFile::commit).map_err(outward)?;
         if self.stream.covered() > 0 {
             let warning = "secrets in the body are covered in the file, which is not byte for byte what the server sent";
             self.context.warn(warning.to_owned());

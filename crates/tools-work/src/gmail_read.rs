@@ -7,9 +7,9 @@ use tool::{
     ToolError,
 };
 
-use crate::gmail::api::{Asking, segment};
-use crate::gmail::listing::{Wanted, ids};
-use crate::gmail::message::{LABEL, LONGEST_BODY, Mail, Shown, Wire, WireThread};
+use crate::gmail::api::{ApiCalls, segment};
+use crate::gmail::listing::{SearchParameters, ids};
+use crate::gmail::message::{LABEL, LONGEST_BODY, Mail, RequestedParts, Wire, WireThread};
 use crate::gmail::place::Gmail;
 use crate::gmail::saving;
 
@@ -75,7 +75,7 @@ pub struct Output {
 
 /// A selection of messages.
 enum Which<'a> {
-    Found(Wanted<'a>),
+    Found(SearchParameters<'a>),
     One(&'a str),
     Thread(&'a str),
 }
@@ -91,8 +91,13 @@ impl Args {
         };
         let which = match (&self.query, &self.id, &self.thread_id) {
             (Some(query), None, None) => {
-                return Wanted::read(query, self.max_results, MOST_MESSAGES, self.page_token.as_deref())
-                    .map(Which::Found);
+                return SearchParameters::read(
+                    query,
+                    self.max_results,
+                    MOST_MESSAGES,
+                    self.page_token.as_deref(),
+                )
+                .map(Which::Found);
             }
             (None, Some(id), None) => is_id("id", id).map(|()| Which::One(id)),
             (None, None, Some(id)) => is_id("thread_id", id).map(|()| Which::Thread(id)),
@@ -163,7 +168,7 @@ impl Tool for GmailRead {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let folder = args.save_to.as_deref().map(|folder| saving::folder(context, folder)).transpose()?;
-        let asking = Asking::begin(context, &self.gmail)?;
+        let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
         let work = Box::pin(async {
             let (found, next_page_token) = found(&asking, &args).await?;
@@ -172,7 +177,8 @@ impl Tool for GmailRead {
             for wire in found {
                 let id = wire.id.clone();
                 let most = left.min(LONGEST_BODY);
-                let mail = wire.mail(Shown { body: args.include_body, html: args.include_html, most });
+                let mail =
+                    wire.mail(RequestedParts { body: args.include_body, html: args.include_html, most });
                 left = left.saturating_sub(mail.shown_bytes());
                 mails.push((id, mail));
             }
@@ -186,7 +192,7 @@ impl Tool for GmailRead {
     }
 }
 
-async fn found(asking: &Asking<'_>, args: &Args) -> Result<(Vec<Wire>, Option<String>), ToolError> {
+async fn found(asking: &ApiCalls<'_>, args: &Args) -> Result<(Vec<Wire>, Option<String>), ToolError> {
     const FULL: [(&str, &str); 1] = [("format", "full")];
     match args.which()? {
         Which::Found(wanted) => {
@@ -208,7 +214,7 @@ async fn found(asking: &Asking<'_>, args: &Args) -> Result<(Vec<Wire>, Option<St
 mod tests {
     use serde_json::{Value, json};
     use testkit::Workspace;
-    use tool::Erased;
+    use tool::ErasedTool;
 
     use super::*;
     use crate::gmail::place::Endpoints;
@@ -216,7 +222,7 @@ mod tests {
     fn plan(arguments: Value) -> Result<Plan, ToolError> {
         let gmail = Gmail::at(Endpoints::default()).unwrap();
         let place = Place::at("/w".into());
-        Erased::tool(GmailRead { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
+        ErasedTool::tool(GmailRead { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
     }
 
     #[test]
@@ -227,7 +233,7 @@ mod tests {
         let shown = |arguments: Value| {
             let gmail = Gmail::at(Endpoints::default()).unwrap();
             let context = Workspace::new().context();
-            let prepared = Erased::tool(GmailRead { gmail }).prepare(arguments, &context.place).unwrap();
+            let prepared = ErasedTool::tool(GmailRead { gmail }).prepare(arguments, &context.place).unwrap();
             prepared.preview(&context).unwrap()
         };
         assert_eq!(shown(json!({"query": "is:unread"})), "search: is:unread\nat most 10 messages");

@@ -6,8 +6,8 @@ use tool::{
     Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::gmail::api::Asking;
-use crate::gmail::listing::{Wanted, ids};
+use crate::gmail::api::ApiCalls;
+use crate::gmail::listing::{SearchParameters, ids};
 use crate::gmail::message::{LABEL, Summary};
 use crate::gmail::oauth;
 use crate::gmail::place::Gmail;
@@ -82,7 +82,7 @@ impl Tool for GmailSearch {
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+        SearchParameters::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
         let login = &[oauth::ACCESS, oauth::REFRESH, oauth::CLIENT_SECRET];
         Ok(Plan { login, ..Plan::of(self.gmail.effects(&["GET"])) })
     }
@@ -96,11 +96,15 @@ impl Tool for GmailSearch {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let asking = Asking::begin(context, &self.gmail)?;
+        let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
         let work = Box::pin(async {
-            let wanted =
-                Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+            let wanted = SearchParameters::read(
+                &args.query,
+                args.max_results,
+                MOST_RESULTS,
+                args.page_token.as_deref(),
+            )?;
             let (ids, next_page_token) = ids(&asking, &wanted).await?;
             let found = asking.messages(&ids, &HEADERS).await?;
             let results = found.into_iter().map(crate::gmail::message::Wire::summary).collect();
@@ -114,7 +118,7 @@ impl Tool for GmailSearch {
 mod tests {
     use serde_json::{Value, json};
     use testkit::Workspace;
-    use tool::{Effect, Erased};
+    use tool::{Effect, ErasedTool};
 
     use super::*;
     use crate::gmail::place::Endpoints;
@@ -122,7 +126,7 @@ mod tests {
     fn plan(arguments: Value) -> Result<Plan, ToolError> {
         let gmail = Gmail::at(Endpoints::default()).unwrap();
         let place = Workspace::new().place();
-        Erased::tool(GmailSearch { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
+        ErasedTool::tool(GmailSearch { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
     }
 
     #[test]

@@ -10,12 +10,12 @@ use tool::{
 };
 
 use crate::gmail::addresses::{self, Mailbox};
-use crate::gmail::api::{Asking, Refused};
-use crate::gmail::compose::{self, Attached, Draft};
+use crate::gmail::api::{ApiCalls, ApiRefusal};
+use crate::gmail::compose::{self, AttachedFile, Draft};
 use crate::gmail::message::{Wire, WireList};
 use crate::gmail::oauth::Login;
 use crate::gmail::place::Gmail;
-use crate::gmail::reply::Answered;
+use crate::gmail::reply::RepliedMessage;
 
 /// The `gmail_send` tool.
 pub struct GmailSend {
@@ -97,7 +97,7 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     in_reply_to: Option<String>,
     /// Attached files.
-    attachments: Vec<Attached>,
+    attachments: Vec<AttachedFile>,
     /// Size of the whole message in bytes.
     size_bytes: usize,
 }
@@ -236,7 +236,7 @@ impl Tool for GmailSend {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let asking = Asking::begin(context, &self.gmail)?;
+        let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
         let work = Box::pin(async { send(&asking, context, args).await });
         outgoing::unless_stopped(&context.stop, &began, work).await
@@ -252,12 +252,12 @@ fn size_of(context: &Context, path: &str) -> String {
     opened().map(|file| format!(" ({} bytes)", file.metadata.size_bytes)).unwrap_or_default()
 }
 
-async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Output, ToolError> {
+async fn send(asking: &ApiCalls<'_>, context: &Context, args: Args) -> Result<Output, ToolError> {
     let read = args.read()?;
     // An unreadable file is detected before any request.
     let attached = compose::attach(context, &args.attachments)?;
     let answered = match &args.reply_to_id {
-        Some(id) => Some(Answered::find(asking, id).await?),
+        Some(id) => Some(RepliedMessage::find(asking, id).await?),
         None => None,
     };
     let subject = match (&args.subject, &answered) {
@@ -308,10 +308,10 @@ async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Outp
     };
     let lost = match asking.upload(ready.body, ready.kind).await {
         Ok(wire) => return Ok(sent(wire)),
-        Err(Refused::Undone(error, _)) => return Err(error),
-        Err(Refused::Said(complaint)) if !complaint.may_pass() => return Err(complaint.into()),
-        Err(Refused::Said(complaint)) => complaint.into(),
-        Err(Refused::Lost(error)) => error,
+        Err(ApiRefusal::Undone(error, _)) => return Err(error),
+        Err(ApiRefusal::Said(complaint)) if !complaint.may_pass() => return Err(complaint.into()),
+        Err(ApiRefusal::Said(complaint)) => complaint.into(),
+        Err(ApiRefusal::Lost(error)) => error,
     };
     // INVARIANT: a message that may have been sent is searched for, and never sent again.
     match look_for(asking, &ready.message_id).await {
@@ -321,7 +321,7 @@ async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Outp
 }
 
 /// Returns the message with this Message-ID, if Gmail has it.
-async fn look_for(asking: &Asking<'_>, message_id: &str) -> Option<Wire> {
+async fn look_for(asking: &ApiCalls<'_>, message_id: &str) -> Option<Wire> {
     let query = format!("in:sent rfc822msgid:{message_id}");
     let list: WireList = asking.get("messages", &[("maxResults", "1"), ("q", &query)]).await.ok()?;
     let id = list.messages.into_iter().next()?.id;
@@ -341,13 +341,13 @@ fn unsure(error: ToolError, message_id: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use testkit::{DenyNames, Workspace};
-    use tool::{Code, Erased};
+    use tool::{Code, ErasedTool};
 
     use super::*;
     use crate::gmail::place::Endpoints;
 
     fn tool() -> std::sync::Arc<dyn tool::AnyTool> {
-        Erased::tool(GmailSend { gmail: Gmail::at(Endpoints::default()).unwrap() })
+        ErasedTool::tool(GmailSend { gmail: Gmail::at(Endpoints::default()).unwrap() })
     }
 
     fn plan(arguments: Value) -> Result<Plan, ToolError> {

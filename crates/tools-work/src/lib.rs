@@ -10,7 +10,7 @@ mod linear_action;
 
 use std::sync::Arc;
 
-use tool::{AnyTool, Erased};
+use tool::{AnyTool, ErasedTool};
 
 pub use gmail::oauth;
 pub use gmail::place::{Endpoints, Gmail};
@@ -24,9 +24,9 @@ pub use linear_action::LinearAction;
 /// Returns the tools of this family, in listing order.
 pub fn tools(linear: Linear, gmail: &Gmail) -> Vec<Arc<dyn AnyTool>> {
     vec![
-        Erased::tool(LinearAction { linear }),
-        Erased::tool(GmailSearch { gmail: gmail.clone() }),
-        Erased::tool(GmailRead { gmail: gmail.clone() }),
-        Erased::tool(GmailSend { gmail: gmail.clone() }),
+        ErasedTool::tool(LinearAction { linear }),
+        ErasedTool::tool(GmailSearch { gmail: gmail.clone() }),
+        ErasedTool::tool(GmailRead { gmail: gmail.clone() }),
+        ErasedTool::tool(GmailSend { gmail: gmail.clone() }),
     ]
 }

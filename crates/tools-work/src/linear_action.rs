@@ -9,7 +9,7 @@ use tool::{
 };
 
 use crate::linear::answers::{self, Comment, Issue};
-use crate::linear::api::{Asking, Linear, Making, made};
+use crate::linear::api::{ApiCalls, Creation, Linear, made};
 use crate::linear::names::{self, named};
 use crate::linear::params::{Action, LISTED, Order, Params};
 use crate::linear::queries;
@@ -128,7 +128,7 @@ impl Tool for LinearAction {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let asking = Asking::begin(context, &self.linear)?;
+        let asking = ApiCalls::begin(context, &self.linear)?;
         let began = asking.began();
         let work = Box::pin(async {
             match args.action {
@@ -144,7 +144,7 @@ impl Tool for LinearAction {
 
 /// Returns the fields that creation and update share, with names resolved to ids. `team` is the
 /// team of the issue.
-async fn fields(asking: &Asking<'_>, params: &Params, team: &str) -> Result<Map<String, Value>, ToolError> {
+async fn fields(asking: &ApiCalls<'_>, params: &Params, team: &str) -> Result<Map<String, Value>, ToolError> {
     let mut input = Map::new();
     let mut set = |name: &str, value: Value| input.insert(name.to_owned(), value);
     let plain =
@@ -188,7 +188,7 @@ async fn fields(asking: &Asking<'_>, params: &Params, team: &str) -> Result<Map<
     Ok(input)
 }
 
-async fn create_issue(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolError> {
+async fn create_issue(asking: &ApiCalls<'_>, args: &Args) -> Result<Output, ToolError> {
     let params = &args.params;
     let team = names::team(asking, params.team.as_deref().unwrap_or_default()).await?;
     let mut input = fields(asking, params, &team).await?;
@@ -199,7 +199,7 @@ async fn create_issue(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolEr
     if args.dry_run {
         return Ok(Output::would_send(args.action, queries::CREATE_ISSUE, variables));
     }
-    let making = Making {
+    let making = Creation {
         document: queries::CREATE_ISSUE,
         variables,
         at: "issueCreate/issue",
@@ -215,7 +215,7 @@ async fn create_issue(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolEr
     Ok(Output { issue: Some(issue), created: Some(created), ..Output::of(args.action) })
 }
 
-async fn create_comment(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolError> {
+async fn create_comment(asking: &ApiCalls<'_>, args: &Args) -> Result<Output, ToolError> {
     let params = &args.params;
     let issue = one_issue(asking, "issue", params.issue.as_deref().unwrap_or_default()).await?;
     let about = issue["id"].as_str().unwrap_or_default();
@@ -228,7 +228,7 @@ async fn create_comment(asking: &Asking<'_>, args: &Args) -> Result<Output, Tool
     if args.dry_run {
         return Ok(Output::would_send(args.action, queries::CREATE_COMMENT, variables));
     }
-    let making = Making {
+    let making = Creation {
         document: queries::CREATE_COMMENT,
         variables,
         at: "commentCreate/comment",
@@ -244,7 +244,7 @@ async fn create_comment(asking: &Asking<'_>, args: &Args) -> Result<Output, Tool
     Ok(Output { comment: Some(comment), created: Some(created), ..Output::of(args.action) })
 }
 
-async fn update_issue(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolError> {
+async fn update_issue(asking: &ApiCalls<'_>, args: &Args) -> Result<Output, ToolError> {
     let params = &args.params;
     let issue = one_issue(asking, "issue", params.issue.as_deref().unwrap_or_default()).await?;
     let moved_to = match &params.team {
@@ -265,7 +265,7 @@ async fn update_issue(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolEr
     Ok(Output { issue: Some(issue), ..Output::of(args.action) })
 }
 
-async fn list_issues(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolError> {
+async fn list_issues(asking: &ApiCalls<'_>, args: &Args) -> Result<Output, ToolError> {
     let params = &args.params;
     let mut all: Vec<Value> = Vec::new();
     if let Some(team) = &params.team {
@@ -306,7 +306,7 @@ async fn list_issues(asking: &Asking<'_>, args: &Args) -> Result<Output, ToolErr
 }
 
 /// Returns the issue with this identifier or id.
-async fn one_issue(asking: &Asking<'_>, field: &str, name: &str) -> Result<Value, ToolError> {
+async fn one_issue(asking: &ApiCalls<'_>, field: &str, name: &str) -> Result<Value, ToolError> {
     match asking.ask(queries::ISSUE, &json!({"id": name})).await? {
         Ok(mut data) if data["issue"]["id"].is_string() => Ok(data["issue"].take()),
         Ok(_) => Err(names::unlike("issue")),
@@ -350,14 +350,14 @@ fn used_before(by: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use testkit::Workspace;
-    use tool::{Effect, Erased};
+    use tool::{Effect, ErasedTool};
 
     use super::*;
 
     fn plan(arguments: Value) -> Result<Plan, ToolError> {
         let linear = Linear::at(Linear::ENDPOINT, Linear::SECRET).unwrap();
         let place = Workspace::new().place();
-        Erased::tool(LinearAction { linear }).prepare(arguments, &place).map(|prepared| prepared.plan)
+        ErasedTool::tool(LinearAction { linear }).prepare(arguments, &place).map(|prepared| prepared.plan)
     }
 
     #[test]

@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub struct Exporter {
     shared: Arc<Shared>,
     /// Sending half of the queue, `None` after `close`.
-    queue: Mutex<Option<mpsc::Sender<Followed>>>,
+    queue: Mutex<Option<mpsc::Sender<QueuedCall>>>,
     closing: watch::Sender<bool>,
     ended: Mutex<std_mpsc::Receiver<()>>,
 }
@@ -39,13 +39,13 @@ struct Shared {
 }
 
 /// A call in the queue.
-struct Followed {
+struct QueuedCall {
     call: CallTrace,
     trace: [u8; 16],
 }
 
 /// Outcome of one attempt.
-enum Tried {
+enum AttemptOutcome {
     /// The collector accepted all spans except `refused`.
     Taken { refused: u64, why: String },
     /// The collector may accept the spans later.
@@ -113,7 +113,7 @@ impl Tracer for Exporter {
         }
         let count = 1 + call.stages.len() as u64;
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = queue.as_ref().is_some_and(|queue| queue.try_send(Followed { call, trace }).is_ok());
+        let taken = queue.as_ref().is_some_and(|queue| queue.try_send(QueuedCall { call, trace }).is_ok());
         if !taken {
             self.shared.dropped.fetch_add(count, Ordering::Relaxed);
         }
@@ -151,7 +151,7 @@ struct Worker {
     shared: Arc<Shared>,
     client: Client,
     headers: Vec<(String, String)>,
-    calls: mpsc::Receiver<Followed>,
+    calls: mpsc::Receiver<QueuedCall>,
     closed: watch::Receiver<bool>,
 }
 
@@ -182,7 +182,7 @@ impl Worker {
         let mut attempt = 1;
         let lost = loop {
             match self.attempt(body.clone()).await {
-                Tried::Taken { refused, why } => {
+                AttemptOutcome::Taken { refused, why } => {
                     if refused == 0 {
                         self.shared.told.store(false, Ordering::Relaxed);
                     } else {
@@ -190,11 +190,11 @@ impl Worker {
                     }
                     break refused.min(count);
                 }
-                Tried::Never { why } => {
+                AttemptOutcome::Never { why } => {
                     self.shared.warn_once(&why);
                     break count;
                 }
-                Tried::Later { why, after } => {
+                AttemptOutcome::Later { why, after } => {
                     self.shared.warn_once(&why);
                     if attempt == ATTEMPTS || *self.closed.borrow() {
                         break count;
@@ -211,11 +211,11 @@ impl Worker {
         self.shared.dropped.fetch_add(lost, Ordering::Relaxed);
     }
 
-    async fn attempt(&self, body: Vec<u8>) -> Tried {
+    async fn attempt(&self, body: Vec<u8>) -> AttemptOutcome {
         let headers: Vec<_> =
             self.headers.iter().filter_map(|(name, value)| fetch::header(name, value)).collect();
         let timeout = self.shared.options.timeout;
-        let later = |why: String| Tried::Later { why, after: None };
+        let later = |why: String| AttemptOutcome::Later { why, after: None };
         let answer = match tokio::time::timeout(timeout, self.client.post(headers, body)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return later(error.to_string()),
@@ -228,11 +228,16 @@ impl Worker {
                 let partly = said.partial_success.unwrap_or_default();
                 let why: String =
                     partly.error_message.chars().filter(|sign| !sign.is_control()).take(200).collect();
-                Tried::Taken { refused: u64::try_from(partly.rejected_spans).unwrap_or_default(), why }
+                AttemptOutcome::Taken {
+                    refused: u64::try_from(partly.rejected_spans).unwrap_or_default(),
+                    why,
+                }
             }
             // The OTLP specification allows a retry after these status codes.
-            429 | 502 | 503 | 504 => Tried::Later { why, after: answer.retry_after.map(Duration::from_secs) },
-            _ => Tried::Never { why },
+            429 | 502 | 503 | 504 => {
+                AttemptOutcome::Later { why, after: answer.retry_after.map(Duration::from_secs) }
+            }
+            _ => AttemptOutcome::Never { why },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use vault::{Change, HostRule, Keys, Position, Vault};
+use vault::{Change, HostRule, Keys, RequestPart, Vault};
 
 /// Number of timed lookups.
 const ROUNDS: usize = 20_000;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut times = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        vault.value_for("s777", "api.example.com", Position::Header, now)?;
+        vault.value_for("s777", "api.example.com", RequestPart::Header, now)?;
         times.push(began.elapsed());
     }
     times.sort_unstable();

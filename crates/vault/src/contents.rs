@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::{Entry, Locked, Result, VaultError};
+use crate::{Entry, Result, SecretBytes, VaultError};
 
-/// Format version of [`Written`].
+/// Format version of [`VaultPlaintext`].
 const VERSION: u32 = 1;
 /// Maximum number of bytes of a written entry, not counting its value and its hosts.
 const BESIDE: usize = 1024;
@@ -22,13 +22,13 @@ const HOST: usize = 300;
 pub struct Contents {
     pub(crate) generation: u64,
     entries: Vec<(Entry, Range<usize>)>,
-    values: Locked,
+    values: SecretBytes,
 }
 
 /// The plaintext of a vault, as serialized before encryption.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written<'a> {
+struct VaultPlaintext<'a> {
     version: u32,
     /// Counter that grows by one with each change.
     generation: u64,
@@ -53,7 +53,7 @@ struct OfVersion {
 
 impl Contents {
     pub(crate) fn empty() -> Self {
-        Self { generation: 0, entries: Vec::new(), values: Locked::zeroed(0) }
+        Self { generation: 0, entries: Vec::new(), values: SecretBytes::zeroed(0) }
     }
 
     /// Reads the decrypted plaintext of a vault.
@@ -63,8 +63,8 @@ impl Contents {
         if of.version > VERSION {
             return Err(VaultError::Later { path: path.to_owned() });
         }
-        let written: Written<'_> = serde_json::from_slice(plain).map_err(|_| damaged())?;
-        let mut values = Locked::zeroed(plain.len());
+        let written: VaultPlaintext<'_> = serde_json::from_slice(plain).map_err(|_| damaged())?;
+        let mut values = SecretBytes::zeroed(plain.len());
         let (mut entries, mut filled) = (Vec::with_capacity(written.entries.len()), 0);
         for WrittenEntry { entry, value } in written.entries {
             let into = values.get_mut(filled..).unwrap_or_default();
@@ -85,7 +85,8 @@ impl Contents {
             + self.entries.iter().map(beside).sum::<usize>();
         let entries = self.entries.iter().zip(&encoded);
         let entries = entries.map(|((entry, _), value)| WrittenEntry { entry: entry.clone(), value });
-        let written = Written { version: VERSION, generation: self.generation, entries: entries.collect() };
+        let written =
+            VaultPlaintext { version: VERSION, generation: self.generation, entries: entries.collect() };
         // Reserve the maximum size at once, because a growing buffer would leave a copy behind.
         let mut plain = Zeroizing::new(Vec::with_capacity(BESIDE + room));
         serde_json::to_writer(&mut *plain, &written)?;
@@ -119,7 +120,7 @@ impl Contents {
         let mut all: Vec<(Entry, &[u8])> = others.map(|(entry, value)| (entry.clone(), value)).collect();
         all.extend(to);
         all.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-        let mut values = Locked::zeroed(all.iter().map(|(_, value)| value.len()).sum());
+        let mut values = SecretBytes::zeroed(all.iter().map(|(_, value)| value.len()).sum());
         let (mut entries, mut filled) = (Vec::with_capacity(all.len()), 0);
         for (entry, value) in all {
             let at = filled..filled + value.len();

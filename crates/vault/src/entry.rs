@@ -133,7 +133,7 @@ fn normal_host(host: &str) -> Option<String> {
 
 /// A part of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
+pub enum RequestPart {
     /// The value of a header.
     Header,
     /// The query of the URL, which servers write into their logs.
@@ -142,7 +142,7 @@ pub enum Position {
     Body,
 }
 
-impl Position {
+impl RequestPart {
     /// Returns the name that options and messages use.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -156,7 +156,7 @@ impl Position {
 /// The parts of a request in which a secret may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Places {
+pub struct RequestParts {
     /// True if the secret may stand in the value of a header.
     pub header: bool,
     /// True if the secret may stand in the query of the URL.
@@ -165,33 +165,37 @@ pub struct Places {
     pub body: bool,
 }
 
-impl Default for Places {
+impl Default for RequestParts {
     /// Allows headers alone.
     fn default() -> Self {
         Self { header: true, query: false, body: false }
     }
 }
 
-impl Places {
+impl RequestParts {
     /// Allows exactly these positions.
-    pub fn of(positions: &[Position]) -> Self {
+    pub fn of(positions: &[RequestPart]) -> Self {
         let has = |position| positions.contains(&position);
-        Self { header: has(Position::Header), query: has(Position::Query), body: has(Position::Body) }
+        Self {
+            header: has(RequestPart::Header),
+            query: has(RequestPart::Query),
+            body: has(RequestPart::Body),
+        }
     }
 
     /// Returns true if this position is allowed.
-    pub fn has(self, position: Position) -> bool {
+    pub fn has(self, position: RequestPart) -> bool {
         match position {
-            Position::Header => self.header,
-            Position::Query => self.query,
-            Position::Body => self.body,
+            RequestPart::Header => self.header,
+            RequestPart::Query => self.query,
+            RequestPart::Body => self.body,
         }
     }
 
     /// Returns the names of the allowed positions.
     pub fn names(self) -> Vec<&'static str> {
-        let all = [Position::Header, Position::Query, Position::Body];
-        all.into_iter().filter(|position| self.has(*position)).map(Position::as_str).collect()
+        let all = [RequestPart::Header, RequestPart::Query, RequestPart::Body];
+        all.into_iter().filter(|position| self.has(*position)).map(RequestPart::as_str).collect()
     }
 }
 
@@ -204,7 +208,7 @@ pub struct Entry {
     /// Hosts that the secret may be sent to. An empty list allows no host.
     pub hosts: Vec<HostRule>,
     /// Parts of a request in which the secret may stand.
-    pub places: Places,
+    pub places: RequestParts,
     /// Time from which the secret is refused as expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
@@ -224,7 +228,7 @@ pub struct Change {
     /// Hosts that the secret may be sent to; default: no host.
     pub hosts: Option<Vec<HostRule>>,
     /// Parts of a request in which the secret may stand; default: headers.
-    pub places: Option<Places>,
+    pub places: Option<RequestParts>,
     /// Time from which the secret is refused as expired; default: never. A new value without an
     /// expiry never expires, even if the old value had one.
     pub expires_at: Option<Timestamp>,

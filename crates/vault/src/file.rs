@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use age::{DecryptError, Decryptor, Encryptor};
 
-use crate::{Locked, Result, VaultError};
+use crate::{Result, SecretBytes, VaultError};
 
 /// Name of the file with the secrets.
 pub(crate) const CONTENT: &str = "vault.age";
@@ -54,11 +54,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>> {
 }
 
 /// Decrypts a file in the age format.
-pub(crate) fn decrypt(cipher: &[u8], identity: &dyn age::Identity) -> Result<Locked, DecryptError> {
+pub(crate) fn decrypt(cipher: &[u8], identity: &dyn age::Identity) -> Result<SecretBytes, DecryptError> {
     let mut reader = Decryptor::new_buffered(cipher)?.decrypt(std::iter::once(identity))?;
     // The plaintext is never longer than the ciphertext, so the buffer never grows and leaves no
     // copy behind.
-    let mut plain = Locked::zeroed(cipher.len());
+    let mut plain = SecretBytes::zeroed(cipher.len());
     let mut filled = 0;
     loop {
         match reader.read(&mut plain[filled..]) {

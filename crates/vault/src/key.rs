@@ -10,7 +10,7 @@ use age::{DecryptError, scrypt, x25519};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::{Locked, Result, VaultError, file};
+use crate::{Result, SecretBytes, VaultError, file};
 
 /// Work factor of scrypt as a power of two. It costs about a second and 256 MiB for each attempt,
 /// also for an attacker's guess (the same as `age` chooses on a desktop computer).
@@ -27,7 +27,7 @@ const LONGEST_KEY_FILE: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub struct Keys {
     /// A passphrase.
-    pub passphrase: Option<Locked>,
+    pub passphrase: Option<SecretBytes>,
     /// Path of a file with an age identity, as `age-keygen` writes it.
     pub key_file: Option<PathBuf>,
     /// True if the kernel's key ring of this user is searched.
@@ -36,18 +36,18 @@ pub struct Keys {
 
 /// An age identity as text, `AGE-SECRET-KEY-1...`.
 #[derive(Debug)]
-pub(crate) struct Identity(Locked);
+pub(crate) struct Identity(SecretBytes);
 
 impl Identity {
     pub(crate) fn generate() -> Self {
-        Self(Locked::copy_of(x25519::Identity::generate().to_string().expose_secret().as_bytes()))
+        Self(SecretBytes::copy_of(x25519::Identity::generate().to_string().expose_secret().as_bytes()))
     }
 
     /// Finds the first identity of a text with one identity a line; other lines are comments.
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
         let found =
             text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| parsed(line).is_some())?;
-        Some(Self(Locked::copy_of(found)))
+        Some(Self(SecretBytes::copy_of(found)))
     }
 
     /// Returns the key for one operation; the key wipes its own memory when dropped.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use linux_keyutils::{Key, KeyError, KeyRing, KeyRingIdentifier};
 use zeroize::Zeroize;
 
-use crate::{Locked, Result, VaultError};
+use crate::{Result, SecretBytes, VaultError};
 
 /// Links the user's ring into the thread's ring. The kernel allows a thread to read the keys that
 /// it possesses; the same user id alone is not enough.
@@ -41,9 +41,9 @@ pub(crate) fn has(name: &str) -> bool {
 }
 
 /// Returns the key of this name.
-pub(crate) fn get(name: &str) -> Option<Locked> {
+pub(crate) fn get(name: &str) -> Option<SecretBytes> {
     let mut read = find(name)?.read_to_vec().ok()?;
-    let key = Locked::copy_of(&read);
+    let key = SecretBytes::copy_of(&read);
     read.zeroize();
     Some(key)
 }

@@ -4,7 +4,7 @@
 //! for that format opens with the key. The key is an age identity, in a separate file that a
 //! passphrase opens or in a key file of the user. The kernel may store a copy of the key for a
 //! limited time. In memory, the values lie in pages that stay out of swap and are wiped when
-//! dropped ([`Locked`]).
+//! dropped ([`SecretBytes`]).
 //!
 //! This crate makes no policy decision: callers ask the policy first whether a call may use a
 //! secret. The crate enforces the limits that were stored with the secret: hosts, request parts and
@@ -35,8 +35,10 @@ mod memory;
 mod store;
 
 pub use contents::Contents;
-pub use entry::{Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, Places, Position, is_name};
+pub use entry::{
+    Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, RequestPart, RequestParts, is_name,
+};
 pub use error::{Kind, Result, VaultError};
 pub use key::{Keys, make_key_file};
-pub use memory::Locked;
-pub use store::{Turn, Vault};
+pub use memory::SecretBytes;
+pub use store::{RenewalLock, Vault};

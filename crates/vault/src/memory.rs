@@ -9,9 +9,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zeroize::Zeroize;
 
 /// Bytes in pages that contain no other data. If the system allows this process no more locked
-/// memory (`ulimit -l`), the bytes are still wiped, and [`Locked::is_locked`] reports that they may
+/// memory (`ulimit -l`), the bytes are still wiped, and [`SecretBytes::is_locked`] reports that they may
 /// be swapped out.
-pub struct Locked {
+pub struct SecretBytes {
     /// Buffer with room for alignment to whole pages, because unlocking a page affects all data in
     /// that page.
     bytes: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Locked {
     guard: Option<LockGuard>,
 }
 
-impl Locked {
+impl SecretBytes {
     /// Allocates `length` bytes, each 0.
     pub fn zeroed(length: usize) -> Self {
         dump_no_core();
@@ -67,7 +67,7 @@ fn dump_no_core() {
     });
 }
 
-impl Deref for Locked {
+impl Deref for SecretBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -75,13 +75,13 @@ impl Deref for Locked {
     }
 }
 
-impl DerefMut for Locked {
+impl DerefMut for SecretBytes {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.length]
     }
 }
 
-impl Drop for Locked {
+impl Drop for SecretBytes {
     fn drop(&mut self) {
         // Wiping the current length is enough: `truncate` has wiped the rest.
         self.deref_mut().zeroize();
@@ -90,7 +90,7 @@ impl Drop for Locked {
     }
 }
 
-impl fmt::Debug for Locked {
+impl fmt::Debug for SecretBytes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Locked").field(&self.length).finish()
     }
@@ -119,8 +119,8 @@ mod tests {
     fn pages_are_locked_one_by_one_and_let_go_again() {
         let _turn = turn();
         let before = locked_kilobytes();
-        let first = Locked::copy_of(b"one");
-        let second = Locked::copy_of(&[7; 5_000]);
+        let first = SecretBytes::copy_of(b"one");
+        let second = SecretBytes::copy_of(&[7; 5_000]);
         assert!(first.is_locked() && second.is_locked());
         let page = region::page::size() as u64 / 1_024;
         let both = locked_kilobytes();
@@ -131,7 +131,7 @@ mod tests {
         drop(second);
         assert_eq!(locked_kilobytes(), before);
         // A block this large goes back to the system when freed; it must be unlocked before that.
-        let large = Locked::zeroed(4 << 20);
+        let large = SecretBytes::zeroed(4 << 20);
         assert!(large.is_locked());
         drop(large);
         assert_eq!(locked_kilobytes(), before);
@@ -140,12 +140,12 @@ mod tests {
     #[test]
     fn what_is_cut_off_is_wiped_and_nothing_is_shown() {
         let _turn = turn();
-        let mut bytes = Locked::copy_of(b"0123456789");
+        let mut bytes = SecretBytes::copy_of(b"0123456789");
         bytes.truncate(4);
         assert_eq!(&bytes[..], b"0123");
         assert!(bytes.bytes[bytes.start + 4..].iter().all(|byte| *byte == 0));
         assert_eq!(format!("{bytes:?}"), "Locked(4)");
         assert_eq!(getrlimit(Resource::Core).current, Some(0));
-        assert!(Locked::zeroed(0).is_empty());
+        assert!(SecretBytes::zeroed(0).is_empty());
     }
 }

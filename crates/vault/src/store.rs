@@ -12,7 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
 use crate::{
-    Change, Contents, Entry, Keys, LEAST_CHARACTERS, Locked, MOST_BYTES, Name, Position, Result, VaultError,
+    Change, Contents, Entry, Keys, LEAST_CHARACTERS, MOST_BYTES, Name, RequestPart, Result, SecretBytes,
+    VaultError,
 };
 use crate::{file, key, keyring};
 
@@ -24,18 +25,18 @@ const USE_NOTED_EVERY: SignedDuration = SignedDuration::from_secs(60);
 pub struct Vault {
     folder: PathBuf,
     keys: Keys,
-    open: Mutex<Open>,
+    open: Mutex<OpenState>,
 }
 
 /// The exclusive right to renew something, until it is dropped or its process ends.
 #[derive(Debug)]
-pub struct Turn {
+pub struct RenewalLock {
     _file: File,
 }
 
 /// State of a vault in memory.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenState {
     identity: Option<(Source, Arc<Identity>)>,
     /// Stamp of the identity file that the passphrase did not open: another attempt would be as
     /// slow and fail again.
@@ -82,7 +83,7 @@ impl Vault {
     /// Returns the current contents, including changes of other programs. A missing vault is empty.
     ///
     /// # Errors
-    /// [`VaultError::Locked`], [`VaultError::Passphrase`], [`VaultError::Key`] or
+    /// [`VaultError::SecretBytes`], [`VaultError::Passphrase`], [`VaultError::Key`] or
     /// [`VaultError::KeyFile`] if no key opens the vault; [`VaultError::Damaged`] or
     /// [`VaultError::Later`] if its content cannot be used; [`VaultError::System`] if a system call
     /// fails.
@@ -95,7 +96,13 @@ impl Vault {
     /// # Errors
     /// [`VaultError::Unknown`], [`VaultError::Expired`], [`VaultError::NotForHost`],
     /// [`VaultError::NotForPlace`], and the errors of [`Vault::contents`].
-    pub fn value_for(&self, name: &str, host: &str, position: Position, now: Timestamp) -> Result<Locked> {
+    pub fn value_for(
+        &self,
+        name: &str,
+        host: &str,
+        position: RequestPart,
+        now: Timestamp,
+    ) -> Result<SecretBytes> {
         let contents = self.contents()?;
         let (entry, value) = contents.get(name).ok_or(VaultError::Unknown)?;
         if entry.expires_at.is_some_and(|end| end <= now) {
@@ -107,7 +114,7 @@ impl Vault {
         if !entry.places.has(position) {
             return Err(VaultError::NotForPlace { position: position.as_str() });
         }
-        let value = Locked::copy_of(value);
+        let value = SecretBytes::copy_of(value);
         if entry.last_used_at.is_none_or(|last| now.duration_since(last) >= USE_NOTED_EVERY) {
             self.note_use(name, now)?;
         }
@@ -164,9 +171,9 @@ impl Vault {
     ///
     /// # Errors
     /// [`VaultError::System`] if the lock file cannot be made or locked.
-    pub fn turn(&self, name: &Name) -> Result<Option<Turn>> {
+    pub fn turn(&self, name: &Name) -> Result<Option<RenewalLock>> {
         let taken = file::try_lock(&self.folder, &format!("{}.turn", name.as_str()))?;
-        Ok(taken.map(|file| Turn { _file: file }))
+        Ok(taken.map(|file| RenewalLock { _file: file }))
     }
 
     /// Removes a secret. Returns true if it existed.
@@ -185,7 +192,7 @@ impl Vault {
     /// previous generation.
     ///
     /// # Errors
-    /// Returns the errors of [`Vault::contents`], and [`VaultError::Locked`] if neither a
+    /// Returns the errors of [`Vault::contents`], and [`VaultError::SecretBytes`] if neither a
     /// passphrase nor a key file is given.
     pub fn rotate(&self, passphrase: Option<&[u8]>) -> Result<()> {
         let _lock = file::lock(&self.folder)?;
@@ -213,7 +220,7 @@ impl Vault {
         self.write(&contents, &[&new])?;
         file::keep_as(&self.path(CONTENT), &self.path(PREVIOUS))?;
         keyring::forget(&self.ring_name())?;
-        *open = Open { identity: Some((Source::Given, Arc::new(new))), ..Open::default() };
+        *open = OpenState { identity: Some((Source::Given, Arc::new(new))), ..OpenState::default() };
         Ok(())
     }
 
@@ -253,7 +260,7 @@ impl Vault {
     /// # Errors
     /// [`VaultError::KeyRing`] if the ring cannot be used.
     pub fn lock(&self) -> Result<bool> {
-        *self.open() = Open::default();
+        *self.open() = OpenState::default();
         keyring::forget(&self.ring_name())
     }
 
@@ -265,18 +272,18 @@ impl Vault {
         format!("handfast:{}", self.folder.display())
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenState> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the file unless it is unchanged since the last read.
-    fn read(&self, open: &mut Open) -> Result<Arc<Contents>> {
+    fn read(&self, open: &mut OpenState) -> Result<Arc<Contents>> {
         let path = self.path(CONTENT);
         let now = Stamp::of(&path);
         if open.identity.as_ref().is_some_and(|(source, _)| *source == Source::KeyRing)
             && !keyring::has(&self.ring_name())
         {
-            *open = Open::default();
+            *open = OpenState::default();
         }
         if let Some((stamp, contents)) = &open.contents
             && *stamp == now
@@ -317,7 +324,7 @@ impl Vault {
     }
 
     /// Finds the key in the configured sources, in the order of [`Keys`].
-    fn identity(&self, open: &mut Open) -> Result<Arc<Identity>> {
+    fn identity(&self, open: &mut OpenState) -> Result<Arc<Identity>> {
         if let Some((_, identity)) = &open.identity {
             return Ok(identity.clone());
         }
@@ -366,7 +373,7 @@ impl Vault {
     }
 
     /// Makes the key of a new vault, unless a key file supplies it.
-    fn make(&self, open: &mut Open) -> Result<()> {
+    fn make(&self, open: &mut OpenState) -> Result<()> {
         if self.keys.key_file.is_some() {
             return Ok(());
         }

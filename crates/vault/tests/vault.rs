@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use vault::{Change, HostRule, Keys, Locked, Places, Position, Vault, VaultError};
+use vault::{Change, HostRule, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const VALUE: &[u8] = b"sk-live-0123456789\n\xc3\xa4\"\\";
@@ -43,7 +43,7 @@ impl World {
     }
 
     fn with_passphrase(&self, passphrase: &str) -> Vault {
-        self.with(Keys { passphrase: Some(Locked::copy_of(passphrase.as_bytes())), ..Keys::default() })
+        self.with(Keys { passphrase: Some(SecretBytes::copy_of(passphrase.as_bytes())), ..Keys::default() })
     }
 }
 
@@ -70,28 +70,31 @@ fn a_secret_is_found_by_every_program_and_goes_where_it_was_bound_to_alone() {
     let other = world.vault();
     let asked =
         |host: &str, position, now| other.value_for("token", host, position, now).map(|value| value.to_vec());
-    assert_eq!(asked("api.example.com", Position::Header, NOW).unwrap(), VALUE);
-    assert!(matches!(asked("example.com", Position::Header, NOW), Err(VaultError::NotForHost)));
-    assert!(matches!(asked("api.example.com", Position::Query, NOW), Err(VaultError::NotForPlace { .. })));
+    assert_eq!(asked("api.example.com", RequestPart::Header, NOW).unwrap(), VALUE);
+    assert!(matches!(asked("example.com", RequestPart::Header, NOW), Err(VaultError::NotForHost)));
+    assert!(matches!(asked("api.example.com", RequestPart::Query, NOW), Err(VaultError::NotForPlace { .. })));
     let later = NOW + SignedDuration::from_hours(1);
-    assert!(matches!(asked("api.example.com", Position::Header, later), Err(VaultError::Expired)));
+    assert!(matches!(asked("api.example.com", RequestPart::Header, later), Err(VaultError::Expired)));
     assert!(matches!(
-        other.value_for("other", "a.example.com", Position::Header, NOW),
+        other.value_for("other", "a.example.com", RequestPart::Header, NOW),
         Err(VaultError::Unknown)
     ));
 
     // A new value keeps the binding of the old value; a value without a binding goes nowhere.
     assert!(other.set(&named("token"), b"another value", later).unwrap());
     assert_eq!(
-        &vault.value_for("token", "api.example.com", Position::Header, later).unwrap()[..],
+        &vault.value_for("token", "api.example.com", RequestPart::Header, later).unwrap()[..],
         b"another value"
     );
     vault.set(&named("unbound"), b"another value", NOW).unwrap();
-    assert!(matches!(vault.value_for("unbound", "", Position::Header, NOW), Err(VaultError::NotForHost)));
-    let everywhere = Places::of(&[Position::Query, Position::Body]);
+    assert!(matches!(vault.value_for("unbound", "", RequestPart::Header, NOW), Err(VaultError::NotForHost)));
+    let everywhere = RequestParts::of(&[RequestPart::Query, RequestPart::Body]);
     vault.set(&Change { places: Some(everywhere), ..at("q", "h") }, b"another value", NOW).unwrap();
-    assert!(other.value_for("q", "h", Position::Body, NOW).is_ok());
-    assert!(matches!(other.value_for("q", "h", Position::Header, NOW), Err(VaultError::NotForPlace { .. })));
+    assert!(other.value_for("q", "h", RequestPart::Body, NOW).is_ok());
+    assert!(matches!(
+        other.value_for("q", "h", RequestPart::Header, NOW),
+        Err(VaultError::NotForPlace { .. })
+    ));
     assert!(other.remove("q").unwrap() && !other.remove("q").unwrap());
     assert_eq!(names(&vault), ["token", "unbound"]);
 }
@@ -103,12 +106,12 @@ fn the_last_use_is_noted_to_the_minute() {
     vault.set(&at("token", "h"), VALUE, NOW).unwrap();
     let last = || world.vault().contents().unwrap().get("token").unwrap().0.last_used_at;
     assert_eq!(last(), None);
-    vault.value_for("token", "h", Position::Header, NOW).unwrap();
+    vault.value_for("token", "h", RequestPart::Header, NOW).unwrap();
     assert_eq!(last(), Some(NOW));
-    vault.value_for("token", "h", Position::Header, NOW + SignedDuration::from_secs(59)).unwrap();
+    vault.value_for("token", "h", RequestPart::Header, NOW + SignedDuration::from_secs(59)).unwrap();
     assert_eq!(last(), Some(NOW));
     let later = NOW + SignedDuration::from_secs(60);
-    vault.value_for("token", "h", Position::Header, later).unwrap();
+    vault.value_for("token", "h", RequestPart::Header, later).unwrap();
     assert_eq!(last(), Some(later));
 }
 

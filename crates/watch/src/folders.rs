@@ -29,14 +29,14 @@ struct Folder {
 
 /// Marks of an entry, with the reason for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct EntryMarks {
     pub(crate) marks: Marks,
-    pub(crate) why: Why,
+    pub(crate) why: MarkReason,
 }
 
 /// Reason why an entry is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum MarkReason {
     /// A rule marks this folder.
     Folder,
     /// A rule marks this symbolic link: its target is marked.
@@ -74,7 +74,7 @@ pub(crate) struct Folders {
     known: HashMap<Id, Folder>,
     next: Id,
     below: BTreeMap<(Id, Name), Id>,
-    found: BTreeMap<(Id, Name), Found>,
+    found: BTreeMap<(Id, Name), EntryMarks>,
     /// Number of marks set or removed so far.
     marked_times: u64,
 }
@@ -170,13 +170,13 @@ impl Folders {
     }
 
     /// Marks an entry of a folder.
-    pub(crate) fn mark(&mut self, folder: Id, name: &[u8], found: Found) {
+    pub(crate) fn mark(&mut self, folder: Id, name: &[u8], found: EntryMarks) {
         self.marked_times += 1;
         self.found.insert((folder, Name::from(name)), found);
     }
 
     /// Removes the marks of an entry, and returns them.
-    pub(crate) fn unmark(&mut self, folder: Id, name: &[u8]) -> Option<Found> {
+    pub(crate) fn unmark(&mut self, folder: Id, name: &[u8]) -> Option<EntryMarks> {
         let found = self.found.remove(&(folder, Name::from(name)));
         self.marked_times += u64::from(found.is_some());
         found
@@ -188,12 +188,12 @@ impl Folders {
     }
 
     /// Returns the marks of an entry.
-    pub(crate) fn found(&self, folder: Id, name: &[u8]) -> Option<Found> {
+    pub(crate) fn found(&self, folder: Id, name: &[u8]) -> Option<EntryMarks> {
         self.found.get(&(folder, Name::from(name))).copied()
     }
 
     /// Iterates over the marked entries.
-    pub(crate) fn marked(&self) -> impl Iterator<Item = (Id, &Name, Found)> {
+    pub(crate) fn marked(&self) -> impl Iterator<Item = (Id, &Name, EntryMarks)> {
         self.found.iter().map(|((folder, name), found)| (*folder, name, *found))
     }
 }
@@ -219,7 +219,7 @@ mod tests {
             folders.mark(
                 id,
                 b"x",
-                Found { marks: Marks { hidden: true, ..Marks::default() }, why: Why::File },
+                EntryMarks { marks: Marks { hidden: true, ..Marks::default() }, why: MarkReason::File },
             );
         }
         assert_eq!(folders.place(b), Some(Place { root: 3, relative: b"a/b".to_vec() }));

@@ -4,7 +4,7 @@
 //! [`Watch::sync`] reads the notifications that were pending when it was called, and returns the
 //! marked paths. The answer therefore contains every entry that had its name before the call,
 //! without a walk. Without notifications (a network file system, or more folders than one user may
-//! watch), each answer comes from a walk. [`Marked::warning`] then reports that.
+//! watch), each answer comes from a walk. [`MarkedPaths::warning`] then reports that.
 //!
 //! A walk never follows links. A marked link marks its target. A marked file with further names
 //! (hard links) marks these names as well. A folder that cannot be listed is marked hidden as a
@@ -32,20 +32,20 @@ pub use watch::Watch;
 /// The rules that decide which entries are marked.
 pub trait Rules {
     /// State of the rules for a folder, passed on to its entries.
-    type Above: Clone;
+    type FolderMatches: Clone;
 
     /// Returns the state for a folder at which a walk begins. The path is absolute.
-    fn top(&self, folder: &Path) -> Self::Above;
+    fn top(&self, folder: &Path) -> Self::FolderMatches;
 
     /// Returns true if the rules could match `name` in a folder with the state `above`. Without a
     /// possible match, an entry is hidden and frozen like its folder, and has no other marks.
-    fn may_match(&self, above: &Self::Above, name: &OsStr) -> bool;
+    fn may_match(&self, above: &Self::FolderMatches, name: &OsStr) -> bool;
 
     /// Returns the state for an entry, from the state of its folder. The path is absolute.
-    fn below(&self, above: &Self::Above, path: &Path, kind: Kind) -> Self::Above;
+    fn below(&self, above: &Self::FolderMatches, path: &Path, kind: Kind) -> Self::FolderMatches;
 
     /// Returns the marks of the path that has this state.
-    fn marks(&self, known: &Self::Above) -> Marks;
+    fn marks(&self, known: &Self::FolderMatches) -> Marks;
 
     /// Returns true if every Unix socket is hidden, regardless of its name.
     fn hide_sockets(&self) -> bool {
@@ -74,7 +74,7 @@ pub struct Marks {
     /// True if a write to the path must be judged first. Entries below the path are judged
     /// individually.
     pub guarded: bool,
-    /// True if [`Marked::noted`] reports the path when it appears.
+    /// True if [`MarkedPaths::noted`] reports the path when it appears.
     pub noted: bool,
 }
 
@@ -100,7 +100,7 @@ impl Marks {
 
 /// Choice between repeated and single use of a [`Watch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum WatchMode {
     /// The caller asks repeatedly, so the set follows changes.
     Fresh,
     /// The caller asks once, and watching would cost more than it saves.
@@ -109,7 +109,7 @@ pub enum Keep {
 
 /// The marked paths, absolute and below the roots as the caller gave them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marked {
+pub struct MarkedPaths {
     /// Paths that must not be read.
     pub hidden: Vec<PathBuf>,
     /// Paths that must not be written, without those in `hidden`.

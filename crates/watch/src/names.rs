@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, RawDir, Stat};
 
 use crate::error::{WatchError, is_exhaustion};
-use crate::folders::{Found, Id, Name, Why};
+use crate::folders::{EntryMarks, Id, MarkReason, Name};
 use crate::scan::Entry;
 use crate::watch::Watch;
 use crate::{Marks, Rules, look};
@@ -70,7 +70,7 @@ impl<R: Rules> Watch<R> {
         let Ok(stat) = look::stat_in(folder, entry.name) else { return };
         let (device, number) = look::identity(&stat);
         if let Some(marks) = self.names.marks(device, number) {
-            self.folders.mark(id, entry.name, Found { marks, why: Why::FurtherName });
+            self.folders.mark(id, entry.name, EntryMarks { marks, why: MarkReason::FurtherName });
             self.appeared.push((id, entry.name.into()));
         }
     }
@@ -131,7 +131,7 @@ impl<R: Rules> Watch<R> {
                 None => files.push((device, marks)),
             }
         };
-        let marked: Vec<(Id, Name, Found)> =
+        let marked: Vec<(Id, Name, EntryMarks)> =
             self.folders.marked().map(|(id, name, found)| (id, name.clone(), found)).collect();
         let mut looked_in: HashMap<Id, Vec<(u64, u64)>> = HashMap::new();
         for (id, name, found) in marked {
@@ -141,7 +141,7 @@ impl<R: Rules> Watch<R> {
                 continue;
             }
             match found.why {
-                Why::File => {
+                MarkReason::File => {
                     let Some(root) = self.roots.get(place.root) else { continue };
                     if let Ok(stat) = look::stat(root.folder.as_fd(), &place.relative)
                         && has_several(&stat)
@@ -149,7 +149,7 @@ impl<R: Rules> Watch<R> {
                         add(look::identity(&stat), found.marks);
                     }
                 }
-                Why::Folder => {
+                MarkReason::Folder => {
                     let mut folders: Vec<Id> = self.folders.child(id, &name).into_iter().collect();
                     while let Some(id) = folders.pop() {
                         folders.extend(self.folders.children(id));
@@ -163,7 +163,7 @@ impl<R: Rules> Watch<R> {
                         looked_in.insert(id, files);
                     }
                 }
-                Why::Link | Why::Socket | Why::FurtherName | Why::Sealed => {}
+                MarkReason::Link | MarkReason::Socket | MarkReason::FurtherName | MarkReason::Sealed => {}
             }
         }
         self.names.in_folders = looked_in;
@@ -203,7 +203,7 @@ impl<R: Rules> Watch<R> {
         let gone: Vec<(Id, Name)> = self
             .folders
             .marked()
-            .filter(|(_, _, found)| found.why == Why::FurtherName)
+            .filter(|(_, _, found)| found.why == MarkReason::FurtherName)
             .filter(|(id, name, found)| {
                 let stat = self.folders.place(*id).and_then(|mut place| {
                     place.push(name);

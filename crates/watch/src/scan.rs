@@ -10,7 +10,7 @@ use rustix::fs::{FileType, RawDir, fstat};
 use rustix::io::Errno;
 
 use crate::error::{WatchError, is_exhaustion};
-use crate::folders::{Found, Id, Why};
+use crate::folders::{EntryMarks, Id, MarkReason};
 use crate::notices::NotWatched;
 use crate::watch::Watch;
 use crate::{Kind, Marks, Rules, look};
@@ -20,7 +20,7 @@ use crate::{Kind, Marks, Rules, look};
 const LONGEST: usize = 3_800;
 
 /// A folder that is still to be walked.
-pub(crate) struct Pending<A> {
+pub(crate) struct PendingFolder<A> {
     pub(crate) id: Id,
     pub(crate) above: A,
 }
@@ -35,10 +35,10 @@ pub(crate) struct Entry<'a> {
 
 impl<R: Rules> Watch<R> {
     /// Walks over a folder and everything below it. Watches each folder if notifications are in use.
-    pub(crate) fn scan(&mut self, first: Pending<R::Above>) -> Result<(), WatchError> {
+    pub(crate) fn scan(&mut self, first: PendingFolder<R::FolderMatches>) -> Result<(), WatchError> {
         let mut pending = vec![first];
         let mut buffer = vec![MaybeUninit::uninit(); 64 * 1024];
-        while let Some(Pending { id, above }) = pending.pop() {
+        while let Some(PendingFolder { id, above }) = pending.pop() {
             let Some(place) = self.folders.place(id) else { continue };
             let Some(root) = self.roots.get(place.root) else { continue };
             let mut path = root.absolute(&place.relative);
@@ -58,7 +58,7 @@ impl<R: Rules> Watch<R> {
                 self.not_opened(id, &above, errno, path)?;
                 continue;
             }
-            self.entries(&folder, Pending { id, above }, &mut path, &mut buffer, &mut pending)?;
+            self.entries(&folder, PendingFolder { id, above }, &mut path, &mut buffer, &mut pending)?;
         }
         Ok(())
     }
@@ -67,10 +67,10 @@ impl<R: Rules> Watch<R> {
     fn entries(
         &mut self,
         folder: &OwnedFd,
-        Pending { id, above }: Pending<R::Above>,
+        PendingFolder { id, above }: PendingFolder<R::FolderMatches>,
         path: &mut PathBuf,
         buffer: &mut [MaybeUninit<u8>],
-        pending: &mut Vec<Pending<R::Above>>,
+        pending: &mut Vec<PendingFolder<R::FolderMatches>>,
     ) -> Result<(), WatchError> {
         let mut entries = RawDir::new(folder, buffer);
         while let Some(entry) = entries.next() {
@@ -107,15 +107,16 @@ impl<R: Rules> Watch<R> {
         &mut self,
         folder: BorrowedFd<'_>,
         id: Id,
-        above: &R::Above,
+        above: &R::FolderMatches,
         path: &mut PathBuf,
         entry: &Entry<'_>,
-    ) -> Option<Pending<R::Above>> {
+    ) -> Option<PendingFolder<R::FolderMatches>> {
         let is_folder = entry.kind == FileType::Directory;
         let inherited = self.rules.marks(above);
         if inherited.hidden {
             // The entry is hidden with its folder. A file in it may have a further name elsewhere.
-            return is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: above.clone() });
+            return is_folder
+                .then(|| PendingFolder { id: self.folders.add(id, entry.name), above: above.clone() });
         }
         let name = OsStr::from_bytes(entry.name);
         let is_bare_socket = entry.kind == FileType::Socket && self.rules.hide_sockets();
@@ -125,7 +126,7 @@ impl<R: Rules> Watch<R> {
                 return None;
             }
             if is_folder {
-                return Some(Pending { id: self.folders.add(id, entry.name), above: above.clone() });
+                return Some(PendingFolder { id: self.folders.add(id, entry.name), above: above.clone() });
             }
             self.further_name(folder, id, entry);
             return None;
@@ -143,26 +144,26 @@ impl<R: Rules> Watch<R> {
         marks.frozen &= !inherited.frozen;
         if marks.any() {
             let why = match kind {
-                Kind::Folder => Why::Folder,
-                Kind::Link => Why::Link,
-                Kind::File => Why::File,
+                Kind::Folder => MarkReason::Folder,
+                Kind::Link => MarkReason::Link,
+                Kind::File => MarkReason::File,
             };
-            self.mark(id, entry.name, Found { marks, why });
+            self.mark(id, entry.name, EntryMarks { marks, why });
         } else if is_bare_socket {
             self.hide_socket(id, entry.name);
         } else if !is_folder {
             self.further_name(folder, id, entry);
         }
-        is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: known })
+        is_folder.then(|| PendingFolder { id: self.folders.add(id, entry.name), above: known })
     }
 
     fn hide_socket(&mut self, id: Id, name: &[u8]) {
         let marks = Marks { hidden: true, ..Marks::default() };
-        self.folders.mark(id, name, Found { marks, why: Why::Socket });
+        self.folders.mark(id, name, EntryMarks { marks, why: MarkReason::Socket });
     }
 
     /// Marks an entry, and records that it has appeared.
-    pub(crate) fn mark(&mut self, id: Id, name: &[u8], found: Found) {
+    pub(crate) fn mark(&mut self, id: Id, name: &[u8], found: EntryMarks) {
         self.folders.mark(id, name, found);
         self.appeared.push((id, name.into()));
         self.names.stale = true;
@@ -172,7 +173,7 @@ impl<R: Rules> Watch<R> {
     fn not_opened(
         &mut self,
         id: Id,
-        above: &R::Above,
+        above: &R::FolderMatches,
         errno: Errno,
         path: PathBuf,
     ) -> Result<(), WatchError> {
@@ -190,7 +191,8 @@ impl<R: Rules> Watch<R> {
 
     /// Hides a folder that cannot be listed.
     pub(crate) fn seal(&mut self, id: Id) {
-        let sealed = Found { marks: Marks { hidden: true, ..Marks::default() }, why: Why::Sealed };
+        let sealed =
+            EntryMarks { marks: Marks { hidden: true, ..Marks::default() }, why: MarkReason::Sealed };
         match self.folders.above(id) {
             Some((above, name)) => {
                 self.remove_folder(id);

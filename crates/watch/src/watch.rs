@@ -11,18 +11,18 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
 
 use crate::error::{WatchError, is_exhaustion};
-use crate::folders::{Folders, Id, Name, Place, Why};
+use crate::folders::{Folders, Id, MarkReason, Name, Place};
 use crate::mounts::Mounts;
 use crate::names::{Names, has_several};
 use crate::notices::{Notice, Notices};
-use crate::scan::{Entry, Pending};
-use crate::{Changes, Keep, Marked, Marks, Rules, look};
+use crate::scan::{Entry, PendingFolder};
+use crate::{Changes, MarkedPaths, Marks, Rules, WatchMode, look};
 
 /// The entries below some folders that a set of rules marks.
 #[derive(Debug)]
 pub struct Watch<R: Rules> {
     pub(crate) rules: R,
-    keep: Keep,
+    keep: WatchMode,
     given: Vec<PathBuf>,
     pub(crate) roots: Vec<Root>,
     pub(crate) folders: Folders,
@@ -63,7 +63,7 @@ const ATTEMPTS: u32 = 3;
 impl<R: Rules> Watch<R> {
     /// Creates a watch, without looking at anything yet. The roots are absolute paths of folders or files;
     /// missing ones are skipped.
-    pub fn new(roots: Vec<PathBuf>, rules: R, keep: Keep) -> Self {
+    pub fn new(roots: Vec<PathBuf>, rules: R, keep: WatchMode) -> Self {
         Self {
             rules,
             keep,
@@ -86,7 +86,7 @@ impl<R: Rules> Watch<R> {
     /// # Errors
     /// Returns an error if descriptors or memory run out. The set is then unknown, and the next call begins
     /// with a walk.
-    pub fn sync(&mut self) -> Result<Marked, WatchError> {
+    pub fn sync(&mut self) -> Result<MarkedPaths, WatchError> {
         let marked = self.answer();
         if marked.is_err() {
             self.built = false;
@@ -94,7 +94,7 @@ impl<R: Rules> Watch<R> {
         marked
     }
 
-    fn answer(&mut self) -> Result<Marked, WatchError> {
+    fn answer(&mut self) -> Result<MarkedPaths, WatchError> {
         let walks = self.walks;
         self.refresh()?;
         let has_walked = self.walks != walks;
@@ -208,7 +208,7 @@ impl<R: Rules> Watch<R> {
                 Err(_) => {}
             }
         }
-        if self.keep == Keep::Once || self.gave_up {
+        if self.keep == WatchMode::Once || self.gave_up {
             return Ok(());
         }
         let mounts = Mounts::open(&self.given)
@@ -252,7 +252,7 @@ impl<R: Rules> Watch<R> {
         }
         let id = self.folders.add_root(index);
         root.id = Some(id);
-        self.scan(Pending { id, above })
+        self.scan(PendingFolder { id, above })
     }
 
     /// Applies notifications. Returns false if the kernel dropped some.
@@ -336,7 +336,7 @@ impl<R: Rules> Watch<R> {
         let sealed: Vec<(Id, Name)> = self
             .folders
             .marked()
-            .filter(|(_, _, found)| found.why == Why::Sealed)
+            .filter(|(_, _, found)| found.why == MarkReason::Sealed)
             .map(|(id, name, _)| (id, name.clone()))
             .collect();
         for (id, name) in sealed {
@@ -348,7 +348,7 @@ impl<R: Rules> Watch<R> {
             if look::open_folder(root.folder.as_fd(), &place.relative).is_ok_and(enters) {
                 let appeared = self.appeared.len();
                 self.came(id, &name, None)?;
-                if self.folders.found(id, &name).is_some_and(|found| found.why == Why::Sealed) {
+                if self.folders.found(id, &name).is_some_and(|found| found.why == MarkReason::Sealed) {
                     // The folder is still closed, for another reason, so nothing has appeared.
                     self.appeared.truncate(appeared);
                 }
@@ -362,7 +362,7 @@ impl<R: Rules> Watch<R> {
         &mut self,
         news: &BTreeSet<(Id, Name)>,
         has_walked: bool,
-    ) -> Result<(Marked, bool), WatchError> {
+    ) -> Result<(MarkedPaths, bool), WatchError> {
         let (mut hidden, mut frozen, mut guarded) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut appeared, mut noted) = (BTreeSet::new(), BTreeSet::new());
         for root in &self.roots {
@@ -386,7 +386,8 @@ impl<R: Rules> Watch<R> {
             if found.marks.noted && (is_new || has_walked) {
                 noted.insert(path.clone());
             }
-            let is_plainly_guarded = !found.marks.hidden && !found.marks.frozen && found.why != Why::Link;
+            let is_plainly_guarded =
+                !found.marks.hidden && !found.marks.frozen && found.why != MarkReason::Link;
             if is_plainly_guarded && !is_new {
                 // A guarded entry is not checked for existence: there may be many, and nothing depends on it.
                 if found.marks.guarded {
@@ -395,7 +396,7 @@ impl<R: Rules> Watch<R> {
                 continue;
             }
             match look::stat(root.folder.as_fd(), &place.relative) {
-                Ok(_) if found.why == Why::Link => match self.led_to(&path) {
+                Ok(_) if found.why == MarkReason::Link => match self.led_to(&path) {
                     Some(target) => path = target,
                     None => continue,
                 },
@@ -431,7 +432,7 @@ impl<R: Rules> Watch<R> {
         let hidden = outermost(hidden, &BTreeSet::new());
         let frozen = outermost(frozen, &hidden);
         let guarded = outermost(outermost(guarded, &hidden), &frozen);
-        let marked = Marked {
+        let marked = MarkedPaths {
             hidden: hidden.into_iter().collect(),
             frozen: frozen.into_iter().collect(),
             guarded: guarded.into_iter().collect(),

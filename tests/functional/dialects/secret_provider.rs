@@ -1,7 +1,7 @@
 //! SAGE's `secretProvider`: the access that a custom tool has to the vault, in the dialect `sage`.
 
 use handfast::tool::{Class, Code, Context, Effect, Level, Place, Plan, Spec, Tool, ToolError};
-use handfast::vault::Position;
+use handfast::vault::RequestPart;
 use handfast::{Dialect, EffectKind, Mode, Secrets};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ impl Tool for Notify {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let secrets = context.service::<Secrets>()?;
-        let value = secrets.value_for(&args.asked, &args.host, Position::Header)?;
+        let value = secrets.value_for(&args.asked, &args.host, RequestPart::Header)?;
         let text = std::str::from_utf8(&value)
             .map_err(|error| ToolError::new(Code::Runtime, "the secret is no text").because(error))?;
         Ok(Output { header: format!("Bearer {text}"), bytes: value.len() })

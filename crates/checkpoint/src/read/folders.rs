@@ -9,11 +9,11 @@ use rustix::fs::{AtFlags, unlinkat};
 use super::Reading;
 use crate::attributes;
 use crate::beneath::{LIST, look, names, open_known};
-use crate::{Action, DEEPEST, Entry, Error, Kind, Meanwhile, Note, Result};
+use crate::{Action, DEEPEST, Entry, Error, Kind, LaterChange, Note, Result};
 
 /// State of a folder that comes as a whole.
 #[derive(Clone, Copy)]
-pub(super) struct Coming {
+pub(super) struct PendingFolder {
     pub(super) depth: usize,
     /// True if nothing is in its place.
     pub(super) is_new: bool,
@@ -24,7 +24,7 @@ impl Reading<'_> {
     /// Reads everything below a folder that the command created: judges each entry, and drops those
     /// that a workspace never gets.
     // BOUNDED: by `DEEPEST`.
-    pub(super) fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: Coming) -> Result<()> {
+    pub(super) fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: PendingFolder) -> Result<()> {
         if coming.depth >= DEEPEST {
             return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
         }
@@ -77,7 +77,7 @@ impl Reading<'_> {
                     // lose.
                     self.regenerable.is(&[folder], &name, &path);
                 }
-                self.comes(&child, &path, Coming { depth: coming.depth + 1, ..coming })?;
+                self.comes(&child, &path, PendingFolder { depth: coming.depth + 1, ..coming })?;
             }
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Reading<'_> {
         regenerable: bool,
     ) -> Result<()> {
         if !regenerable && self.since(old.changed) {
-            self.conflict(path, Meanwhile::Changed);
+            self.conflict(path, LaterChange::Changed);
         }
         if old.kind != Kind::Folder {
             return Ok(());
@@ -107,7 +107,7 @@ impl Reading<'_> {
         for name in names(&folder).map_err(Error::while_doing("list", path))? {
             let path = path.join(&name);
             let Some(old) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
-                self.conflict(&path, Meanwhile::Removed);
+                self.conflict(&path, LaterChange::Removed);
                 continue;
             };
             self.touch(&path, Action::Remove, (Some(old), None));

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::{Both, Pair, Reading};
+use super::{Pair, ReadPair, Reading};
 use crate::attributes::{self, Marks};
 use crate::beneath::{PLACE, look, names, open};
 use crate::compare::has_same_content;
-use crate::hidden::{Copied, SeenAs};
-use crate::{Action, DEEPEST, Entry, Error, Held, Kind, Note, Result};
+use crate::hidden::{CopiedFile, SeenAs};
+use crate::{Action, DEEPEST, Entry, Error, Kind, Note, RefusedChange, Result};
 
 impl Reading<'_> {
     /// Denies a placeholder that was changed, moved or linked.
@@ -21,7 +21,7 @@ impl Reading<'_> {
             _ => "it is hidden from commands: they can remove it, and only the user can change it".to_owned(),
         };
         let (path, action) = (path.to_owned(), Action::Replace);
-        self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+        self.changes.held.push(RefusedChange { path, action, may_be_approved: false, reason });
     }
 
     /// Denies a git index that records a notice as the content of a file.
@@ -31,13 +31,13 @@ impl Reading<'_> {
                           attributes of the cell's home in force, and stage the file again"
                 .to_owned();
             let (path, action) = (path.to_owned(), Action::Replace);
-            self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+            self.changes.held.push(RefusedChange { path, action, may_be_approved: false, reason });
         }
     }
 
     /// Returns true if a file is left out: it copies a placeholder, or equals the hidden file.
-    pub(super) fn is_left_out(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> bool {
-        let &Both { name, path, new, old, .. } = both;
+    pub(super) fn is_left_out(&mut self, pair: &Pair<'_>, both: &ReadPair<'_>) -> bool {
+        let &ReadPair { name, path, new, old, .. } = both;
         let copied = self.hidden.copied_in(pair.upper, name, &new);
         if !copied.is_empty() {
             self.leave_out(path.to_owned(), copied, false);
@@ -87,7 +87,7 @@ impl Reading<'_> {
     }
 
     pub(super) fn leave_out(&mut self, path: PathBuf, of: Vec<PathBuf>, comes_along: bool) {
-        self.changes.copied.push(Copied { path, of, comes_along });
+        self.changes.copied.push(CopiedFile { path, of, comes_along });
     }
 
     /// Returns true if a folder contains nothing but untouched placeholders, and folders of the same
@@ -128,10 +128,10 @@ impl Reading<'_> {
     pub(super) fn tell_of_hidden(&mut self) {
         let removed = self.hidden.within(&self.gone).filter(|path| !self.came_back.contains(*path));
         let removed: Vec<PathBuf> = removed.map(Path::to_owned).collect();
-        for Copied { path, of, .. } in &self.changes.copied {
+        for CopiedFile { path, of, .. } in &self.changes.copied {
             if let Some(hidden) = of.iter().find(|hidden| removed.contains(hidden)) {
                 let (path, action, reason) = (path.clone(), Action::Create, moved(hidden));
-                self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+                self.changes.held.push(RefusedChange { path, action, may_be_approved: false, reason });
             }
         }
         let copied = self.changes.copied.iter().filter(|copied| !copied.of.is_empty());

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::fixture::{Place, direct, since, tree, without_times};
-use checkpoint::{Committed, Kind, Note, Outcome, What};
+use checkpoint::{CommitSummary, Kind, Note, Outcome, StepKind};
 
 /// Script with every distinct case: kinds, renames, removals, modes, links, attributes, opaque
 /// folders.
@@ -18,7 +18,7 @@ const SCRIPT: &str = "
     rm d/x; rm -r e; mkdir e; echo q >e/q; rm -r f; ln -s zz f; chmod 700 d; touch -d 2021-01-01 g/h/q
     rm l; ln -s b l; rm p; mkfifo p2; mv g/h/q g/q; rmdir empty; chmod 750 same; mkdir -p many/empty/folders";
 
-fn committed(outcome: Outcome) -> Committed {
+fn committed(outcome: Outcome) -> CommitSummary {
     match outcome {
         Outcome::Committed(committed) => committed,
         Outcome::Conflict(changes) => panic!("conflicts: {:?}", changes.conflicts),
@@ -26,7 +26,7 @@ fn committed(outcome: Outcome) -> Committed {
     }
 }
 
-fn paths(committed: &Committed, what: What) -> Vec<&Path> {
+fn paths(committed: &CommitSummary, what: StepKind) -> Vec<&Path> {
     let of = committed.changes.list.iter().filter(|change| change.what == what);
     of.map(|change| change.path.as_path()).collect()
 }
@@ -75,7 +75,7 @@ fn old_entries_lie_where_the_commit_says() {
     assert_eq!(fs::read_to_string(old("a")).unwrap(), "old\n");
     assert_eq!(fs::read_to_string(old("d").join("x")).unwrap(), "old\n");
     assert_eq!(fs::read_to_string(old("b")).unwrap(), "gone\n");
-    assert_eq!(paths(&committed, What::Remove), [Path::new("b"), Path::new("d")]);
+    assert_eq!(paths(&committed, StepKind::Remove), [Path::new("b"), Path::new("d")]);
     call.discard().unwrap();
     assert_eq!(fs::read_dir(place.folder.path().join("area")).unwrap().count(), 2, "two locks stay");
 }

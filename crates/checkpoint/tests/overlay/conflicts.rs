@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::fixture::{Place, direct, since, tree};
-use checkpoint::{Action, Conflict, Meanwhile, Note, Outcome, Terms, Verdict};
+use checkpoint::{Action, Conflict, LaterChange, Note, Outcome, Terms, Verdict};
 
 /// Commits `command`, run over `before`, after `others` ran in the workspace.
 fn commit(before: &str, command: &str, others: &str) -> (Place, Outcome) {
@@ -296,7 +296,7 @@ fn what_changes_during_the_commit_is_found_and_everything_is_taken_back() {
                         has("e/y") && has("z") && !has("d/new") && !has("moved/new"),
                         "{others} at {number}: {now:?}"
                     );
-                    let during = |conflict: &Conflict| conflict.meanwhile == Meanwhile::ChangedDuringCommit;
+                    let during = |conflict: &Conflict| conflict.meanwhile == LaterChange::ChangedDuringCommit;
                     assert!(changes.conflicts.iter().any(during));
                     if others.starts_with("echo theirs") {
                         assert_eq!(content(&place, "f"), "a\ntheirs\n", "at {number}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fixture::{Place, direct, tree, when_free, without_times};
-use checkpoint::{Call, Draft, Durability, Meanwhile, Outcome, Terms};
+use checkpoint::{Call, Draft, Durability, LaterChange, Outcome, Terms};
 
 const BEFORE: &str = "
     mkdir d shut gone many; echo old >d/file; chmod 640 d/file; echo x >script; chmod 755 script
@@ -72,7 +72,7 @@ fn what_others_did_since_a_draft_was_begun_is_a_conflict() {
         let paths: Vec<_> = changes.conflicts.iter().map(|conflict| conflict.path.as_path()).collect();
         assert!(paths.contains(&Path::new(path)), "{others}: {paths:?}");
         assert!(
-            changes.conflicts.iter().all(|conflict| conflict.meanwhile != Meanwhile::ChangedDuringCommit)
+            changes.conflicts.iter().all(|conflict| conflict.meanwhile != LaterChange::ChangedDuringCommit)
         );
         assert_eq!(tree(&place.path()), before, "{others}");
     }
@@ -137,5 +137,5 @@ fn a_draft_that_was_taken_back_still_knows_what_was_there() {
     let (call, kept) = when_free(|| place.area.take_up(&kept[0].id).ok());
     let changes = call.changes(&kept.workspace().unwrap(), &kept.terms(&call).unwrap()).unwrap();
     let conflicts: Vec<_> = changes.conflicts.iter().map(|one| (one.path.as_path(), one.meanwhile)).collect();
-    assert_eq!(conflicts, [(Path::new("d/file"), Meanwhile::Removed)]);
+    assert_eq!(conflicts, [(Path::new("d/file"), LaterChange::Removed)]);
 }

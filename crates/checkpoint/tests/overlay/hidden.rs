@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use checkpoint::{Call, Hidden, InRepository, Note, Outcome, SeenAs, Terms, Time, Tracked, Trackers};
+use checkpoint::{Call, HiddenFile, InRepository, Note, Outcome, SeenAs, Terms, Time, TrackedFile, Trackers};
 
 use crate::fixture::{Place, since, tree};
 
@@ -11,18 +11,18 @@ use crate::fixture::{Place, since, tree};
 const SECRET: &str = "the content of a file that git tracks and a rule hides, of some length\n";
 
 /// Creates a workspace with a completely hidden file, and one with a notice.
-fn place() -> (Place, Vec<Hidden>) {
+fn place() -> (Place, Vec<HiddenFile>) {
     let place = Place::new();
     place.prepare(&format!(
         "mkdir tests plain; printf secret > .env; printf '{SECRET}' > tests/server.pem; echo x > tests/a; echo x > plain/a"
     ));
     let notice = SeenAs::Notice { size_bytes: SECRET.len() as u64, executable: false };
     let hidden = [(".env", SeenAs::Closed), ("tests/server.pem", notice)];
-    (place, hidden.map(|(path, seen_as)| Hidden { path: path.into(), seen_as }).into())
+    (place, hidden.map(|(path, seen_as)| HiddenFile { path: path.into(), seen_as }).into())
 }
 
 /// Runs a script on an overlay that contains the placeholders, as a cell places them.
-fn run((place, hidden): &(Place, Vec<Hidden>), script: &str) -> (Call, Time) {
+fn run((place, hidden): &(Place, Vec<HiddenFile>), script: &str) -> (Call, Time) {
     let call = place.area.begin().unwrap();
     call.hide(hidden).unwrap();
     let contents = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn run((place, hidden): &(Place, Vec<Hidden>), script: &str) -> (Call, Time) {
     for (number, hidden) in hidden.iter().enumerate() {
         let (path, content) = (hidden.path.display(), contents.path().join(number.to_string()));
         fs::write(&content, hidden.content()).unwrap();
-        let (upper, mark, mode) = (call.upper(), Hidden::mark(number), hidden.mode());
+        let (upper, mark, mode) = (call.upper(), HiddenFile::mark(number), hidden.mode());
         all.push_str(&format!(
             "before=$(stat -c %y $(dirname {path})); cp {} .new; python3 -c 'import os; os.setxattr(\"{}/.new\", {:?}, b\"\")'\n\
              chmod {mode:o} .new; mv -f .new {path}; touch -d \"$before\" $(dirname {path})\n",
@@ -45,7 +45,7 @@ fn run((place, hidden): &(Place, Vec<Hidden>), script: &str) -> (Call, Time) {
     (call, baseline)
 }
 
-fn committed(place: &(Place, Vec<Hidden>), script: &str) -> (Vec<PathBuf>, Vec<Note>) {
+fn committed(place: &(Place, Vec<HiddenFile>), script: &str) -> (Vec<PathBuf>, Vec<Note>) {
     let (call, baseline) = run(place, script);
     match call.commit(&place.0.workspace(), &since(baseline)).unwrap() {
         Outcome::Committed(committed) => {
@@ -56,7 +56,7 @@ fn committed(place: &(Place, Vec<Hidden>), script: &str) -> (Vec<PathBuf>, Vec<N
     }
 }
 
-fn read(place: &(Place, Vec<Hidden>), path: &str) -> Option<String> {
+fn read(place: &(Place, Vec<HiddenFile>), path: &str) -> Option<String> {
     fs::read_to_string(place.0.path().join(path)).ok()
 }
 
@@ -152,7 +152,7 @@ fn a_tracked_file_that_is_written_again_as_it_is_stays_and_another_is_judged() {
     assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
     // In a regenerable folder, a command may replace a hidden file.
     place.0.prepare("mkdir -p node_modules/tls; echo '{}' > package.json; echo old > node_modules/tls/a.pem");
-    place.1.push(Hidden { path: "node_modules/tls/a.pem".into(), seen_as: SeenAs::Closed });
+    place.1.push(HiddenFile { path: "node_modules/tls/a.pem".into(), seen_as: SeenAs::Closed });
     committed(&place, "rm -rf node_modules; mkdir -p node_modules/tls; echo new > node_modules/tls/a.pem");
     assert_eq!(read(&place, "node_modules/tls/a.pem").unwrap(), "new\n");
     // For a file that git does not track, a command must not learn whether its guess is right.
@@ -214,7 +214,7 @@ fn what_git_tracks_is_known_unless_another_filter_could_have_it() {
     let names = ["d/a.pem", "x.key", "not.pem", "sub/in.pem", "outside/a.pem"];
     let found = || trackers.of(&workspace, &names.map(|name| workspace.join(name)));
     let file = |name: &str, tracked: Option<(u64, bool)>| {
-        let tracked = tracked.map(|(size, executable)| Tracked { size_bytes: Some(size), executable });
+        let tracked = tracked.map(|(size, executable)| TrackedFile { size_bytes: Some(size), executable });
         Some(InRepository { name: name.into(), tracked })
     };
     let all = |a: Option<(u64, bool)>, key, sub| {

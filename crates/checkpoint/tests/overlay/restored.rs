@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use checkpoint::{
-    Call, Contents, Outcome, Restoration, Restored, Save, Saved, SavedEntry, Terms, Time, compose,
+    Call, ChangeEntries, Contents, Outcome, Restoration, RestoreOutcome, Save, SavedEntry, Terms, Time,
+    compose,
 };
 
 use crate::fixture::{Place, direct, tree, when_free};
@@ -36,9 +37,9 @@ impl Contents for InMemory {
 }
 
 /// Commits and saves.
-pub(crate) fn commit(place: &Place, contents: &InMemory, call: &Call, baseline: Time) -> Saved {
-    let saved = RefCell::new(Saved::default());
-    let keep = |found: &Saved| {
+pub(crate) fn commit(place: &Place, contents: &InMemory, call: &Call, baseline: Time) -> ChangeEntries {
+    let saved = RefCell::new(ChangeEntries::default());
+    let keep = |found: &ChangeEntries| {
         *saved.borrow_mut() = found.clone();
         Ok(())
     };
@@ -54,7 +55,7 @@ pub(crate) fn commit(place: &Place, contents: &InMemory, call: &Call, baseline: 
 }
 
 /// Runs a script in an overlay, commits and saves.
-pub(crate) fn change(place: &Place, contents: &InMemory, script: &str) -> Saved {
+pub(crate) fn change(place: &Place, contents: &InMemory, script: &str) -> ChangeEntries {
     let (call, baseline) = place.overlay(script);
     let saved = commit(place, contents, &call, baseline);
     call.discard().unwrap();
@@ -67,7 +68,7 @@ pub(crate) fn lay_out(
     entries: &[SavedEntry],
     only: &[PathBuf],
     force: &(dyn Fn(&Path) -> bool + Sync),
-) -> (Call, Time, Restored) {
+) -> (Call, Time, RestoreOutcome) {
     let call = place.area.begin().unwrap();
     let baseline = call.baseline().unwrap();
     let wanted = Restoration { entries, only, force, contents };
@@ -76,7 +77,7 @@ pub(crate) fn lay_out(
 }
 
 /// Restores saved entries. Returns the entries that the restoration itself saved.
-pub(crate) fn undo(place: &Place, contents: &InMemory, entries: &[SavedEntry]) -> Saved {
+pub(crate) fn undo(place: &Place, contents: &InMemory, entries: &[SavedEntry]) -> ChangeEntries {
     let (call, baseline, restored) = lay_out(place, contents, entries, &[], &|_| false);
     assert!(restored.conflicts.is_empty(), "{:?}", restored.conflicts);
     let saved = commit(place, contents, &call, baseline);
@@ -84,7 +85,7 @@ pub(crate) fn undo(place: &Place, contents: &InMemory, entries: &[SavedEntry]) -
     saved
 }
 
-pub(crate) fn conflicts(restored: &Restored) -> Vec<&str> {
+pub(crate) fn conflicts(restored: &RestoreOutcome) -> Vec<&str> {
     restored.conflicts.iter().map(|conflict| conflict.path.to_str().unwrap()).collect()
 }
 
@@ -262,7 +263,7 @@ fn nothing_is_committed_where_saving_fails() {
     place.prepare(BEFORE);
     let before = tree(&place.path());
     let (call, baseline) = place.overlay(SCRIPT);
-    let keep = |_: &Saved| Err(io::Error::from(io::ErrorKind::StorageFull));
+    let keep = |_: &ChangeEntries| Err(io::Error::from(io::ErrorKind::StorageFull));
     let save = Some(Save { contents: &contents, keep: &keep, loss_is_agreed: false });
     call.commit(&place.workspace(), &Terms { save, ..Terms::since(baseline) }).unwrap_err();
     assert_eq!(tree(&place.path()), before);
@@ -319,7 +320,7 @@ fn a_direct_change_is_saved_before_and_undone() {
 }
 
 /// Moves a folder like a tool that announces a pure rename.
-fn rename(place: &Place, contents: &InMemory, from: &str, to: &str) -> Saved {
+fn rename(place: &Place, contents: &InMemory, from: &str, to: &str) -> ChangeEntries {
     let (workspace, renamed) = (place.workspace(), [from, to].map(PathBuf::from));
     let (saved, roots) = workspace.save(&renamed, &renamed, contents).unwrap();
     direct(&place.path(), &format!("mv {from} {to}"));

@@ -2,7 +2,7 @@ use std::io;
 
 use proptest::prelude::*;
 use serde_json::json;
-use tool::{CallId, Held, KeptOutput, Meta, Presentation};
+use tool::{ByteReservation, CallId, KeptOutput, Meta, Presentation};
 
 use crate::log::{ExecLog, Record, sum_up};
 
@@ -16,12 +16,12 @@ fn result(outcome: Result<Value, ToolError>) -> CallResult {
         },
         presentation: Presentation::Record,
         meta: Meta::arrived(CallId("c1".to_owned()), jiff::Timestamp::UNIX_EPOCH),
-        held: Held::default(),
+        held: ByteReservation::default(),
     }
 }
 
 fn answer(command: &str, result: &CallResult) -> String {
-    let ran = Ran { command, timeout: 30_000 };
+    let ran = RequestedCommand { command, timeout: 30_000 };
     of_command(None, &ran, result).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn the_answers_of_the_source_have_its_lines_in_its_order() {
 #[test]
 fn an_id_a_retry_and_what_is_not_there_are_told() {
     let full = ToolError::new(Code::Quota, "full").retry(Retry::AfterMs(1_000));
-    let ran = Ran { command: "ls", timeout: 1 };
+    let ran = RequestedCommand { command: "ls", timeout: 1 };
     assert_eq!(
         of_command(Some("a b"), &ran, &result(Err(full))).unwrap(),
         "STATUS FAIL\nID \"a b\"\nSCOPE [shell]\nDATA exit:null\nERROR queue_full:full\nRETRY_AFTER_MS 1000\n\n"
@@ -99,9 +99,9 @@ fn the_scope_is_the_program_where_that_has_a_plain_name() {
 }
 
 /// A log that stores nothing and answers with a fixed result.
-struct Told(io::Result<&'static str>);
+struct FixedLog(io::Result<&'static str>);
 
-impl ExecLog for Told {
+impl ExecLog for FixedLog {
     fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String> {
         assert_eq!((record.command, record.outcome), ("[SECRET]", "OK exit:0"));
         seen(StreamKind::Stdout, b"from the ");
@@ -115,18 +115,18 @@ impl ExecLog for Told {
 
 #[test]
 fn what_is_summed_up_is_the_whole_and_an_answer_without_it_is_partial() {
-    let of = |log: Told| {
+    let of = |log: FixedLog| {
         let mut summed = result(Ok(printed(&"a part\n".repeat(100), "", 0)));
         sum_up("[SECRET]", &mut summed, &log);
         answer("[SECRET]", &summed)
     };
-    let kept = of(Told(Ok("memory/exec-logs/c1.log")));
+    let kept = of(FixedLog(Ok("memory/exec-logs/c1.log")));
     assert!(
         kept.starts_with("STATUS OK\n") && kept.contains("\nSTDOUT_SUMMARY \"from the whole\"\n"),
         "{kept}"
     );
     assert!(kept.contains("\nLOG_REF memory/exec-logs/c1.log\n"), "{kept}");
-    let lost = of(Told(Err(io::ErrorKind::StorageFull.into())));
+    let lost = of(FixedLog(Err(io::ErrorKind::StorageFull.into())));
     assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\\na part\"\n"), "{lost}");
     assert!(lost.contains("\nWARNING \"the whole output could not be kept"), "{lost}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use database::{DatabaseError, Stopped, Value};
+use database::{DatabaseError, StopCheck, Value};
 use rusqlite::Connection;
 
 use crate::world::{ALL, Kept, NOTES, World, integer, never};
@@ -37,7 +37,7 @@ fn a_lock_that_does_not_go_ends_with_the_call() {
     let waits = AtomicU32::new(0);
     let waits = Arc::new(waits);
     let seen = waits.clone();
-    let stopped: Stopped = Arc::new(move || seen.fetch_add(1, Ordering::SeqCst) > 2);
+    let stopped: StopCheck = Arc::new(move || seen.fetch_add(1, Ordering::SeqCst) > 2);
     let planned = world.database().plan("DELETE FROM notes").unwrap();
     let locked = world.database().write(("DELETE FROM notes", &[]), &planned, ALL, &world.kept, &stopped);
     assert!(matches!(locked, Err(DatabaseError::Locked)), "{locked:?}");

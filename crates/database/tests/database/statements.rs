@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use database::{Bounds, DatabaseError, Stopped, Value};
+use database::{Bounds, DatabaseError, StopCheck, Value};
 
 use crate::world::{ALL, NOTES, World, integer, never};
 
@@ -171,7 +171,7 @@ fn a_statement_that_never_ends_is_ended_and_the_database_goes_on() {
     let world = World::with(NOTES);
     let looks = Arc::new(AtomicU32::new(0));
     let seen = looks.clone();
-    let stopped: Stopped = Arc::new(move || seen.fetch_add(1, Ordering::SeqCst) > 50);
+    let stopped: StopCheck = Arc::new(move || seen.fetch_add(1, Ordering::SeqCst) > 50);
     let forever = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c";
     let ended = world.database().query(forever, &[], ALL, &stopped);
     assert!(matches!(ended, Err(DatabaseError::Stopped)), "{ended:?}");

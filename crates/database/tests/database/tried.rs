@@ -1,11 +1,11 @@
 //! Tests of dry runs.
 
-use database::{Change, DatabaseError, Tried, Value};
+use database::{Change, DatabaseError, DryRunResult, Value};
 use rusqlite::Connection;
 
 use crate::world::{ALL, NOTES, World, never};
 
-fn tried(world: &World, sql: &str) -> Result<Tried, DatabaseError> {
+fn tried(world: &World, sql: &str) -> Result<DryRunResult, DatabaseError> {
     let planned = world.database().plan(sql)?;
     world.database().try_write((sql, &[]), &planned, ALL, &never())
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use database::{Change, DatabaseError, ReadPieces, Stopped, Value};
+use database::{Change, DatabaseError, ReadPieces, StopCheck, Value};
 
 use crate::world::{ALL, NOTES, World, integer, never};
 
@@ -322,7 +322,7 @@ fn what_is_stopped_while_it_is_saved_or_put_back_changes_nothing() {
     // Stop at every check in turn, until the undo is no longer stopped.
     let stopped_at = |most: usize| {
         let looks = Arc::new(AtomicUsize::new(0));
-        let stopped: Stopped = Arc::new(move || looks.fetch_add(1, Ordering::SeqCst) >= most);
+        let stopped: StopCheck = Arc::new(move || looks.fetch_add(1, Ordering::SeqCst) >= most);
         stopped
     };
     let mut stops = 0;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use database::{
     Bounds, Change, DEFAULT_NAME, Database, DatabaseError, Databases, Keep, KeepError, Page, PieceHash,
-    ReadPieces, Stopped, Value, Written,
+    ReadPieces, StopCheck, Value, WriteOutcome,
 };
 
 pub(crate) const ALL: Bounds = Bounds { skip: 0, rows: 100_000, bytes: 64 << 20 };
@@ -76,7 +76,7 @@ impl Kept {
     }
 }
 
-pub(crate) fn never() -> Stopped {
+pub(crate) fn never() -> StopCheck {
     Arc::new(|| false)
 }
 
@@ -101,11 +101,11 @@ impl World {
         self.databases.named(DEFAULT_NAME).unwrap()
     }
 
-    pub(crate) fn write(&self, sql: &str) -> Result<Written, DatabaseError> {
+    pub(crate) fn write(&self, sql: &str) -> Result<WriteOutcome, DatabaseError> {
         self.write_with(sql, &[])
     }
 
-    pub(crate) fn write_with(&self, sql: &str, parameters: &[Value]) -> Result<Written, DatabaseError> {
+    pub(crate) fn write_with(&self, sql: &str, parameters: &[Value]) -> Result<WriteOutcome, DatabaseError> {
         let planned = self.database().plan(sql)?;
         self.database().write((sql, parameters), &planned, ALL, &self.kept, &never())
     }

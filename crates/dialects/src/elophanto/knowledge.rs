@@ -3,9 +3,9 @@
 use tool::Example;
 
 use super::{GIVEN_PATH, text};
-use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
-pub(super) const SEARCH: Outside = Outside {
+pub(super) const SEARCH: ExternalTool = ExternalTool {
     name: "knowledge_search",
     canonical: "knowledge_search",
     title: "Search the knowledge",
@@ -29,7 +29,11 @@ pub(super) const SEARCH: Outside = Outside {
     ],
     settled: nothing,
     adapt: None,
-    gives: &[Given { name: "results", from: From::Items("results", SECTION), says: "The best first." }],
+    gives: &[AnswerField {
+        name: "results",
+        from: ValueSource::Items("results", SECTION),
+        says: "The best first.",
+    }],
     timeout: None,
     one_file: false,
     within: None,
@@ -40,7 +44,7 @@ pub(super) const SEARCH: Outside = Outside {
     },
 };
 
-pub(super) const WRITE: Outside = Outside {
+pub(super) const WRITE: ExternalTool = ExternalTool {
     name: "knowledge_write",
     canonical: "knowledge_write",
     title: "Write knowledge",
@@ -60,8 +64,16 @@ pub(super) const WRITE: Outside = Outside {
     adapt: None,
     gives: &[
         GIVEN_PATH,
-        Given { name: "action", from: From::Text("action"), says: "created, replaced or appended." },
-        Given { name: "indexed", from: From::Switch("indexed"), says: "Whether it was re-embedded." },
+        AnswerField {
+            name: "action",
+            from: ValueSource::Text("action"),
+            says: "created, replaced or appended.",
+        },
+        AnswerField {
+            name: "indexed",
+            from: ValueSource::Switch("indexed"),
+            says: "Whether it was re-embedded.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -73,7 +85,7 @@ pub(super) const WRITE: Outside = Outside {
     },
 };
 
-pub(super) const INDEX: Outside = Outside {
+pub(super) const INDEX: ExternalTool = ExternalTool {
     name: "knowledge_index",
     canonical: "knowledge_index",
     title: "Index the knowledge",
@@ -91,9 +103,17 @@ pub(super) const INDEX: Outside = Outside {
     settled: nothing,
     adapt: None,
     gives: &[
-        Given { name: "files_indexed", from: From::Integer("files_indexed"), says: "Files." },
-        Given { name: "chunks_created", from: From::Integer("chunks_created"), says: "New sections." },
-        Given { name: "duration_seconds", from: From::Number("duration_seconds"), says: "Seconds." },
+        AnswerField { name: "files_indexed", from: ValueSource::Integer("files_indexed"), says: "Files." },
+        AnswerField {
+            name: "chunks_created",
+            from: ValueSource::Integer("chunks_created"),
+            says: "New sections.",
+        },
+        AnswerField {
+            name: "duration_seconds",
+            from: ValueSource::Number("duration_seconds"),
+            says: "Seconds.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -105,9 +125,13 @@ pub(super) const INDEX: Outside = Outside {
     },
 };
 
-const SECTION: &[Given] = &[
-    Given { name: "file", from: From::Text("file"), says: "Its file." },
-    Given { name: "section", from: From::Text("section"), says: "Its headings." },
-    Given { name: "content", from: From::Text("content"), says: "Its text." },
-    Given { name: "similarity_score", from: From::Number("similarity_score"), says: "How near it is." },
+const SECTION: &[AnswerField] = &[
+    AnswerField { name: "file", from: ValueSource::Text("file"), says: "Its file." },
+    AnswerField { name: "section", from: ValueSource::Text("section"), says: "Its headings." },
+    AnswerField { name: "content", from: ValueSource::Text("content"), says: "Its text." },
+    AnswerField {
+        name: "similarity_score",
+        from: ValueSource::Number("similarity_score"),
+        says: "How near it is.",
+    },
 ];

@@ -2,18 +2,18 @@
 
 use std::collections::VecDeque;
 
-use super::find::{Found, Level, Missing, Target, without_end};
+use super::find::{HunkPlace, Level, PlaceError, Target, without_end};
 use super::{Hunk, Sign};
 use crate::line_ends::line_end_at;
-use crate::{Edited, Near, Place, nearest, replace};
+use crate::{EditedRange, Near, Place, nearest, replace};
 
 /// Content of a file after all hunks were applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct PatchedContent {
     /// The new content.
     pub text: Vec<u8>,
     /// The ranges that changed.
-    pub edited: Vec<Edited>,
+    pub edited: Vec<EditedRange>,
     /// Hunks that were not exactly at their stated line, or not with exactly their stated content.
     pub drifts: Vec<Drift>,
 }
@@ -76,9 +76,10 @@ pub enum HunkRefused {
 ///
 /// # Errors
 /// [`HunkRefused`].
-pub fn apply(text: &[u8], hunks: &[Hunk]) -> Result<Applied, HunkRefused> {
+pub fn apply(text: &[u8], hunks: &[Hunk]) -> Result<PatchedContent, HunkRefused> {
     let mut target = Target::of(text);
-    let mut made = Applied { text: Vec::with_capacity(text.len()), edited: Vec::new(), drifts: Vec::new() };
+    let mut made =
+        PatchedContent { text: Vec::with_capacity(text.len()), edited: Vec::new(), drifts: Vec::new() };
     // Lines, and bytes, of the file that are processed.
     let (mut from, mut done) = (0, 0);
     let mut moved: i64 = 0;
@@ -90,7 +91,7 @@ pub fn apply(text: &[u8], hunks: &[Hunk]) -> Result<Applied, HunkRefused> {
         made.text.extend_from_slice(&text[done..start]);
         let begin = made.text.len();
         write(&mut made.text, text, start, &target.lines[placed.at..], hunk, placed.level);
-        made.edited.push(Edited { old: start..end, new: begin..made.text.len() });
+        made.edited.push(EditedRange { old: start..end, new: begin..made.text.len() });
         let further = hunk.start.map_or(0, |start| difference(placed.at, first_line(hunk, start)));
         let white_space = placed.level >= Level::Trailing;
         if further != moved || white_space {
@@ -106,7 +107,7 @@ pub fn apply(text: &[u8], hunks: &[Hunk]) -> Result<Applied, HunkRefused> {
     Ok(made)
 }
 
-fn place(target: &mut Target<'_>, hunk: &Hunk, from: usize, moved: i64) -> Result<Found, Missing> {
+fn place(target: &mut Target<'_>, hunk: &Hunk, from: usize, moved: i64) -> Result<HunkPlace, PlaceError> {
     let said = hunk.start.map(|start| first_line(hunk, start));
     let expected = said.and_then(|said| i64::try_from(said).ok()?.checked_add(moved)?.try_into().ok());
     if hunk.old().next().is_some() {
@@ -115,15 +116,15 @@ fn place(target: &mut Target<'_>, hunk: &Hunk, from: usize, moved: i64) -> Resul
     // A hunk without old lines is located only by its line number, which cannot be verified.
     let lines = target.lines.len();
     match (hunk.start, hunk.anchors.is_empty()) {
-        (Some(_), _) if lines > 0 => Err(Missing::Nowhere),
-        (Some(_), _) => Ok(Found { at: 0, level: Level::Exact }),
+        (Some(_), _) if lines > 0 => Err(PlaceError::Nowhere),
+        (Some(_), _) => Ok(HunkPlace { at: 0, level: Level::Exact }),
         // In the envelope format, the lines are appended to the file.
-        (None, true) => Ok(Found { at: lines, level: Level::LineEnd }),
+        (None, true) => Ok(HunkPlace { at: lines, level: Level::LineEnd }),
         (None, false) => {
             let anchored = Hunk { lines: Vec::new(), ..hunk.clone() };
             match target.behind(&anchored, from)? {
-                Some(line) => Ok(Found { at: line + 1, level: Level::LineEnd }),
-                None => Err(Missing::Nowhere),
+                Some(line) => Ok(HunkPlace { at: line + 1, level: Level::LineEnd }),
+                None => Err(PlaceError::Nowhere),
             }
         }
     }
@@ -144,22 +145,22 @@ fn length(lines: &[&[u8]]) -> usize {
     lines.iter().map(|line| line.len()).sum()
 }
 
-fn refused(text: &[u8], hunk: &Hunk, missing: Missing) -> HunkRefused {
+fn refused(text: &[u8], hunk: &Hunk, missing: PlaceError) -> HunkRefused {
     let line = hunk.line;
     match missing {
-        Missing::Nowhere if hunk.old().next().is_none() => HunkRefused::NoContext { hunk: line },
-        Missing::Nowhere => {
+        PlaceError::Nowhere if hunk.old().next().is_none() => HunkRefused::NoContext { hunk: line },
+        PlaceError::Nowhere => {
             let wanted: Vec<u8> =
                 hunk.old().flat_map(|line| [line.text.as_bytes(), b"\n"].concat()).collect();
             HunkRefused::Nowhere { hunk: line, nearest: nearest(text, &wanted) }
         }
-        Missing::Several(places) => {
+        PlaceError::Several(places) => {
             let mut starts = places.iter().map(|place| offset_of_line(text, *place));
             let places = starts.by_ref().map(|start| replace::place_at(text, start)).collect();
             HunkRefused::Several { hunk: line, places }
         }
-        Missing::Anchor(anchor) => HunkRefused::Anchor { hunk: line, anchor },
-        Missing::TooMuchWork => HunkRefused::TooMuchWork { hunk: line },
+        PlaceError::Anchor(anchor) => HunkRefused::Anchor { hunk: line, anchor },
+        PlaceError::TooMuchWork => HunkRefused::TooMuchWork { hunk: line },
     }
 }
 
@@ -274,7 +275,7 @@ mod tests {
     use super::super::Patch;
     use super::*;
 
-    fn applied(text: &str, patch: &str) -> Result<Applied, HunkRefused> {
+    fn applied(text: &str, patch: &str) -> Result<PatchedContent, HunkRefused> {
         apply(text.as_bytes(), &Patch::read(patch, Some("f")).unwrap().files[0].hunks)
     }
 

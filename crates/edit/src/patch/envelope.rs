@@ -1,7 +1,7 @@
 //! The patch format of coding models: `*** Begin Patch`, a section per file, `*** End Patch`.
 
 use super::unified::{Lines, numbers, read_line};
-use super::{Action, BEGIN, END, FileChange, Hunk, Line, Malformed, Sign};
+use super::{Action, BEGIN, END, FileChange, Hunk, Line, PatchError, Sign};
 
 const ADD: &str = "*** Add File: ";
 const DELETE: &str = "*** Delete File: ";
@@ -9,18 +9,18 @@ const UPDATE: &str = "*** Update File: ";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
-pub(super) fn read(text: &str) -> Result<Vec<FileChange>, Malformed> {
+pub(super) fn read(text: &str) -> Result<Vec<FileChange>, PatchError> {
     let mut lines = Lines::of(text);
     while lines.peek().is_some_and(|line| line.trim().is_empty()) {
         lines.next += 1;
     }
     if lines.take().is_none_or(|line| line.trim() != BEGIN) {
-        return Err(Malformed::at(lines.next, format!("the first line is `{BEGIN}` alone")));
+        return Err(PatchError::at(lines.next, format!("the first line is `{BEGIN}` alone")));
     }
     let mut files = Vec::new();
     loop {
         let number = lines.number();
-        let line = lines.take().ok_or_else(|| Malformed::at(number, format!("it ends without `{END}`")))?;
+        let line = lines.take().ok_or_else(|| PatchError::at(number, format!("it ends without `{END}`")))?;
         if line.trim() == END {
             break;
         }
@@ -34,13 +34,13 @@ pub(super) fn read(text: &str) -> Result<Vec<FileChange>, Malformed> {
         } else if !line.is_empty() {
             let problem =
                 format!("`{}` begins no part of a patch: {ADD}, {DELETE}, {UPDATE}", shortened(line));
-            return Err(Malformed::at(number, problem));
+            return Err(PatchError::at(number, problem));
         }
     }
     if lines.all_blank() {
         return Ok(files);
     }
-    Err(Malformed::at(lines.number(), format!("something follows `{END}`")))
+    Err(PatchError::at(lines.number(), format!("something follows `{END}`")))
 }
 
 impl Lines<'_> {
@@ -59,10 +59,10 @@ fn shortened(line: &str) -> String {
     line.chars().take(60).collect()
 }
 
-fn change(action: Action, path: &str, line: usize) -> Result<FileChange, Malformed> {
+fn change(action: Action, path: &str, line: usize) -> Result<FileChange, PatchError> {
     let path = path.trim();
     if path.is_empty() {
-        return Err(Malformed::at(line, "the file has no name"));
+        return Err(PatchError::at(line, "the file has no name"));
     }
     Ok(FileChange {
         line,
@@ -75,12 +75,12 @@ fn change(action: Action, path: &str, line: usize) -> Result<FileChange, Malform
     })
 }
 
-fn add(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange, Malformed> {
+fn add(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange, PatchError> {
     let mut hunk = Hunk { line: number + 1, start: Some(0), ..Hunk::default() };
     while let Some(line) = lines.peek().filter(|line| !line.starts_with("*** ")) {
         let text = line
             .strip_prefix('+')
-            .ok_or_else(|| Malformed::at(lines.number(), "every line of a new file begins with `+`"))?;
+            .ok_or_else(|| PatchError::at(lines.number(), "every line of a new file begins with `+`"))?;
         hunk.lines.push(Line { sign: Sign::Added, text: text.to_owned(), ended: true });
         lines.next += 1;
     }
@@ -88,7 +88,7 @@ fn add(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange, M
     Ok(FileChange { hunks, ..change(Action::Add, path, number)? })
 }
 
-fn update(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange, Malformed> {
+fn update(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange, PatchError> {
     let mut made = change(Action::Update, path, number)?;
     if let Some(to) = lines.peek().and_then(|line| line.trim_end().strip_prefix(MOVE)) {
         let to = change(Action::Rename, to, lines.number())?;
@@ -106,7 +106,7 @@ fn update(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange
         made.hunks.push(hunk(lines)?);
     }
     if made.hunks.is_empty() && made.action == Action::Update {
-        return Err(Malformed::at(number, format!("nothing changes in {}: no hunk follows", made.path)));
+        return Err(PatchError::at(number, format!("nothing changes in {}: no hunk follows", made.path)));
     }
     Ok(made)
 }
@@ -118,7 +118,7 @@ impl Lines<'_> {
     }
 }
 
-fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, Malformed> {
+fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, PatchError> {
     let mut hunk = Hunk { line: lines.number(), ..Hunk::default() };
     while let Some(header) = lines.peek().filter(|line| line.starts_with("@@")) {
         if let Some(numbers) = numbers(header) {
@@ -153,13 +153,13 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, Malformed> {
             continue;
         }
         let read = read_line(line).ok_or_else(|| {
-            Malformed::at(lines.number(), "a line of a hunk begins with a blank, `-` or `+`")
+            PatchError::at(lines.number(), "a line of a hunk begins with a blank, `-` or `+`")
         })?;
         hunk.lines.push(read);
         lines.next += 1;
     }
     if hunk.added() + hunk.removed() == 0 {
-        return Err(Malformed::at(hunk.line, "the hunk changes nothing"));
+        return Err(PatchError::at(hunk.line, "the hunk changes nothing"));
     }
     Ok(hunk)
 }

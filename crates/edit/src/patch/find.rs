@@ -27,7 +27,7 @@ const MOST_WORK: usize = 50_000_000;
 
 /// A place that was found, and the strictness of the match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct HunkPlace {
     /// The first line, counted from 0.
     pub(super) at: usize,
     pub(super) level: Level,
@@ -35,7 +35,7 @@ pub(super) struct Found {
 
 /// A reason why no place was found for a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum PlaceError {
     Nowhere,
     /// Lines, counted from 0.
     Several(Vec<usize>),
@@ -65,12 +65,17 @@ impl<'a> Target<'a> {
     ///
     /// `said` is the line in the hunk's header, counted from 0. The hunk matches there even if
     /// other places match too; elsewhere the match must be unique.
-    pub(super) fn find(&mut self, hunk: &Hunk, from: usize, said: Option<usize>) -> Result<Found, Missing> {
+    pub(super) fn find(
+        &mut self,
+        hunk: &Hunk,
+        from: usize,
+        said: Option<usize>,
+    ) -> Result<HunkPlace, PlaceError> {
         let old: Vec<&Line> = hunk.old().collect();
         if let Some(said) = said.filter(|said| *said >= from) {
             for level in [Level::Exact, Level::LineEnd] {
                 if self.fits(hunk, &old, said, level) {
-                    return Ok(Found { at: said, level });
+                    return Ok(HunkPlace { at: said, level });
                 }
             }
         }
@@ -84,16 +89,16 @@ impl<'a> Target<'a> {
             }
             match places.as_slice() {
                 [] => {}
-                [at] => return Ok(Found { at: *at, level }),
-                [..] => return Err(Missing::Several(places)),
+                [at] => return Ok(HunkPlace { at: *at, level }),
+                [..] => return Err(PlaceError::Several(places)),
             }
         }
-        Err(Missing::Nowhere)
+        Err(PlaceError::Nowhere)
     }
 
     /// Returns the line with the last of the hunk's anchors, if the first anchor is unique. Returns
     /// `None` if the hunk has no anchors, or if the first one is ambiguous.
-    pub(super) fn behind(&mut self, hunk: &Hunk, from: usize) -> Result<Option<usize>, Missing> {
+    pub(super) fn behind(&mut self, hunk: &Hunk, from: usize) -> Result<Option<usize>, PlaceError> {
         let mut begin = None;
         for anchor in &hunk.anchors {
             let line = Line { sign: super::Sign::Context, text: anchor.clone(), ended: true };
@@ -106,7 +111,7 @@ impl<'a> Target<'a> {
                 }
             }
             match (places.as_slice(), begin) {
-                ([], _) => return Err(Missing::Anchor(anchor.clone())),
+                ([], _) => return Err(PlaceError::Anchor(anchor.clone())),
                 ([only], _) => begin = Some(*only),
                 // After a first unique anchor, the next match of each further anchor counts.
                 ([first, ..], Some(_)) => begin = Some(*first),
@@ -123,7 +128,7 @@ impl<'a> Target<'a> {
         old: &[&Line],
         from: usize,
         level: Level,
-    ) -> Result<Vec<usize>, Missing> {
+    ) -> Result<Vec<usize>, PlaceError> {
         let rarest = (0..old.len()).min_by_key(|index| self.positions(old[*index], level).len());
         let Some(rarest) = rarest else { return Ok(Vec::new()) };
         let candidates = self.positions(old[rarest], level).to_vec();
@@ -131,7 +136,7 @@ impl<'a> Target<'a> {
         for position in candidates {
             self.work += old.len();
             if self.work > MOST_WORK {
-                return Err(Missing::TooMuchWork);
+                return Err(PlaceError::TooMuchWork);
             }
             let Some(at) = position.checked_sub(rarest).filter(|at| *at >= from) else { continue };
             if self.fits(hunk, old, at, level) {

@@ -10,7 +10,7 @@ mod find;
 mod names;
 mod unified;
 
-pub use apply::{Applied, Drift, HunkRefused, apply};
+pub use apply::{Drift, HunkRefused, PatchedContent, apply};
 
 /// A patch after parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,14 +123,14 @@ impl Hunk {
 /// An error for a text that is no applicable patch, with the line of the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the patch: {problem}")]
-pub struct Malformed {
+pub struct PatchError {
     /// Line of the patch, counted from 1.
     pub line: usize,
     /// Description of the problem.
     pub problem: String,
 }
 
-impl Malformed {
+impl PatchError {
     fn at(line: usize, problem: impl Into<String>) -> Self {
         Self { line, problem: problem.into() }
     }
@@ -145,15 +145,15 @@ impl Patch {
     /// Parses a patch in either format. `path` is the file of a patch that names none.
     ///
     /// # Errors
-    /// [`Malformed`], also for a patch without changes.
-    pub fn read(text: &str, path: Option<&str>) -> Result<Self, Malformed> {
+    /// [`PatchError`], also for a patch without changes.
+    pub fn read(text: &str, path: Option<&str>) -> Result<Self, PatchError> {
         let files = if text.trim_start().starts_with(BEGIN) {
             envelope::read(text)?
         } else {
             unified::read(text, path)?
         };
         if files.is_empty() {
-            return Err(Malformed::at(
+            return Err(PatchError::at(
                 1,
                 format!(
                     "it changes no file; a unified diff has lines `--- a/FILE` and `+++ b/FILE`, the other form begins with `{BEGIN}`"

@@ -1,6 +1,6 @@
 //! File names in the headers of a patch.
 
-use super::Malformed;
+use super::PatchError;
 
 /// The names of both sides of a patch without git's own headers; `None` for a side that is
 /// `/dev/null`.
@@ -10,11 +10,11 @@ pub(super) struct Sides {
 }
 
 /// Parses the name in a `--- ` or `+++ ` line, and reports whether its time marks a missing file.
-pub(super) fn of_header(line: &str, number: usize) -> Result<(String, bool), Malformed> {
+pub(super) fn of_header(line: &str, number: usize) -> Result<(String, bool), PatchError> {
     let line = line.trim_end_matches('\r');
     if let Some(quoted) = line.strip_prefix('"') {
         let (name, rest) =
-            unquoted(quoted).ok_or_else(|| Malformed::at(number, "a quoted name does not end"))?;
+            unquoted(quoted).ok_or_else(|| PatchError::at(number, "a quoted name does not end"))?;
         return Ok((name, is_epoch(rest)));
     }
     let (name, time) = line.split_once('\t').unwrap_or((line, ""));
@@ -28,7 +28,7 @@ fn is_epoch(time: &str) -> bool {
 }
 
 /// Parses a line that has only a name, such as that of `rename from`.
-pub(super) fn plain(name: &str, number: usize) -> Result<String, Malformed> {
+pub(super) fn plain(name: &str, number: usize) -> Result<String, PatchError> {
     of_header(name, number).map(|(name, _)| name)
 }
 

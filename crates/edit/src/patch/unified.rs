@@ -1,7 +1,7 @@
 //! The unified format of `diff -u`, and git's variant with its own headers.
 
 use super::names::{self, Sides};
-use super::{Action, FileChange, Hunk, Line, Malformed, Mode, Sign};
+use super::{Action, FileChange, Hunk, Line, Mode, PatchError, Sign};
 
 /// The lines of a patch, numbered.
 pub(super) struct Lines<'a> {
@@ -58,7 +58,7 @@ struct Headers {
 }
 
 /// Parses all files. Hunks without a file header are about the file at `path`.
-pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Malformed> {
+pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, PatchError> {
     let mut lines = Lines::of(text);
     let mut files = Vec::new();
     while let Some(line) = lines.peek() {
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Ma
             files.push(file(&mut lines, path)?);
         } else if is_hunk(line) {
             let named = path.filter(|_| files.is_empty()).ok_or_else(|| {
-                Malformed::at(
+                PatchError::at(
                     number,
                     "a hunk without a file: lines `--- a/FILE` and `+++ b/FILE` come before it",
                 )
@@ -87,7 +87,7 @@ pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Ma
         } else if looks_like_a_rest(line) && !files.is_empty() {
             let problem =
                 "more lines than the header of the hunk above says; `@@ @@` without numbers has none to keep";
-            return Err(Malformed::at(number, problem));
+            return Err(PatchError::at(number, problem));
         } else {
             // Prose around a patch: a message, a signature, `Index:` lines of other tools.
             lines.next += 1;
@@ -111,15 +111,15 @@ fn is_hunk(line: &str) -> bool {
     line.starts_with("@@")
 }
 
-fn binary(number: usize, names: &str) -> Malformed {
+fn binary(number: usize, names: &str) -> PatchError {
     let names = names.trim_end();
-    Malformed::at(
+    PatchError::at(
         number,
         format!("a binary change ({names}), and only text can be patched; file_write takes base64"),
     )
 }
 
-fn file(lines: &mut Lines<'_>, path: Option<&str>) -> Result<FileChange, Malformed> {
+fn file(lines: &mut Lines<'_>, path: Option<&str>) -> Result<FileChange, PatchError> {
     let mut headers = Headers { line: lines.number(), ..Headers::default() };
     if let Some(rest) = lines.peek().and_then(|line| line.strip_prefix("diff --git ")) {
         headers.git = true;
@@ -147,7 +147,7 @@ fn file(lines: &mut Lines<'_>, path: Option<&str>) -> Result<FileChange, Malform
 
 impl Headers {
     /// Parses one of git's own header lines. Returns true if the line was one.
-    fn extended(&mut self, line: &str, number: usize) -> Result<bool, Malformed> {
+    fn extended(&mut self, line: &str, number: usize) -> Result<bool, PatchError> {
         let name = |rest: &str| names::plain(rest, number).map(Some);
         if let Some(mode) = line.strip_prefix("new file mode ") {
             (self.created, self.mode) = (true, Some(mode_of(mode, number)?));
@@ -181,7 +181,7 @@ impl Headers {
     }
 
     /// Records the mode of a file whose mode does not change. Only a symbolic link matters.
-    fn is_link(&mut self, mode: &str, number: usize) -> Result<(), Malformed> {
+    fn is_link(&mut self, mode: &str, number: usize) -> Result<(), PatchError> {
         if mode_of(mode, number)? == Mode::Link {
             self.mode = Some(Mode::Link);
         }
@@ -200,7 +200,7 @@ impl Headers {
         known(old, self.from.as_ref().or(of_git_line)) && known(new, self.to.as_ref().or(of_git_line))
     }
 
-    fn change(self, hunks: Vec<Hunk>, path: Option<&str>) -> Result<FileChange, Malformed> {
+    fn change(self, hunks: Vec<Hunk>, path: Option<&str>) -> Result<FileChange, PatchError> {
         let (line, mode, changes) = (self.line, self.mode, !hunks.is_empty());
         let made = |action, path: String, source| FileChange {
             line,
@@ -238,15 +238,15 @@ impl Headers {
         };
         let name = self.of_git_line.or(name).or_else(|| path.map(str::to_owned));
         let name =
-            name.ok_or_else(|| Malformed::at(line, "the headers name no file, or two without a rename"))?;
+            name.ok_or_else(|| PatchError::at(line, "the headers name no file, or two without a rename"))?;
         let action = match (created, deleted) {
-            (true, true) => return Err(Malformed::at(line, "the file is both made and deleted")),
+            (true, true) => return Err(PatchError::at(line, "the file is both made and deleted")),
             (true, false) => Action::Add,
             (false, true) => Action::Delete,
             (false, false) => Action::Update,
         };
         if action == Action::Update && !changes && mode.is_none() {
-            return Err(Malformed::at(
+            return Err(PatchError::at(
                 line,
                 format!("nothing changes in {name}: no hunk follows its header"),
             ));
@@ -255,23 +255,23 @@ impl Headers {
     }
 }
 
-fn mode_of(mode: &str, number: usize) -> Result<Mode, Malformed> {
+fn mode_of(mode: &str, number: usize) -> Result<Mode, PatchError> {
     match mode.trim() {
         "100755" => Ok(Mode::Executable),
         "120000" => Ok(Mode::Link),
         "160000" => {
-            Err(Malformed::at(number, "a submodule (mode 160000), which a patch of files cannot change"))
+            Err(PatchError::at(number, "a submodule (mode 160000), which a patch of files cannot change"))
         }
         mode if mode.len() == 6 && mode.starts_with("100") => {
             let executable =
                 mode.as_bytes().get(3).is_some_and(|owner| matches!(owner, b'1' | b'3' | b'5' | b'7'));
             Ok(if executable { Mode::Executable } else { Mode::Regular })
         }
-        other => Err(Malformed::at(number, format!("mode {other} is not 100644, 100755 or 120000"))),
+        other => Err(PatchError::at(number, format!("mode {other} is not 100644, 100755 or 120000"))),
     }
 }
 
-fn hunks(lines: &mut Lines<'_>) -> Result<Vec<Hunk>, Malformed> {
+fn hunks(lines: &mut Lines<'_>) -> Result<Vec<Hunk>, PatchError> {
     let mut hunks: Vec<Hunk> = Vec::new();
     let mut reached = 0;
     while let Some(header) = lines.peek().filter(|line| is_hunk(line)) {
@@ -283,7 +283,7 @@ fn hunks(lines: &mut Lines<'_>) -> Result<Vec<Hunk>, Malformed> {
                 // The header of a hunk without old lines names the line before it.
                 let start = numbers.start + usize::from(numbers.old == 0);
                 if start < reached {
-                    return Err(Malformed::at(
+                    return Err(PatchError::at(
                         number,
                         "the hunk overlaps the one before it, or comes before it",
                     ));
@@ -294,7 +294,7 @@ fn hunks(lines: &mut Lines<'_>) -> Result<Vec<Hunk>, Malformed> {
             None => uncounted(lines, number, header)?,
         };
         if hunk.added() + hunk.removed() == 0 {
-            return Err(Malformed::at(number, "the hunk changes nothing"));
+            return Err(PatchError::at(number, "the hunk changes nothing"));
         }
         hunks.push(hunk);
     }
@@ -321,14 +321,14 @@ pub(super) fn numbers(header: &str) -> Option<Numbers> {
     Some(Numbers { start, old, new })
 }
 
-fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hunk, Malformed> {
+fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hunk, PatchError> {
     let mut hunk = Hunk { line: number, start: Some(numbers.start), ..Hunk::default() };
     let (mut old, mut new) = (numbers.old, numbers.new);
     while old > 0 || new > 0 {
         let at = lines.number();
         let cut = || {
             let said = format!("{} old and {} new lines", numbers.old, numbers.new);
-            Malformed::at(
+            PatchError::at(
                 at,
                 format!(
                     "the hunk of line {number} says {said}, and ends with {old} and {new} of them missing"
@@ -343,7 +343,7 @@ fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hu
         let line = read_line(line).ok_or_else(cut)?;
         let (is_old, is_new) = (line.sign != Sign::Added, line.sign != Sign::Removed);
         if is_old && old == 0 || is_new && new == 0 {
-            return Err(Malformed::at(at, format!("more lines than the hunk of line {number} says")));
+            return Err(PatchError::at(at, format!("more lines than the hunk of line {number} says")));
         }
         old -= usize::from(is_old);
         new -= usize::from(is_new);
@@ -357,7 +357,7 @@ fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hu
 }
 
 /// Parses a hunk whose header has no numbers: the hunk ends where another part begins.
-fn uncounted(lines: &mut Lines<'_>, number: usize, header: &str) -> Result<Hunk, Malformed> {
+fn uncounted(lines: &mut Lines<'_>, number: usize, header: &str) -> Result<Hunk, PatchError> {
     let anchor = header.trim_start_matches('@').trim_end_matches(['@', '\r']).trim();
     let anchors = if anchor.is_empty() || anchor == "..." { Vec::new() } else { vec![anchor.to_owned()] };
     let mut hunk = Hunk { line: number, anchors, ..Hunk::default() };
@@ -394,8 +394,8 @@ pub(super) fn read_line(line: &str) -> Option<Line> {
 }
 
 /// Applies `\ No newline at end of file` to the line before it.
-fn unended(hunk: &mut Hunk, number: usize) -> Result<(), Malformed> {
-    let last = hunk.lines.last_mut().ok_or_else(|| Malformed::at(number, "a note about no line"))?;
+fn unended(hunk: &mut Hunk, number: usize) -> Result<(), PatchError> {
+    let last = hunk.lines.last_mut().ok_or_else(|| PatchError::at(number, "a note about no line"))?;
     last.ended = false;
     Ok(())
 }

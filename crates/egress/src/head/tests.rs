@@ -3,7 +3,7 @@
 use super::*;
 
 fn parsed(text: &str) -> Result<Head, Refusal> {
-    let mut client = Ahead::of(text.as_bytes());
+    let mut client = PeekedStream::of(text.as_bytes());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(read(&mut client)).map(Option::unwrap)
 }

@@ -12,14 +12,14 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::passed::Passed;
+use super::passed::RedactedBody;
 use super::{Active, Activity, Connection};
-use crate::answer::Refusal;
 use crate::body::PATIENCE;
 use crate::forward::{self, WHOLE};
 use crate::head::{Framing, Head, MOST_HEADERS, Target};
-use crate::respond::{ANSWERED, Looking, has_body, without_those_of_the_connection};
-use crate::swap::{self, Swapping};
+use crate::refusal::Refusal;
+use crate::respond::{ANSWERED, ResponseRedactor, has_body, without_those_of_the_connection};
+use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream;
 use crate::{Gate, Way};
@@ -28,7 +28,7 @@ use crate::{Gate, Way};
 pub(super) async fn answer<G: Gate>(
     connection: Arc<Connection<G>>,
     request: Request<Incoming>,
-) -> Response<Passed> {
+) -> Response<RedactedBody> {
     let mut active = Active::begin(&connection.activity);
     match exchange(&connection, request).await {
         Ok(mut answer) => {
@@ -38,7 +38,7 @@ pub(super) async fn answer<G: Gate>(
         }
         Err(refusal) => {
             active.answered();
-            let mut answer = Response::new(Passed::said(refusal.body()));
+            let mut answer = Response::new(RedactedBody::said(refusal.body()));
             *answer.status_mut() = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
             let kind = HeaderValue::from_static("text/plain; charset=utf-8");
             answer.headers_mut().insert(CONTENT_TYPE, kind);
@@ -50,7 +50,7 @@ pub(super) async fn answer<G: Gate>(
 async fn exchange<G: Gate>(
     connection: &Arc<Connection<G>>,
     request: Request<Incoming>,
-) -> Result<Response<Passed>, Refusal> {
+) -> Result<Response<RedactedBody>, Refusal> {
     let Connection { session, scope, .. } = connection.as_ref();
     let _working = scope.place.work();
     let (mut head, body) = head(request)?;
@@ -64,10 +64,10 @@ async fn exchange<G: Gate>(
         }
     };
     session.judge(&host, port, Way::Http).await?;
-    let swapping = Swapping { session, host: &host, port, opened: true };
+    let swapping = HostSubstitution { session, host: &host, port, opened: true };
     swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
-    let mut swapped = swap::Body::of(&head.headers);
+    let mut swapped = substitute::Body::of(&head.headers);
     let mut reading = Reading { body, activity: connection.activity.clone() };
     let swaps = session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
@@ -77,7 +77,9 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next().await? {
                 whole.extend_from_slice(&swapped.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut swapped, swap::Body::of(&head.headers)).rest());
+            whole.extend_from_slice(
+                &std::mem::replace(&mut swapped, substitute::Body::of(&head.headers)).rest(),
+            );
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),
@@ -94,7 +96,7 @@ async fn exchange<G: Gate>(
     let uploading = {
         let (connection, host) = (connection.clone(), host.clone());
         connection.tasks.clone().spawn(async move {
-            let swapping = Swapping { session: &connection.session, host: &host, port, opened: true };
+            let swapping = HostSubstitution { session: &connection.session, host: &host, port, opened: true };
             if let Some(whole) = whole {
                 // If no receiver takes the body, the response tells why.
                 sender.send(whole).await;
@@ -105,7 +107,7 @@ async fn exchange<G: Gate>(
             }
         })
     };
-    let mut passed = Passed::uploading(uploading);
+    let mut passed = RedactedBody::uploading(uploading);
     let mut is_uploaded = false;
     let response = {
         let sending = timeout(ANSWERED, upstream.send(request));
@@ -129,7 +131,7 @@ async fn exchange<G: Gate>(
         return Err(Refusal::unreachable("the server speaks another protocol than it was asked for"));
     }
     without_those_of_the_connection(&mut parts.headers);
-    let looking = Looking::of(&mut parts.headers, session.gate.cover())?;
+    let looking = ResponseRedactor::of(&mut parts.headers, session.gate.cover())?;
     if has_body(&method, parts.status) && body.size_hint().exact() != Some(0) {
         // Redaction changes the length.
         parts.headers.remove(CONTENT_LENGTH);
@@ -233,8 +235,8 @@ impl Reading {
 
 async fn send_on<G: Gate>(
     reading: &mut Reading,
-    mut body: swap::Body,
-    swapping: &Swapping<'_, G>,
+    mut body: substitute::Body,
+    swapping: &HostSubstitution<'_, G>,
     to: &Uploader,
 ) -> Result<(), Refusal> {
     while let Some(part) = reading.next().await? {

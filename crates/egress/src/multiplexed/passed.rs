@@ -12,16 +12,16 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::Active;
-use super::servers::Back;
-use crate::answer::Refusal;
-use crate::respond::{ANSWERED, Looking};
+use super::servers::ConnectionReturn;
+use crate::refusal::Refusal;
+use crate::respond::{ANSWERED, ResponseRedactor};
 use crate::upstream::Upstream;
 
 /// Body of the response to the program.
-pub(super) struct Passed {
+pub(super) struct RedactedBody {
     state: State,
     active: Option<Active>,
-    uploading: Option<Uploading>,
+    uploading: Option<UploadBody>,
 }
 
 enum State {
@@ -38,37 +38,37 @@ struct Coming {
     body: Incoming,
     /// Received bytes that were not yet searched.
     pending: Bytes,
-    looking: Looking,
+    looking: ResponseRedactor,
     /// The reason, if the body of the request is refused midway.
     failed: Option<oneshot::Receiver<Refusal>>,
     patience: Pin<Box<Sleep>>,
-    back: Option<(Back, Upstream)>,
+    back: Option<(ConnectionReturn, Upstream)>,
 }
 
 /// The upload of the request's body, aborted when the response has ended.
-struct Uploading(AbortHandle);
+struct UploadBody(AbortHandle);
 
-impl Drop for Uploading {
+impl Drop for UploadBody {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Passed {
+impl RedactedBody {
     pub(super) fn said(words: String) -> Self {
         Self { state: State::Said(words.into()), active: None, uploading: None }
     }
 
     pub(super) fn uploading(task: AbortHandle) -> Self {
-        Self { state: State::Ended, active: None, uploading: Some(Uploading(task)) }
+        Self { state: State::Ended, active: None, uploading: Some(UploadBody(task)) }
     }
 
     pub(super) fn begin(
         &mut self,
         body: Incoming,
-        looking: Looking,
+        looking: ResponseRedactor,
         failed: Option<oneshot::Receiver<Refusal>>,
-        back: Option<(Back, Upstream)>,
+        back: Option<(ConnectionReturn, Upstream)>,
     ) {
         if body.is_end_stream() {
             if let Some((back, upstream)) = back {
@@ -129,7 +129,7 @@ impl Coming {
     }
 }
 
-impl Body for Passed {
+impl Body for RedactedBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -9,9 +9,9 @@ use fetch::address::Host;
 use tokio::sync::{Mutex as Turn, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::answer::Refusal;
-use crate::hello::PATIENCE;
+use crate::refusal::Refusal;
 use crate::session::Session;
+use crate::sni::PATIENCE;
 use crate::upstream::{Sender, Upstream};
 use crate::{Gate, Way};
 
@@ -22,7 +22,7 @@ const READY: Duration = Duration::from_millis(100);
 pub(super) struct Servers {
     /// State of the server, behind a lock: the holder of the lock finds out which protocol the
     /// server speaks.
-    shared: Turn<Known>,
+    shared: Turn<LastProtocol>,
     /// Permit for the one HTTP/1.1 connection that every program connection may have. Further
     /// connections need a permit of the session.
     own: Arc<Semaphore>,
@@ -30,7 +30,7 @@ pub(super) struct Servers {
 }
 
 /// Protocol of the last server.
-enum Known {
+enum LastProtocol {
     Nothing,
     /// All requests share this HTTP/2 connection.
     Shared(Upstream),
@@ -40,32 +40,36 @@ enum Known {
 
 impl Default for Servers {
     fn default() -> Self {
-        Self { shared: Turn::new(Known::Nothing), own: Arc::new(Semaphore::new(1)), idle: Arc::default() }
+        Self {
+            shared: Turn::new(LastProtocol::Nothing),
+            own: Arc::new(Semaphore::new(1)),
+            idle: Arc::default(),
+        }
     }
 }
 
 /// A connection for one request.
-pub(super) struct Taken {
+pub(super) struct TakenConnection {
     pub(super) upstream: Upstream,
-    back: Option<Back>,
+    back: Option<ConnectionReturn>,
 }
 
-impl Taken {
+impl TakenConnection {
     /// Splits this into the connection and its return ticket.
-    pub(super) fn parts(self) -> (Upstream, Option<Back>) {
+    pub(super) fn parts(self) -> (Upstream, Option<ConnectionReturn>) {
         (self.upstream, self.back)
     }
 }
 
 /// Return ticket of a connection. Drop releases its permit to the next request.
-pub(super) struct Back {
+pub(super) struct ConnectionReturn {
     idle: Weak<Mutex<Option<Upstream>>>,
     /// True if the connection may wait for the next request.
     is_own: bool,
     _place: OwnedSemaphorePermit,
 }
 
-impl Back {
+impl ConnectionReturn {
     /// Returns the connection after its response was read to the end.
     pub(super) fn give(self, upstream: Upstream) {
         if let Some(idle) = self.idle.upgrade().filter(|_| self.is_own) {
@@ -84,41 +88,41 @@ impl Servers {
         session: &Session<G>,
         host: &Host,
         port: u16,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<TakenConnection, Refusal> {
         let mut known = self.shared.lock().await;
         match &*known {
-            Known::Shared(there) if there.is_to(host, port) => {
+            LastProtocol::Shared(there) if there.is_to(host, port) => {
                 if let Some(upstream) = there.shared() {
-                    return Ok(Taken { upstream, back: None });
+                    return Ok(TakenConnection { upstream, back: None });
                 }
             }
-            Known::Single(there, at) if there == host && *at == port => {
+            LastProtocol::Single(there, at) if there == host && *at == port => {
                 drop(known);
                 let place = self.place(session, host).await?;
                 if let Some(upstream) = self.waiting(host, port, &place).await {
-                    return Ok(Taken { upstream, back: Some(place) });
+                    return Ok(TakenConnection { upstream, back: Some(place) });
                 }
                 let upstream = open(session, host, port).await?;
-                return Ok(Taken { upstream, back: Some(place) });
+                return Ok(TakenConnection { upstream, back: Some(place) });
             }
             _ => {}
         }
         let upstream = open(session, host, port).await?;
         if let Some(shared) = upstream.shared() {
-            *known = Known::Shared(shared);
-            return Ok(Taken { upstream, back: None });
+            *known = LastProtocol::Shared(shared);
+            return Ok(TakenConnection { upstream, back: None });
         }
-        *known = Known::Single(host.clone(), port);
+        *known = LastProtocol::Single(host.clone(), port);
         drop(known);
         let place = self.place(session, host).await?;
-        Ok(Taken { upstream, back: Some(place) })
+        Ok(TakenConnection { upstream, back: Some(place) })
     }
 
     /// Acquires the permit for one more connection.
-    async fn place<G: Gate>(&self, session: &Session<G>, host: &Host) -> Result<Back, Refusal> {
+    async fn place<G: Gate>(&self, session: &Session<G>, host: &Host) -> Result<ConnectionReturn, Refusal> {
         let idle = Arc::downgrade(&self.idle);
         if let Ok(place) = self.own.clone().try_acquire_owned() {
-            return Ok(Back { idle, is_own: true, _place: place });
+            return Ok(ConnectionReturn { idle, is_own: true, _place: place });
         }
         // Take the first free permit. The connection's own permit is free once the previous request
         // has ended.
@@ -130,13 +134,13 @@ impl Servers {
             }
         };
         match timeout(PATIENCE, place).await {
-            Ok(Ok((place, is_own))) => Ok(Back { idle, is_own, _place: place }),
+            Ok(Ok((place, is_own))) => Ok(ConnectionReturn { idle, is_own, _place: place }),
             _ => Err(Refusal::unreachable(format!("too many requests to {host} at a time"))),
         }
     }
 
     /// Returns the idle connection if it is still usable.
-    async fn waiting(&self, host: &Host, port: u16, place: &Back) -> Option<Upstream> {
+    async fn waiting(&self, host: &Host, port: u16, place: &ConnectionReturn) -> Option<Upstream> {
         let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| place.is_own);
         let mut upstream = waiting.filter(|there| there.is_to(host, port))?;
         let ready = match &mut upstream.sender {

@@ -10,22 +10,22 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::{Met, Verdict};
+use crate::{GateEvent, Verdict};
 
-struct All {
+struct AllowAll {
     refused: Mutex<Vec<String>>,
 }
 
-struct Here;
+struct LocalResolver;
 
-impl Resolve for Here {
+impl Resolve for LocalResolver {
     async fn addresses(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
         Ok(vec![Ipv4Addr::LOCALHOST.into()])
     }
 }
 
-impl Gate for All {
-    type Resolver = Here;
+impl Gate for AllowAll {
+    type Resolver = LocalResolver;
 
     fn judge(&self, _host: &Host, _port: u16) -> Verdict {
         Verdict::Through
@@ -39,18 +39,18 @@ impl Gate for All {
         Permission::to(|_| true)
     }
 
-    fn resolver(&self) -> &Here {
-        &Here
+    fn resolver(&self) -> &LocalResolver {
+        &LocalResolver
     }
 
-    async fn note(&self, met: Met) -> io::Result<()> {
+    async fn note(&self, met: GateEvent) -> io::Result<()> {
         self.refused.lock().unwrap().extend(met.refused);
         Ok(())
     }
 }
 
 /// Runs `work` with a proxy that takes `most` connections at a time, on the paused clock.
-fn beside<T, F: Future<Output = T>>(most: usize, work: impl FnOnce(Arc<All>, SocketAddr) -> F) -> T {
+fn beside<T, F: Future<Output = T>>(most: usize, work: impl FnOnce(Arc<AllowAll>, SocketAddr) -> F) -> T {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -59,7 +59,7 @@ fn beside<T, F: Future<Output = T>>(most: usize, work: impl FnOnce(Arc<All>, Soc
         let at = proxy.local_addr().unwrap();
         let names = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let open = Open::of(Listeners { proxy, everywhere, names }).unwrap();
-        let gate = Arc::new(All { refused: Mutex::default() });
+        let gate = Arc::new(AllowAll { refused: Mutex::default() });
         let serving = tokio::spawn(open.run_within(gate.clone(), most));
         let done = work(gate, at).await;
         serving.abort();

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
-use egress::{Authority, Carrier, Cover, Gate, Listeners, Met, Place, Secret, Serving, Trust, Verdict};
+use egress::{
+    Authority, Carrier, Cover, Gate, GateEvent, Listeners, Position, Secret, ServedNetwork, Trust, Verdict,
+};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -28,7 +30,7 @@ pub(crate) type ByTls<C> = StreamOwned<C, TcpStream>;
 
 pub(crate) struct Opening {
     authority: Authority,
-    met: Mutex<Vec<Met>>,
+    met: Mutex<Vec<GateEvent>>,
 }
 
 pub(crate) struct Here;
@@ -58,7 +60,7 @@ impl Gate for Opening {
         &Here
     }
 
-    async fn note(&self, met: Met) -> io::Result<()> {
+    async fn note(&self, met: GateEvent) -> io::Result<()> {
         self.met.lock().unwrap().push(met);
         Ok(())
     }
@@ -67,7 +69,7 @@ impl Gate for Opening {
         Some(&self.authority)
     }
 
-    async fn swap(&self, placeholder: &str, _host: &Host, _place: Place) -> Result<Secret, String> {
+    async fn swap(&self, placeholder: &str, _host: &Host, _place: Position) -> Result<Secret, String> {
         if placeholder == PLACEHOLDER {
             return Ok(Secret::of(SECRET.as_bytes()));
         }
@@ -106,7 +108,7 @@ pub(crate) struct World {
     pub(crate) proxy: std::net::SocketAddr,
     pub(crate) port: u16,
     pub(crate) client: Arc<ClientConfig>,
-    _serving: Serving,
+    _serving: ServedNetwork,
     _carrier: Carrier,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use egress::{Carrier, Gate, Listeners, Met, Serving, Verdict};
+use egress::{Carrier, Gate, GateEvent, Listeners, ServedNetwork, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
 
@@ -14,7 +14,7 @@ use fetch::dial::{Permission, Resolve};
 pub(crate) struct Allowing {
     pub(crate) hosts: Vec<&'static str>,
     pub(crate) private: bool,
-    pub(crate) met: Mutex<Vec<Met>>,
+    pub(crate) met: Mutex<Vec<GateEvent>>,
     pub(crate) resolver: Here,
 }
 
@@ -52,7 +52,7 @@ impl Gate for Allowing {
         &self.resolver
     }
 
-    async fn note(&self, met: Met) -> io::Result<()> {
+    async fn note(&self, met: GateEvent) -> io::Result<()> {
         self.met.lock().unwrap().push(met);
         Ok(())
     }
@@ -64,7 +64,7 @@ pub(crate) struct World {
     pub(crate) proxy: SocketAddr,
     pub(crate) everywhere: SocketAddr,
     pub(crate) names: SocketAddr,
-    _serving: Serving,
+    _serving: ServedNetwork,
     _carrier: Carrier,
 }
 

@@ -147,7 +147,7 @@ impl Bytes {
             }
             (ticket, receiver)
         };
-        let _waiting = Waiting { bytes: this, session, ticket };
+        let _waiting = QueuedCall { bytes: this, session, ticket };
         tokio::select! {
             room = receiver => room.map_err(|_| closed()),
             reason = requested(stop) => Err(reason.into()),
@@ -243,13 +243,13 @@ impl Drop for Room {
 
 /// A waiting call. Dropping this value, as cancellation does, removes the call from the queue and
 /// offers its room to the calls behind it.
-struct Waiting<'a> {
+struct QueuedCall<'a> {
     bytes: &'a Arc<Bytes>,
     session: &'a SessionId,
     ticket: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         {
             let mut state = self.bytes.state();

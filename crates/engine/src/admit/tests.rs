@@ -29,7 +29,7 @@ fn long() -> Data {
     Data::Value(serde_json::Value::Null)
 }
 
-async fn fill(lanes: &Lanes, of: &SessionId, count: usize) -> Vec<Admitted> {
+async fn fill(lanes: &Lanes, of: &SessionId, count: usize) -> Vec<AdmittedCall> {
     let stop = Stop::default();
     let mut running = Vec::new();
     for _ in 0..count {
@@ -254,7 +254,7 @@ fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_
 
 /// Returns true if an answer of the session is admitted without waiting. An admitted answer is
 /// added to `held`.
-async fn is_admitted(lanes: &Lanes, of: &str, bytes: u64, held: &mut Vec<Admitted>) -> bool {
+async fn is_admitted(lanes: &Lanes, of: &str, bytes: u64, held: &mut Vec<AdmittedCall>) -> bool {
     let (stop, session) = (Stop::default(), session(of));
     let admitted = lanes.admit(&session, Lane::Read, bytes, &stop);
     tokio::select! {
@@ -304,7 +304,7 @@ fn an_answer_that_is_shorter_than_it_might_have_been_gives_the_rest_back() {
         let all = lanes.admit(&session("a"), Lane::Read, BYTES_IN_FLIGHT, &stop).await.unwrap();
         let mut held = Vec::new();
         assert!(!is_admitted(&lanes, "b", BYTES_IN_FLIGHT / 2, &mut held).await, "the control");
-        let short = tool::Written::of(&"short", 0).unwrap();
+        let short = tool::RawJson::of(&"short", 0).unwrap();
         let answer = all.into_held(&Ok(Data::Written(short)));
         assert!(is_admitted(&lanes, "b", BYTES_IN_FLIGHT / 2, &mut held).await);
         drop((answer, held));

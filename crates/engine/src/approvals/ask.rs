@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
-use store::{Earlier, Lease, LeaseKind, Store, StoreError};
-use tool::{Effect, Prepared, Retry, SessionId, ToolError};
+use store::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
+use tool::{Effect, PreparedCall, Retry, SessionId, ToolError};
 
-use super::preview::{Asking, Preview};
+use super::preview::{Preview, PreviewedCall};
 use super::question::Approval;
-use super::{Binding, Foreseen, Said};
+use super::{Binding, ForeseenWrites, QuestionOutcome};
 use crate::call::Call;
 use crate::{Engine, reach};
 
 /// An approval of a call.
-pub(crate) struct Agreed {
+pub(crate) struct CallApproval {
     /// Name of the person who approved.
     pub(crate) by: String,
     /// Writes of the call's commands that the approval covers.
-    pub(crate) foreseen: Foreseen,
+    pub(crate) foreseen: ForeseenWrites,
 }
 
 impl Engine {
@@ -30,16 +30,16 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
-        prepared: Prepared,
-    ) -> Result<(Agreed, Prepared), ToolError> {
+        prepared: PreparedCall,
+    ) -> Result<(CallApproval, PreparedCall), ToolError> {
         let binding = self.bind(call).await?;
         let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
         // The approval covers what was shown. A later change makes it another call.
-        let parts = reach::Reach::lead_again(&call.effects);
+        let parts = reach::AccessScope::lead_again(&call.effects);
         let now = self.bind_parts(call, parts).await?;
         match Binding::drift(&binding.bound, &now.bound) {
             Some(what) => Err(drifted(&what)),
-            None => Ok((Agreed { by, foreseen: now.foreseen }, prepared)),
+            None => Ok((CallApproval { by, foreseen: now.foreseen }, prepared)),
         }
     }
 
@@ -47,24 +47,24 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
-        prepared: Prepared,
+        prepared: PreparedCall,
         binding: &Binding,
-    ) -> Result<(String, Prepared), ToolError> {
+    ) -> Result<(String, PreparedCall), ToolError> {
         let (workspace, plan, request) =
             (self.place.workspace.clone(), binding.plan.clone(), binding.request.clone());
         let now = self.clock.now();
         let earlier =
             self.stored(move |store| store.approvals().earlier(&workspace, &plan, &request, now)).await?;
         match earlier {
-            Earlier::None => {}
-            Earlier::Approved(row) => {
+            EarlierAnswer::None => {}
+            EarlierAnswer::Approved(row) => {
                 self.note_approval("approval_use", call, &row.id, None).await?;
                 return Ok((row.answered_by.unwrap_or_default(), prepared));
             }
-            Earlier::Denied(row) => {
+            EarlierAnswer::Denied(row) => {
                 return Err(denied(&row.answered_by.unwrap_or_default(), row.message.as_deref()));
             }
-            Earlier::Drifted(row) => {
+            EarlierAnswer::Drifted(row) => {
                 let before: Option<Approval> = serde_json::from_str(&row.question).ok();
                 let what = before.and_then(|before| Binding::drift(&before.bound, &binding.bound));
                 return Err(drifted(what.as_deref().unwrap_or("what the call would meet")));
@@ -81,16 +81,16 @@ impl Engine {
         let approval = self.question(call, decision, preview, binding);
         let shape = call.rules(self).shape(&call.policy_request(&call.tool));
         match self.put(call, approval, &binding.request, &shape).await? {
-            Said::Yes(by) => Ok((by, prepared)),
-            Said::No { by, message } => Err(denied(&by, message.as_deref())),
-            Said::Open { id, hint } => {
+            QuestionOutcome::Yes(by) => Ok((by, prepared)),
+            QuestionOutcome::No { by, message } => Err(denied(&by, message.as_deref())),
+            QuestionOutcome::Open { id, hint } => {
                 let mut error = needs_approval(decision).retry(Retry::AfterMs(ASK_AGAIN_MS)).hint(format!(
                     "{hint}; the user answers with `handfast approvals approve {id}`, and the same call, made again, passes once"
                 ));
                 error.approval_id = Some(id);
                 Err(error)
             }
-            Said::Closed { hint, retry } => Err(needs_approval(decision).retry(retry).hint(hint)),
+            QuestionOutcome::Closed { hint, retry } => Err(needs_approval(decision).retry(retry).hint(hint)),
         }
     }
 
@@ -98,10 +98,10 @@ impl Engine {
     async fn look_ahead(
         self: &Arc<Self>,
         call: &Call,
-        prepared: Prepared,
-    ) -> Result<(Option<Preview>, Prepared), ToolError> {
+        prepared: PreparedCall,
+    ) -> Result<(Option<Preview>, PreparedCall), ToolError> {
         let (parts, reach, rules) = (&call.effects[..], call.reach(self), call.rules(self));
-        let asking = Asking { parts, reach, rules, stop: call.stop.clone() };
+        let asking = PreviewedCall { parts, reach, rules, stop: call.stop.clone() };
         let source = self.preview_source(&asking, &prepared.plan)?;
         let engine = self.clone();
         let looked = tokio::task::spawn_blocking(move || (engine.preview(source, &prepared), prepared));

@@ -10,8 +10,8 @@ use policy::{NamedWrites, Part, Policy, Runs};
 use rustix::fs::{Mode, OFlags};
 use tool::{Effect, Place, path_text};
 
-use super::Foreseen;
-use super::question::Bound;
+use super::ForeseenWrites;
+use super::question::BoundItem;
 use crate::cell::CellSetup;
 use crate::record::digest;
 
@@ -25,7 +25,7 @@ pub(crate) struct Binding {
     /// Digest of the caller's request: tool, arguments, effects, working directory.
     pub(crate) request: String,
     /// Paths, programs and files that the call would meet, each with its state.
-    pub(crate) bound: Vec<Bound>,
+    pub(crate) bound: Vec<BoundItem>,
     /// Digest of `request` and `bound`: the plan.
     pub(crate) plan: String,
     /// Digest of what an approval beyond this call would cover: the tool with these effects, as
@@ -33,7 +33,7 @@ pub(crate) struct Binding {
     /// of written files are not part of it, because changing them is the purpose of the call.
     pub(crate) effects: String,
     /// Writes of the call's commands that an approval covers in advance.
-    pub(crate) foreseen: Foreseen,
+    pub(crate) foreseen: ForeseenWrites,
     /// Reason why the code that would run cannot be named in advance, so that nothing binds the
     /// answer to it. `None` if it can be named.
     pub(crate) unnamed: Option<String>,
@@ -61,7 +61,7 @@ impl Binding {
                     other => other.path().map(|(_, path)| path),
                 };
                 let what = format!("where {} leads", named.map(|path| place.show(path)).unwrap_or_default());
-                run.push(Bound { what, was: path_text(real) });
+                run.push(BoundItem { what, was: path_text(real) });
             }
             match &part.effect {
                 Effect::Run { command, directory } => {
@@ -69,7 +69,7 @@ impl Binding {
                     let environment: Vec<_> = cell.environment.iter().collect();
                     let was =
                         digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.toolchains));
-                    run.push(Bound { what, was });
+                    run.push(BoundItem { what, was });
                     let Runs { files, folders, unnamed: why } = policy.runs(command, directory);
                     let named_by_packages: Vec<PathBuf> =
                         files.iter().flat_map(|file| mains_of(file)).collect();
@@ -82,7 +82,7 @@ impl Binding {
                     let path = part.real.as_deref().unwrap_or(path);
                     let was = std::fs::symlink_metadata(path)
                         .map_or_else(|_| "not there".to_owned(), |data| state(&data));
-                    written.push(Bound { what: format!("what {} holds", place.show(path)), was });
+                    written.push(BoundItem { what: format!("what {} holds", place.show(path)), was });
                 }
                 _ => {}
             }
@@ -92,13 +92,13 @@ impl Binding {
         let effects = digest(&(tool, parts, &run));
         let bound = [run, written].concat();
         let plan = digest(&(&request, &bound));
-        let foreseen = if unnamed.is_none() { Foreseen::of(named) } else { Foreseen::default() };
+        let foreseen = if unnamed.is_none() { ForeseenWrites::of(named) } else { ForeseenWrites::default() };
         Self { request, bound, plan, effects, foreseen, unnamed }
     }
 
     /// Returns a description of the first thing that has changed, or `None` if nothing has.
-    pub(crate) fn drift(before: &[Bound], now: &[Bound]) -> Option<String> {
-        let there = |all: &[Bound], one: &Bound| all.iter().any(|other| other == one);
+    pub(crate) fn drift(before: &[BoundItem], now: &[BoundItem]) -> Option<String> {
+        let there = |all: &[BoundItem], one: &BoundItem| all.iter().any(|other| other == one);
         let changed = now.iter().find(|bound| !there(before, bound));
         changed.or_else(|| before.iter().find(|bound| !there(now, bound))).map(|bound| bound.what.clone())
     }
@@ -106,7 +106,7 @@ impl Binding {
 
 /// Identifies a file that would be run: by its content if calls can write it, otherwise by its
 /// metadata.
-fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
+fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<BoundItem> {
     let real = path.canonicalize().ok()?;
     let data = std::fs::metadata(&real).ok().filter(Metadata::is_file)?;
     let is_writable = |path: &PathBuf| {
@@ -119,12 +119,17 @@ fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
         state(&data)
     };
     let leads = if real == path { String::new() } else { format!(" ({})", place.show(&real)) };
-    Some(Bound { what: format!("{}{leads}", place.show(path)), was })
+    Some(BoundItem { what: format!("{}{leads}", place.show(path)), was })
 }
 
 /// Returns the state of the files that commands name to write, and the content that would be
 /// written there. An approval of the commands is bound to both.
-fn written_by_commands(parts: &[Part], named: &NamedWrites, policy: &Policy, place: &Place) -> Vec<Bound> {
+fn written_by_commands(
+    parts: &[Part],
+    named: &NamedWrites,
+    policy: &Policy,
+    place: &Place,
+) -> Vec<BoundItem> {
     let runs = |part: &Part| matches!(part.effect, Effect::Run { .. });
     if named.is_empty() || !parts.iter().any(runs) {
         return Vec::new();
@@ -132,18 +137,18 @@ fn written_by_commands(parts: &[Part], named: &NamedWrites, policy: &Policy, pla
     let targets = named.run_later.iter().chain(&named.unlisted).map(|path| {
         let was =
             std::fs::symlink_metadata(path).map_or_else(|_| "not there".to_owned(), |data| state(&data));
-        Bound { what: format!("what {} holds", place.show(path)), was }
+        BoundItem { what: format!("what {} holds", place.show(path)), was }
     });
     let sources = named.sources.iter().filter_map(|source| identity(source, policy, place));
-    let mut bound: Vec<Bound> = targets.chain(sources).collect();
+    let mut bound: Vec<BoundItem> = targets.chain(sources).collect();
     bound.dedup();
     bound
 }
 
 /// Returns the target of a folder that is reached through a symbolic link.
-fn lead(path: &Path, place: &Place) -> Option<Bound> {
+fn lead(path: &Path, place: &Place) -> Option<BoundItem> {
     let real = path.canonicalize().ok().filter(|real| real.is_dir() && real != path)?;
-    Some(Bound { what: format!("where {} leads", place.show(path)), was: path_text(&real) })
+    Some(BoundItem { what: format!("where {} leads", place.show(path)), was: path_text(&real) })
 }
 
 /// Returns the files that a package may start with: those that `package.json` names, as Node reads

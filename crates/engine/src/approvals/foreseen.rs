@@ -7,12 +7,12 @@ use policy::NamedWrites;
 
 /// Files that a command was approved to write, by their real paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Foreseen {
+pub(crate) struct ForeseenWrites {
     run_later: Vec<PathBuf>,
     unlisted: Vec<PathBuf>,
 }
 
-impl Foreseen {
+impl ForeseenWrites {
     /// Covers the named files. If the answer is not bound to everything that may be written, the
     /// result is empty.
     pub(super) fn of(named: &NamedWrites) -> Self {
@@ -66,7 +66,7 @@ mod tests {
             sources: vec![root.join("plain"), root.join("missing")],
             ..NamedWrites::default()
         };
-        let foreseen = Foreseen::of(&named);
+        let foreseen = ForeseenWrites::of(&named);
         for (path, is_folder, covered) in [
             (".git/hooks/pre-commit", false, true),
             (".git/hooks", true, true),
@@ -78,8 +78,12 @@ mod tests {
             assert!(!foreseen.has_unlisted(&root.join(path), is_folder), "{path}");
         }
         let tree = NamedWrites { sources: vec![root.join("tree")], ..named.clone() };
-        assert_eq!(Foreseen::of(&tree), Foreseen::default(), "the content of a folder is not bound");
-        assert_eq!(Foreseen::of(&NamedWrites { unbound: true, ..named }), Foreseen::default());
+        assert_eq!(
+            ForeseenWrites::of(&tree),
+            ForeseenWrites::default(),
+            "the content of a folder is not bound"
+        );
+        assert_eq!(ForeseenWrites::of(&NamedWrites { unbound: true, ..named }), ForeseenWrites::default());
     }
 
     #[test]
@@ -92,7 +96,7 @@ mod tests {
         std::os::unix::fs::symlink("env", root.join("other")).unwrap();
         for named in [".envrc", "other/dev.sh"] {
             let named = NamedWrites { run_later: vec![root.join(named)], ..NamedWrites::default() };
-            assert!(Foreseen::of(&named).has_run_later(&root.join("env/dev.sh"), false), "{named:?}");
+            assert!(ForeseenWrites::of(&named).has_run_later(&root.join("env/dev.sh"), false), "{named:?}");
         }
     }
 }

@@ -5,20 +5,20 @@
 //! rows are asked at the same time, and the first answer counts. If nobody answers, the call ends,
 //! and an answer can still be given for the same call made again.
 
+mod admin;
 mod ask;
 mod binding;
+mod broadcast;
+mod effective_policy;
 mod foreseen;
-mod leased;
 mod offer;
-mod people;
 mod preview;
-mod put;
 mod question;
 
+pub use admin::{ApprovalError, Approvals, Grant, GrantResult, StoredQuestion};
 pub(crate) use binding::Binding;
-pub(crate) use foreseen::Foreseen;
-pub(crate) use leased::{Leased, Leases};
-pub use people::{ApprovalError, Approvals, Approved, Asked, Grant};
-pub(crate) use preview::{Asking, Preview};
-pub(crate) use put::Said;
-pub use question::{Answer, Approval, Asker, Bound, NoAsker, Offer, PatternKind, Scope};
+pub(crate) use broadcast::QuestionOutcome;
+pub(crate) use effective_policy::{EffectivePolicy, Leases};
+pub(crate) use foreseen::ForeseenWrites;
+pub(crate) use preview::{Preview, PreviewedCall};
+pub use question::{Answer, Approval, Asker, BoundItem, NoAsker, Offer, PatternKind, Scope};

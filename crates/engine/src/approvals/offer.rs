@@ -11,7 +11,7 @@ use tool::{CommandLine, Effect};
 
 use super::Binding;
 use super::preview::Preview;
-use super::question::{Approval, Bound, Offer, PatternKind, Scope};
+use super::question::{Approval, BoundItem, Offer, PatternKind, Scope};
 use crate::call::Call;
 use crate::{Engine, reach};
 
@@ -43,7 +43,7 @@ impl Engine {
         let (pattern_kind, offers) =
             if once_only { (None, Vec::new()) } else { self.offers(call, &effects.join("; ")) };
         let suggestion = self.suggestion(call, &offers);
-        let bound = |bound: &Bound| Bound { what: self.covered(bound.what.clone()), ..bound.clone() };
+        let bound = |bound: &BoundItem| BoundItem { what: self.covered(bound.what.clone()), ..bound.clone() };
         let preview_more_lines = preview.as_ref().map_or(0, |preview| preview.more_lines);
         Approval {
             id: format!("a{}", call.id),

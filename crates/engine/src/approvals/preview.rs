@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use policy::{Part, Policy};
-use tool::{CommandLine, Context, Effect, Plan, Prepared, SessionId, Stop, ToolError};
+use tool::{CommandLine, Context, Effect, Plan, PreparedCall, SessionId, Stop, ToolError};
 
 use crate::Engine;
-use crate::reach::Reach;
+use crate::reach::AccessScope;
 use crate::snapshot::Preview as Changes;
 
 /// Maximum number of lines of a preview. A human who wants more opens the file.
@@ -32,9 +32,9 @@ pub(crate) struct Preview {
 }
 
 /// A call that a preview is made of, before its answer.
-pub(crate) struct Asking<'a> {
+pub(crate) struct PreviewedCall<'a> {
     pub(crate) parts: &'a [Part],
-    pub(crate) reach: &'a Reach,
+    pub(crate) reach: &'a AccessScope,
     pub(crate) rules: Arc<Policy>,
     pub(crate) stop: Stop,
 }
@@ -57,7 +57,11 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if the roots of the call cannot be opened.
-    pub(crate) fn preview_source(&self, asking: &Asking<'_>, plan: &Plan) -> Result<Source, ToolError> {
+    pub(crate) fn preview_source(
+        &self,
+        asking: &PreviewedCall<'_>,
+        plan: &Plan,
+    ) -> Result<Source, ToolError> {
         if let Some(id) = &plan.applies {
             return Ok(Source::KeptChanges(id.clone(), asking.rules.clone()));
         }
@@ -93,7 +97,11 @@ impl Engine {
     ///
     /// # Errors
     /// `ENOTFOUND` if the changes to apply do not exist.
-    pub(crate) fn preview(&self, source: Source, prepared: &Prepared) -> Result<Option<Preview>, ToolError> {
+    pub(crate) fn preview(
+        &self,
+        source: Source,
+        prepared: &PreparedCall,
+    ) -> Result<Option<Preview>, ToolError> {
         let text = match source {
             Source::Command { read, dry_run, rules } => {
                 let tried = self.preview_of_dry_run(&dry_run, &rules);

@@ -51,7 +51,7 @@ pub struct Approval {
     pub effects_digest: String,
     /// State of the machine that the answer is bound to, as of the question: targets of paths,
     /// programs and scripts that would run, and files that would be written.
-    pub bound: Vec<Bound>,
+    pub bound: Vec<BoundItem>,
     /// Commands that reach the state of this question. Set while the question is put, and stored in
     /// no row.
     #[serde(skip)]
@@ -96,7 +96,7 @@ impl Approval {
 
 /// One thing that an answer is bound to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bound {
+pub struct BoundItem {
     /// Name of the thing, as the subject of a sentence.
     pub what: String,
     /// State of the thing when the question was asked.

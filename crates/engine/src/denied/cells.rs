@@ -13,16 +13,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::{Taken, Time};
+use checkpoint::{TakeMethod, Time};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmod, fstat, openat2};
 use rustix::process::geteuid;
 use sandbox::LateMasks;
-use watch::{Marked, Watch};
+use watch::{MarkedPaths, Watch};
 
 use super::left::Record;
 use super::lists::split;
 use super::{DeniedFiles, State};
-use crate::protected::{Changed, News};
+use crate::protected::{ChangeJudge, News};
 use crate::snapshot::Snapshots;
 
 /// Number of files taken away after which a command is killed: making so many is no mistake. Files
@@ -91,7 +91,7 @@ pub(super) fn targets(
 pub(super) type Stamp = (u64, u64, i64, i64);
 
 impl RunningCell {
-    pub(super) fn new(masks: Arc<LateMasks>, marked: &Marked) -> Self {
+    pub(super) fn new(masks: Arc<LateMasks>, marked: &MarkedPaths) -> Self {
         let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen);
         let known = known.cloned().collect();
         Self {
@@ -229,7 +229,7 @@ impl DeniedFiles {
         let is_closed = is_closed(path);
         let set = self.protected_in(state, &root);
         let news = News::default();
-        let changed = Changed::all(&set, &root, &news);
+        let changed = ChangeJudge::all(&set, &root, &news);
         let found = changed.found(&relative);
         let counts_by_content = changed.counts_by_content(&relative);
         let mut may_be_open = None;
@@ -305,7 +305,7 @@ impl DeniedFiles {
                     )
                 });
                 // A program that has the file open could change it after a human has inspected it.
-                is_moved = taken == Taken::Moved;
+                is_moved = taken == TakeMethod::Moved;
             }
             Err(problem) => {
                 cell.note(|| format!("{shown}: {why}; {problem}, so the command was killed"));
@@ -332,7 +332,7 @@ pub(super) fn take_away(
     root: &Path,
     relative: &Path,
     why: &str,
-) -> Result<Option<(String, Taken)>, checkpoint::Error> {
+) -> Result<Option<(String, TakeMethod)>, checkpoint::Error> {
     let mut take = |root: &Path, relative: &Path| {
         let taken = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
         if let Some((id, _)) = &taken {

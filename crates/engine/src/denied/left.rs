@@ -14,7 +14,7 @@ use watch::Watch;
 use super::DeniedFiles;
 use super::cells::{Origin, is_before, stamp_of, take_away, targets};
 use super::lists::split;
-use crate::protected::{Changed, News};
+use crate::protected::{ChangeJudge, News};
 use crate::snapshot::Snapshots;
 
 /// Seconds for which a command may have continued after the last renewal of its record, for example
@@ -96,7 +96,7 @@ impl DeniedFiles {
                 continue;
             }
             let set = self.protected_in(&mut state, root);
-            let found = Changed::all(&set, root, &news).found(relative);
+            let found = ChangeJudge::all(&set, root, &news).found(relative);
             for (goes, why) in targets(&found, (root, relative), |file| record.origin(&root.join(file))) {
                 match take_away(snapshots, &mut kept, root, &goes, &why) {
                     Ok(None) => {}
@@ -105,7 +105,7 @@ impl DeniedFiles {
                 }
             }
         }
-        if self.keep == watch::Keep::Once {
+        if self.keep == watch::WatchMode::Once {
             state.watch = None;
             state.noted = None;
         }

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use policy::{Above, Entry, Policy, Sees, auto_run, may_auto_run};
+use policy::{Entry, FolderMatches, Policy, Sees, auto_run, may_auto_run};
 use watch::{Kind, Marks, Rules};
 
 use crate::protected::ProtectedSet;
@@ -42,9 +42,9 @@ pub(super) struct DenyLists {
 
 /// State of the rules for a path.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct PathState {
     /// State of the lists for each name of the path: for reading, and for writing.
-    denied: Vec<(Above, Above)>,
+    denied: Vec<(FolderMatches, FolderMatches)>,
     /// Part of the path that commands see, if the profile lists that.
     sees: Sees,
     /// True if a later program would run the path, or something that may lie in it.
@@ -106,9 +106,9 @@ fn is_repository(folder: &Path) -> bool {
 const READ_BY_GIT: [&str; 6] = ["HEAD", "objects", "refs", "commondir", ".gitattributes", "attributes"];
 
 impl Rules for DenyLists {
-    type Above = Known;
+    type FolderMatches = PathState;
 
-    fn top(&self, folder: &Path) -> Known {
+    fn top(&self, folder: &Path) -> PathState {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         let known = |path: &Path| (reads.above(path), writes.above(path));
         let denied = std::iter::once(known(folder)).chain(self.other_name(folder).as_deref().map(known));
@@ -117,10 +117,10 @@ impl Rules for DenyLists {
             Sees::Nothing => Sees::All,
             sees => sees,
         };
-        Known { denied: denied.collect(), sees, runs: self.runs(folder, Kind::Folder), is_judged: false }
+        PathState { denied: denied.collect(), sees, runs: self.runs(folder, Kind::Folder), is_judged: false }
     }
 
-    fn may_match(&self, above: &Known, name: &OsStr) -> bool {
+    fn may_match(&self, above: &PathState, name: &OsStr) -> bool {
         above.runs
             || above.sees == Sees::Part
             || self.policy.denied_reads().may_match(name)
@@ -131,7 +131,7 @@ impl Rules for DenyLists {
             || self.led_to(|led| led.names.contains(name))
     }
 
-    fn below(&self, above: &Known, path: &Path, kind: Kind) -> Known {
+    fn below(&self, above: &PathState, path: &Path, kind: Kind) -> PathState {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         let other = self.other_name(path);
         let names = std::iter::once(path).chain(other.as_deref());
@@ -147,10 +147,10 @@ impl Rules for DenyLists {
             (Sees::Part, _) => self.policy.sees(path, is_folder),
             (sees, _) => sees,
         };
-        Known { denied: denied.collect(), sees, runs: self.runs(path, kind), is_judged }
+        PathState { denied: denied.collect(), sees, runs: self.runs(path, kind), is_judged }
     }
 
-    fn marks(&self, known: &Known) -> Marks {
+    fn marks(&self, known: &PathState) -> Marks {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         Marks {
             hidden: known.sees == Sees::Nothing

@@ -14,7 +14,7 @@ use std::time::Duration;
 use policy::Policy;
 use sandbox::LateMasks;
 use tool::{Access, Code, EffectState, ToolError};
-use watch::{Keep, Marked, Watch, WatchError};
+use watch::{MarkedPaths, Watch, WatchError, WatchMode};
 
 use crate::call::Call;
 use crate::protected::ProtectedSet;
@@ -26,7 +26,7 @@ pub(crate) use programs::DeniedPrograms;
 /// The denied files of one runtime.
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
-    keep: Keep,
+    keep: WatchMode,
     /// Storage for files that are taken away.
     snapshots: Option<Arc<Snapshots>>,
     led_to: Arc<RwLock<LedTo>>,
@@ -41,13 +41,13 @@ struct State {
     /// True if a thread follows the changes for these cells.
     followed: bool,
     own: OwnChanges,
-    noted: Option<Noted>,
+    noted: Option<NotedPaths>,
     /// Auto-run files of each root.
     protected: BTreeMap<PathBuf, Arc<ProtectedSet>>,
 }
 
 /// Noted paths, and the version of the watch's marks that they belong to.
-type Noted = ((u64, u64), Arc<Vec<PathBuf>>);
+type NotedPaths = ((u64, u64), Arc<Vec<PathBuf>>);
 
 /// Changes that Handfast itself makes in the workspace, having decided on them.
 #[derive(Default)]
@@ -100,9 +100,9 @@ impl Drop for OwnChange {
 
 /// Marks and masks with which a cell hides denied files.
 #[derive(Default)]
-pub(crate) struct Hiding {
+pub(crate) struct MaskSet {
     /// Marks as of now.
-    pub(crate) marked: Marked,
+    pub(crate) marked: MarkedPaths,
     /// Masks for paths that appear later. `None` if there are no notifications of changes.
     pub(crate) later: Option<Arc<LateMasks>>,
 }
@@ -118,7 +118,7 @@ pub(crate) enum Writes {
 
 /// Moment as of which the auto-run files must be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum AsOf {
     /// The current moment.
     Now,
     /// The moment when the cell of the call was specified.
@@ -136,18 +136,18 @@ const MOST_CLOSED: usize = 64;
 const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
-    pub(crate) fn new(policy: Arc<Policy>, keep: Keep, snapshots: Option<Arc<Snapshots>>) -> Self {
+    pub(crate) fn new(policy: Arc<Policy>, keep: WatchMode, snapshots: Option<Arc<Snapshots>>) -> Self {
         Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
     }
 
     /// Returns the denied files under other rules, which are searched once.
     pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
-        Self::new(policy, Keep::Once, self.snapshots.clone())
+        Self::new(policy, WatchMode::Once, self.snapshots.clone())
     }
 
     /// Returns what is denied below the roots, for a cell that is about to run. Blocks during a
     /// walk, if one is needed.
-    pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf], writes: Writes) -> Result<Hiding, ToolError> {
+    pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf], writes: Writes) -> Result<MaskSet, ToolError> {
         let mut state = self.state();
         self.look_below(&mut state, roots);
         let mut marked = self.refresh(&mut state).map_err(not_known)?;
@@ -161,10 +161,10 @@ impl DeniedFiles {
         marked.guarded.sort_unstable();
         marked.guarded.dedup();
         if state.watch.as_ref().and_then(Watch::changes).is_none() {
-            if self.keep == Keep::Once {
+            if self.keep == WatchMode::Once {
                 state.watch = None;
             }
-            return Ok(Hiding { marked, later: None });
+            return Ok(MaskSet { marked, later: None });
         }
         // INVARIANT: the cell is registered before the lock is released, so that no change falls
         // between the marks of now and the later masks.
@@ -184,7 +184,7 @@ impl DeniedFiles {
             let denied = Arc::downgrade(self);
             std::thread::spawn(move || follow(&denied));
         }
-        Ok(Hiding { marked, later: Some(later) })
+        Ok(MaskSet { marked, later: Some(later) })
     }
 
     /// Returns device and inode number of the files below the roots that must not be read and have
@@ -200,31 +200,31 @@ impl DeniedFiles {
         }
         self.refresh(&mut state)?;
         let hidden = state.watch.as_ref().map(|watch| watch.hidden_with_several_names().collect());
-        if self.keep == Keep::Once {
+        if self.keep == WatchMode::Once {
             state.watch = None;
         }
         Ok(hidden.unwrap_or_default())
     }
 
     /// Returns the auto-run files of a root: files that a later program would run. Blocks during a
-    /// walk, if one is needed. With [`Known::ForThisCall`], the state that an already specified
+    /// walk, if one is needed. With [`AsOf::ForThisCall`], the state that an already specified
     /// cell was given suffices without a walk.
     pub(crate) fn protected(
         &self,
         roots: &[PathBuf],
         root: &Path,
-        known: Known,
+        known: AsOf,
     ) -> Result<Arc<ProtectedSet>, WatchError> {
         let mut state = self.state();
         let is_known = state.watch.is_none() && state.noted.is_some();
-        if !(is_known && known == Known::ForThisCall) {
+        if !(is_known && known == AsOf::ForThisCall) {
             if state.watch.is_none() {
                 self.look_below(&mut state, roots);
             }
             self.refresh(&mut state)?;
         }
         let set = self.protected_in(&mut state, root);
-        if self.keep == Keep::Once {
+        if self.keep == WatchMode::Once {
             state.watch = None;
         }
         Ok(set)
@@ -292,8 +292,8 @@ impl DeniedFiles {
     }
 
     /// Returns the current marks, and reports new ones to the running cells.
-    fn refresh(&self, state: &mut State) -> Result<Marked, WatchError> {
-        let State { watch: Some(watch), running, .. } = state else { return Ok(Marked::default()) };
+    fn refresh(&self, state: &mut State) -> Result<MarkedPaths, WatchError> {
+        let State { watch: Some(watch), running, .. } = state else { return Ok(MarkedPaths::default()) };
         // For a cell that has ended by now, the following check is complete.
         let ended: Vec<bool> = running.iter().map(RunningCell::is_over).collect();
         let walks = watch.walks();
@@ -301,7 +301,7 @@ impl DeniedFiles {
         // After a walk, it is unknown which paths are new.
         let all = watch.walks() != walks;
         let marked = match seen {
-            Ok(Seen { marked, appeared, noted }) => {
+            Ok(AppearedPaths { marked, appeared, noted }) => {
                 let come = |paths: &[PathBuf]| -> Vec<PathBuf> {
                     paths.iter().filter(|path| all || appeared.contains(*path)).cloned().collect()
                 };
@@ -344,15 +344,15 @@ impl DeniedFiles {
 }
 
 /// The marks, and the paths among them that have appeared.
-struct Seen {
-    marked: Marked,
+struct AppearedPaths {
+    marked: MarkedPaths,
     appeared: BTreeSet<PathBuf>,
     noted: Vec<PathBuf>,
 }
 
 /// Reads the marks. A folder that a command has closed is opened and inspected, and so are the
 /// folders in it, level by level.
-fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Seen, WatchError> {
+fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<AppearedPaths, WatchError> {
     let (mut appeared, mut noted) = (BTreeSet::new(), Vec::new());
     let mut rounds = 0;
     loop {
@@ -360,13 +360,13 @@ fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Seen, W
         appeared.extend(marked.appeared.iter().cloned());
         noted.extend(marked.noted.iter().cloned());
         if marked.hidden.iter().filter(|path| cells::open_up(running, path)).count() == 0 {
-            return Ok(Seen { marked, appeared, noted });
+            return Ok(AppearedPaths { marked, appeared, noted });
         }
         rounds += 1;
         if rounds == MOST_CLOSED {
             // So many nested folders are no mistake.
             running.iter().for_each(RunningCell::give_up);
-            return Ok(Seen { marked, appeared, noted });
+            return Ok(AppearedPaths { marked, appeared, noted });
         }
     }
 }

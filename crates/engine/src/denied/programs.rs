@@ -18,7 +18,7 @@ pub(crate) struct DeniedPrograms {
     policy: Arc<Policy>,
     /// Folders that contain programs.
     folders: Vec<PathBuf>,
-    known: Mutex<Option<(Vec<Stamp>, Arc<Found>)>>,
+    known: Mutex<Option<(Vec<Stamp>, Arc<FoundPrograms>)>>,
 }
 
 /// Stamp of a folder, which changes if programs are added or removed: device, inode number and time
@@ -27,7 +27,7 @@ type Stamp = Option<(u64, u64, i64, i64)>;
 
 /// Result of the search for denied programs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundPrograms {
     /// Files to cover, without symbolic links.
     pub(crate) files: Vec<PathBuf>,
     /// Enforcement of each rule of `deny_exec_command`, one line each.
@@ -84,7 +84,7 @@ impl DeniedPrograms {
 
     /// Returns the current files. If programs were added or removed, blocks while folders are
     /// searched.
-    pub(crate) fn found(&self) -> Arc<Found> {
+    pub(crate) fn found(&self) -> Arc<FoundPrograms> {
         if self.policy.denied_commands().next().is_none() {
             return Arc::default();
         }
@@ -113,7 +113,7 @@ fn expand(pattern: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path().join(below)).filter(|path| path.is_dir()).collect()
 }
 
-fn look(policy: &Policy, folders: &[PathBuf]) -> Found {
+fn look(policy: &Policy, folders: &[PathBuf]) -> FoundPrograms {
     let mut programs: BTreeMap<(u64, u64), Program> = BTreeMap::new();
     let mut add = |path: &Path| {
         let Ok(found) = fs::metadata(path) else { return };
@@ -141,7 +141,7 @@ fn look(policy: &Policy, folders: &[PathBuf]) -> Found {
             add(Path::new(named));
         }
     }
-    let mut found = Found::default();
+    let mut found = FoundPrograms::default();
     let mut told: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for program in programs.values() {
         let denials = program.names.iter().filter_map(|name| policy.denies_program(name));
@@ -297,7 +297,7 @@ mod tests {
         let lists = serde_json::json!({"deny_exec_command": ["late"]});
         let policy = Arc::new(testkit::policy_of(Path::new("/nowhere"), None, &lists).unwrap());
         let denied = DeniedPrograms::new(policy, std::slice::from_ref(&real));
-        let at = |found: &Found| found.files.iter().any(|file| *file == real.join("late"));
+        let at = |found: &FoundPrograms| found.files.iter().any(|file| *file == real.join("late"));
         assert!(!at(&denied.found()));
         fs::rename(real.join("other"), real.join("late")).unwrap();
         assert!(at(&denied.found()));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 
-fn denied(workspace: &Path, profile: &serde_json::Value, keep: Keep) -> Arc<DeniedFiles> {
+fn denied(workspace: &Path, profile: &serde_json::Value, keep: WatchMode) -> Arc<DeniedFiles> {
     let policy = testkit::policy_of(workspace, None, profile);
     Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep, None))
 }
@@ -18,9 +18,9 @@ fn walks(denied: &DeniedFiles) -> Option<u64> {
 fn what_comes_between_two_calls_is_known_without_a_walk() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().canonicalize().unwrap();
-    let denied = denied(&workspace, &serde_json::json!({"deny_write_paths": ["lock"]}), Keep::Fresh);
+    let denied = denied(&workspace, &serde_json::json!({"deny_write_paths": ["lock"]}), WatchMode::Fresh);
     let roots = [workspace.clone()];
-    assert_eq!(denied.below(&roots, Writes::Apart).unwrap().marked, Marked::default());
+    assert_eq!(denied.below(&roots, Writes::Apart).unwrap().marked, MarkedPaths::default());
     for round in 0..3 {
         let below = workspace.join(format!("a{round}/b"));
         fs::create_dir_all(&below).unwrap();
@@ -42,7 +42,7 @@ fn what_comes_between_two_calls_is_known_without_a_walk() {
 fn one_call_alone_keeps_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(".env"), "").unwrap();
-    let denied = denied(folder.path(), &serde_json::json!({}), Keep::Once);
+    let denied = denied(folder.path(), &serde_json::json!({}), WatchMode::Once);
     assert_eq!(denied.below(&[folder.path().to_owned()], Writes::Apart).unwrap().marked.hidden.len(), 1);
     assert_eq!(walks(&denied), None);
 }
@@ -57,13 +57,13 @@ fn a_root_behind_a_link_is_judged_by_both_its_names() {
     std::os::unix::fs::symlink("data", real.join("link")).unwrap();
     let pattern = |name: &str| real.join(name).to_str().unwrap().to_owned();
     let lists = serde_json::json!({"deny_read_paths": [pattern("link/inner/one"), pattern("data/*/two")]});
-    let denied = denied(Path::new("/nowhere"), &lists, Keep::Once);
+    let denied = denied(Path::new("/nowhere"), &lists, WatchMode::Once);
     let marked = denied.below(&[real.join("link")], Writes::Apart).unwrap().marked;
     assert_eq!(marked.hidden, [real.join("link/inner/one"), real.join("link/inner/two")]);
 }
 
 /// Runs a command that only waits, and calls `act` when it has begun.
-fn while_a_cell_runs(workspace: &Path, hiding: &Hiding, act: impl Fn() + Send) {
+fn while_a_cell_runs(workspace: &Path, hiding: &MaskSet, act: impl Fn() + Send) {
     let spec = sandbox::CellSpec {
         workspace: workspace.to_owned(),
         frozen: hiding.marked.guarded.clone(),
@@ -81,13 +81,13 @@ fn while_a_cell_runs(workspace: &Path, hiding: &Hiding, act: impl Fn() + Send) {
         act();
         ended.stop();
     });
-    assert_eq!(outcome.unwrap().ended, sandbox::Ended::Stopped);
+    assert_eq!(outcome.unwrap().ended, sandbox::EndReason::Stopped);
 }
 
 #[test]
 fn the_end_of_an_own_change_waits_for_a_walk_on_another_thread_than_that_of_the_calls() {
     let folder = tempfile::tempdir().unwrap();
-    let denied = denied(folder.path(), &serde_json::json!({}), Keep::Fresh);
+    let denied = denied(folder.path(), &serde_json::json!({}), WatchMode::Fresh);
     denied.begin_own_change(&[]);
     let own = OwnChange(denied.clone());
     let (locked, is_locked) = std::sync::mpsc::channel();
@@ -119,7 +119,7 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     let store = Arc::new(store::Store::open(&folder.path().join("state")).unwrap());
     let (snapshots, _) =
         crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now).unwrap();
-    let mut denied = denied(&workspace, &serde_json::json!({}), Keep::Fresh);
+    let mut denied = denied(&workspace, &serde_json::json!({}), WatchMode::Fresh);
     Arc::get_mut(&mut denied).unwrap().snapshots = snapshots.clone();
     let at = |path: &str| workspace.join(path);
     let put = |path: &str| {

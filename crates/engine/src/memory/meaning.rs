@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use embed::{Embedder, Failure, OpenModel};
-use store::{Remembering, Store, Unread};
+use store::{MemoryCaller, Store, Unembedded};
 use tool::Stop;
 
 /// Time for which a search waits for the vector of its question, including opening the model.
@@ -99,7 +99,7 @@ impl Meanings {
     pub(crate) fn catch_up(
         &self,
         store: &Arc<Store>,
-        who: &Remembering,
+        who: &MemoryCaller,
         model: &Arc<dyn Embedder>,
         stop: &Stop,
     ) -> u64 {
@@ -122,7 +122,7 @@ impl Meanings {
         count()
     }
 
-    fn read_behind(&self, store: &Arc<Store>, who: &Remembering, model: &Arc<dyn Embedder>) {
+    fn read_behind(&self, store: &Arc<Store>, who: &MemoryCaller, model: &Arc<dyn Embedder>) {
         if self.works.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -154,7 +154,7 @@ fn ask(opens: &OpenModel, text: &str, stop: &dyn Fn() -> bool) -> Result<Questio
 /// stored with all of its pieces. Returns the number of memories left.
 fn read_some(
     store: &Store,
-    who: &Remembering,
+    who: &MemoryCaller,
     model: &dyn Embedder,
     stop: &dyn Fn() -> bool,
 ) -> Result<u64, String> {
@@ -165,7 +165,7 @@ fn read_some(
         return Ok(0);
     }
     let mut texts: Vec<String> = Vec::new();
-    let mut taken: Vec<(&Unread, usize)> = Vec::new();
+    let mut taken: Vec<(&Unembedded, usize)> = Vec::new();
     for unread in &unread {
         if texts.len() >= TEXTS {
             break;
@@ -188,7 +188,7 @@ fn read_some(
 }
 
 /// Splits a memory into pieces that a model reads to the end, each preceded by its key.
-fn pieces(unread: &Unread) -> Vec<String> {
+fn pieces(unread: &Unembedded) -> Vec<String> {
     let name = unread.key.as_ref().map_or_else(String::new, |key| format!("{key}: "));
     let mut rest = unread.content.trim();
     let mut pieces = Vec::new();
@@ -255,9 +255,9 @@ mod tests {
         Meanings { patience, ..Meanings::new(opens) }
     }
 
-    fn who() -> Remembering {
+    fn who() -> MemoryCaller {
         let text = |text: &str| text.to_owned();
-        Remembering {
+        MemoryCaller {
             workspace: "/w".into(),
             agent: text("main"),
             session: text("s"),
@@ -309,12 +309,12 @@ mod tests {
             store.memories().create(&who, &id, (&id, &content), false).unwrap();
         }
         // Memories of another agent stay unchanged.
-        let other = Remembering { agent: "other".to_owned(), ..who.clone() };
+        let other = MemoryCaller { agent: "other".to_owned(), ..who.clone() };
         store.memories().create(&other, "o", ("theirs", "boat"), false).unwrap();
         let model = letters(None);
         let opened: Arc<dyn Embedder> = model.clone();
         let meanings = meanings(PATIENCE, Arc::new(|| Err(String::new())));
-        let tries = Remembering { only_tries: true, ..who.clone() };
+        let tries = MemoryCaller { only_tries: true, ..who.clone() };
         assert_eq!(meanings.catch_up(&store, &tries, &opened, &Stop::default()), 40);
         assert_eq!(meanings.catch_up(&store, &who, &opened, &Stop::default()), 0);
         assert!(*model.most.lock().unwrap() <= TEXTS + MOST_PIECES, "{}", model.most.lock().unwrap());
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_behind_words_and_only_so_many_pieces_are_read() {
         let unread = |key: Option<&str>, content: String| {
-            pieces(&Unread { number: 1, version: 1, key: key.map(str::to_owned), content })
+            pieces(&Unembedded { number: 1, version: 1, key: key.map(str::to_owned), content })
         };
         assert_eq!(unread(Some("port"), " 8080 ".to_owned()), ["port: 8080"]);
         assert_eq!(unread(None, String::new()), [""]);

@@ -15,15 +15,15 @@ const REST_AFTER: Duration = Duration::from_secs(5);
 
 /// Flag that is true if a task will check for networks to release.
 #[derive(Default)]
-pub(crate) struct Looking(AtomicBool);
+pub(crate) struct ReleaseFlag(AtomicBool);
 
 /// Released parts of sessions, and whether more may follow.
-pub(crate) struct Rested {
+pub(crate) struct ReleasedParts {
     pub(super) released: Vec<OfSession>,
     pub(super) more: bool,
 }
 
-impl Rested {
+impl ReleasedParts {
     /// Returns the spawners that end with this value.
     fn spawners(&self) -> impl Iterator<Item = &Arc<Spawner>> {
         self.released.iter().filter_map(|session| match &session.network {
@@ -37,10 +37,10 @@ impl Networks {
     /// Takes the networks and ways out of the sessions that run nothing and have begun nothing
     /// since `before`. Two sessions keep theirs: the one that ran a command last, and the one with
     /// the spawner that lives as long as the program.
-    pub(crate) fn rest(&self, before: Instant) -> Rested {
+    pub(crate) fn rest(&self, before: Instant) -> ReleasedParts {
         let mut state = self.state();
         let (last, first) = (state.uses, state.first.clone());
-        let mut rested = Rested { released: Vec::new(), more: false };
+        let mut rested = ReleasedParts { released: Vec::new(), more: false };
         for session in state.sessions.values_mut() {
             let is_first = match (&session.network, &first) {
                 (Some(Shared::WithCells(spawner)), Some(first)) => Arc::ptr_eq(spawner, first),
@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// Ends the released parts of sessions. Blocks until their spawners have ended.
-    pub(crate) fn let_go(&self, rested: Rested) {
+    pub(crate) fn let_go(&self, rested: ReleasedParts) {
         for spawner in rested.spawners() {
             if let Some(snapshots) = &self.snapshots {
                 snapshots.let_go_of(spawner);

@@ -71,7 +71,7 @@ const PACKAGE_RUNNERS: [&str; 7] = ["npm", "npx", "yarn", "pnpm", "pnpx", "bun",
 
 /// Reason why a path counts to which settings lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(super) enum FollowReason {
     /// The file runs or leads to a file that runs, whatever its content.
     Runs(String),
     /// Git reads settings from the file.
@@ -82,26 +82,27 @@ pub(super) enum Lead {
 
 /// Paths to which settings lead.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Led {
-    files: BTreeMap<PathBuf, Lead>,
+pub(super) struct FollowedPaths {
+    files: BTreeMap<PathBuf, FollowReason>,
     /// Folders in which every file counts, at any depth.
     folders: BTreeMap<PathBuf, String>,
     /// Folders in which the files with the names of hooks count.
     hooks: BTreeSet<PathBuf>,
 }
 
-impl Led {
+impl FollowedPaths {
     /// Returns the reason why a path counts.
-    pub(super) fn find(&self, path: &Path) -> Option<Lead> {
+    pub(super) fn find(&self, path: &Path) -> Option<FollowReason> {
         if let Some(lead) = self.files.get(path) {
             return Some(lead.clone());
         }
         if let Some(why) = path.ancestors().find_map(|above| self.folders.get(above)) {
-            return Some(Lead::Runs(why.clone()));
+            return Some(FollowReason::Runs(why.clone()));
         }
         let is_hook = HOOKS.contains(&repository::last_name(path));
-        (is_hook && path.parent().is_some_and(|folder| self.hooks.contains(folder)))
-            .then(|| Lead::Runs("git runs it as a hook, because a setting names its folder".to_owned()))
+        (is_hook && path.parent().is_some_and(|folder| self.hooks.contains(folder))).then(|| {
+            FollowReason::Runs("git runs it as a hook, because a setting names its folder".to_owned())
+        })
     }
 
     /// Returns true if a path below `path` counts, so that a link in its place would lead elsewhere.
@@ -130,17 +131,17 @@ impl Led {
 /// Search that follows settings and scripts.
 pub(super) struct Follower<'a> {
     view: View<'a>,
-    led: Led,
+    led: FollowedPaths,
     /// Files that the search has examined. A change of any of them invalidates the result.
     seen: BTreeSet<PathBuf>,
 }
 
 impl<'a> Follower<'a> {
     pub(super) fn new(view: View<'a>) -> Self {
-        Self { view, led: Led::default(), seen: BTreeSet::new() }
+        Self { view, led: FollowedPaths::default(), seen: BTreeSet::new() }
     }
 
-    pub(super) fn end(self) -> (Led, BTreeSet<PathBuf>) {
+    pub(super) fn end(self) -> (FollowedPaths, BTreeSet<PathBuf>) {
         (self.led, self.seen)
     }
 
@@ -163,7 +164,7 @@ impl<'a> Follower<'a> {
                 let part = place.join(name);
                 self.seen.insert(part.clone());
                 if is_far && name.starts_with("config") {
-                    self.insert(&part, Lead::Configuration);
+                    self.insert(&part, FollowReason::Configuration);
                 }
             }
             if is_far {
@@ -235,7 +236,7 @@ impl<'a> Follower<'a> {
             ("core", "attributesfile") => {
                 for named in tops.iter().map(place) {
                     if let Some(end) = self.view.follow(&named).end {
-                        self.insert(&end, Lead::Runs("git takes attributes from it".to_owned()));
+                        self.insert(&end, FollowReason::Runs("git takes attributes from it".to_owned()));
                     }
                 }
             }
@@ -256,14 +257,14 @@ impl<'a> Follower<'a> {
         if let Some(end) = way.end {
             // The repository's own files are found by their path.
             if end.parent() != Some(repository) {
-                self.insert(&end, Lead::Configuration);
+                self.insert(&end, FollowReason::Configuration);
             }
         }
     }
 
     fn links(&mut self, links: Vec<PathBuf>, why: &str) {
         for link in links {
-            self.insert(&link, Lead::Runs(format!("{why}, and it is a link on the way")));
+            self.insert(&link, FollowReason::Runs(format!("{why}, and it is a link on the way")));
         }
     }
 
@@ -275,7 +276,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Adds a path, and returns true if it is new.
-    fn insert(&mut self, path: &Path, lead: Lead) -> bool {
+    fn insert(&mut self, path: &Path, lead: FollowReason) -> bool {
         self.seen.insert(path.to_owned());
         let counts = path.is_relative() && !path.as_os_str().is_empty() && self.led.files.len() < MOST;
         if !counts || self.led.files.contains_key(path) {
@@ -296,7 +297,7 @@ impl<'a> Follower<'a> {
             return self.folder(&end, why);
         }
         // A script that is reached by its own name is on the list of names already.
-        if (depth > 0 || end != script) && !self.insert(&end, Lead::Runs(why.to_owned())) {
+        if (depth > 0 || end != script) && !self.insert(&end, FollowReason::Runs(why.to_owned())) {
             return;
         }
         self.seen.insert(end.clone());
@@ -336,7 +337,7 @@ impl<'a> Follower<'a> {
         if PACKAGE_RUNNERS.iter().any(|runner| all.contains(*runner)) {
             for base in bases {
                 if self.view.exists(&base.join("package.json")) {
-                    self.insert(&base.join("package.json"), Lead::Scripts(all.clone()));
+                    self.insert(&base.join("package.json"), FollowReason::Scripts(all.clone()));
                 }
                 for word in all.iter().filter(|word| !word.contains('/') && !word.contains('.')) {
                     let program = base.join("node_modules/.bin").join(word);
@@ -387,7 +388,7 @@ impl<'a> Follower<'a> {
                 self.script(path, why, bases, depth + 1);
             }
             None if may_come && end.parent().is_some_and(|folder| self.view.exists(folder)) => {
-                self.insert(&end, Lead::Runs(why.to_owned()));
+                self.insert(&end, FollowReason::Runs(why.to_owned()));
             }
             _ => {}
         }

@@ -20,35 +20,45 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::{Entry, auto_run};
 
-use follow::Lead;
+use follow::FollowReason;
 use repository::{Items, STRUCTURE};
 use view::{Content, Kind, View};
 
 pub(crate) use set::ProtectedSet;
-pub(crate) use view::{Over, Planned};
+pub(crate) use view::{LayeredView, PlannedChanges};
 
 /// Items that each repository newly runs, cached while one set of changes is judged.
 pub(crate) type News = Mutex<HashMap<PathBuf, Arc<Items>>>;
 
 /// Judge of the changes of one folder, which compares them with the protected set before them.
-pub(crate) struct Changed<'a> {
+pub(crate) struct ChangeJudge<'a> {
     set: &'a ProtectedSet,
     before: View<'a>,
     after: View<'a>,
     news: &'a News,
 }
 
-impl<'a> Changed<'a> {
+impl<'a> ChangeJudge<'a> {
     /// Judges the folder with the changes in `over`, which are not on the disk yet.
-    pub(crate) fn new(set: &'a ProtectedSet, root: &'a Path, over: Over<'a>, news: &'a News) -> Self {
+    pub(crate) fn new(set: &'a ProtectedSet, root: &'a Path, over: LayeredView<'a>, news: &'a News) -> Self {
         let home = set.home();
-        Self { set, before: View { root, over: Over::Nothing, home }, after: View { root, over, home }, news }
+        Self {
+            set,
+            before: View { root, over: LayeredView::Nothing, home },
+            after: View { root, over, home },
+            news,
+        }
     }
 
     /// Judges every file of the folder as a change. The caller knows the earlier content.
     pub(crate) fn all(set: &'a ProtectedSet, root: &'a Path, news: &'a News) -> Self {
-        let (home, over) = (set.home(), Over::Nothing);
-        Self { set, before: View { root, over: Over::Empty, home }, after: View { root, over, home }, news }
+        let (home, over) = (set.home(), LayeredView::Nothing);
+        Self {
+            set,
+            before: View { root, over: LayeredView::Empty, home },
+            after: View { root, over, home },
+            news,
+        }
     }
 
     /// Returns the reason why the new entry at this path, relative to the folder, makes something
@@ -98,7 +108,8 @@ impl<'a> Changed<'a> {
     /// again after each change.
     pub(crate) fn counts_by_content(&self, path: &Path) -> bool {
         let name = repository::last_name(path).to_lowercase();
-        let is_led = matches!(self.set.led.find(path), Some(Lead::Configuration | Lead::Scripts(_)));
+        let is_led =
+            matches!(self.set.led.find(path), Some(FollowReason::Configuration | FollowReason::Scripts(_)));
         let is_git = matches!(
             auto_run(path, Entry::File, &|folder| { repository::is_repository(&self.after, folder) }),
             Some(policy::AutoRun::Git(_))
@@ -112,13 +123,13 @@ impl<'a> Changed<'a> {
             return None;
         }
         match self.set.led.find(path) {
-            Some(Lead::Runs(why)) => Some(why),
-            Some(Lead::Configuration) => {
+            Some(FollowReason::Runs(why)) => Some(why),
+            Some(FollowReason::Configuration) => {
                 let known = repository::items_of_settings(&self.before, path);
                 let new = repository::items_of_settings(&self.after, path);
                 new.into_iter().find(|(item, _)| !known.contains_key(item)).map(|(_, why)| why)
             }
-            Some(Lead::Scripts(words)) => {
+            Some(FollowReason::Scripts(words)) => {
                 let why = package::change(&self.before.read(path), &self.after.read(path), &words);
                 why.filter(|_| {
                     repository::identity(&self.before, path) != repository::identity(&self.after, path)
@@ -230,7 +241,7 @@ impl<'a> Changed<'a> {
             let is_bulk = ["objects", "refs"].iter().any(|bulk| bulk.eq_ignore_ascii_case(&text));
             let comes_with_it = || !self.before.exists(&folder.join(name));
             // Each new folder among the changes of a command is asked about separately.
-            let is_asked = !is_bulk || is_last || matches!(self.after.over, Over::Planned(_));
+            let is_asked = !is_bulk || is_last || matches!(self.after.over, LayeredView::Planned(_));
             if is_part && is_asked && repository::is_repository(&self.after, &folder) {
                 let makes = ["HEAD", "objects", "refs", "commondir"]
                     .iter()

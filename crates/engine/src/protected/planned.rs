@@ -6,11 +6,11 @@ use std::sync::Arc;
 use policy::Part;
 use tool::{Access, Effect, EffectState, Lane, Plan, Spec, ToolError};
 
-use super::{Changed, News, Over, Planned};
+use super::{ChangeJudge, LayeredView, News, PlannedChanges};
 use crate::Engine;
 use crate::call::Call;
 use crate::cell::shown;
-use crate::denied::{DeniedFiles, Known};
+use crate::denied::{AsOf, DeniedFiles};
 
 /// Maximum number of entries that are examined in a renamed folder.
 const MOST_MOVED: usize = 20_000;
@@ -75,7 +75,7 @@ fn note(
         let path = path.strip_prefix(root).ok()?;
         (!path.as_os_str().is_empty()).then(|| path.to_owned())
     };
-    let mut planned = Planned::default();
+    let mut planned = PlannedChanges::default();
     for part in parts.iter() {
         match (&part.effect, part.effect.path()) {
             (Effect::Delete { path }, _) => planned.removed.extend(below(&real(part, path))),
@@ -97,9 +97,9 @@ fn note(
             planned.moved.push((from, to));
         }
     }
-    let set = denied.protected(&shown(policy, workspace), root, Known::Now)?;
+    let set = denied.protected(&shown(policy, workspace), root, AsOf::Now)?;
     let news = News::default();
-    let changed = Changed::new(&set, root, Over::Planned(&planned), &news);
+    let changed = ChangeJudge::new(&set, root, LayeredView::Planned(&planned), &news);
     for part in parts.iter_mut() {
         let Some((Access::Write, named)) = part.effect.path() else { continue };
         let Some(path) = below(&real(part, named)) else { continue };

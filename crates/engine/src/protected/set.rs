@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use policy::{AutoRun, Entry, Policy, auto_run};
 
-use super::follow::{Follower, Led};
+use super::follow::{FollowedPaths, Follower};
 use super::repository::{self, HOOKS};
-use super::view::{Kind, Over, View};
+use super::view::{Kind, LayeredView, View};
 
 /// Names of files, and of folders of files, that run automatically and call others by plain words.
 const SCRIPTS: [&str; 9] = [
@@ -32,7 +32,7 @@ pub(crate) struct ProtectedSet {
     policy: Arc<Policy>,
     root: PathBuf,
     /// Paths to which the user's settings lead.
-    pub(super) led: Led,
+    pub(super) led: FollowedPaths,
     /// Repositories outside of the folder that git already uses for the folder.
     pub(super) outer: BTreeSet<PathBuf>,
     /// Files of the user's own git configuration.
@@ -58,7 +58,7 @@ impl ProtectedSet {
     /// a repository.
     pub(crate) fn find(policy: &Arc<Policy>, root: &Path, beginnings: BTreeSet<PathBuf>) -> Self {
         let users = policy.users_git_configuration();
-        let view = View { root, over: Over::Nothing, home: policy.home() };
+        let view = View { root, over: LayeredView::Nothing, home: policy.home() };
         let mut follower = Follower::new(view);
         let (mut repositories, mut outer) = (BTreeSet::new(), BTreeSet::new());
         let mut attributes = BTreeSet::new();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::repository::{items, macros, new_driver};
-use super::view::{Content, Over, Planned, View};
-use super::{Changed, News, ProtectedSet, package};
+use super::view::{Content, LayeredView, PlannedChanges, View};
+use super::{ChangeJudge, News, ProtectedSet, package};
 
 struct World(tempfile::TempDir);
 
@@ -37,7 +37,7 @@ impl World {
         let [before, after] = [old, new].map(|text| {
             let world = Self::of(&[("r/HEAD", ""), ("r/objects/x", ""), ("r/config", text)]);
             let root = world.root();
-            items(&View { root: &root, over: Over::Nothing, home: None }, Path::new("r"))
+            items(&View { root: &root, over: LayeredView::Nothing, home: None }, Path::new("r"))
         });
         after.into_iter().filter(|(item, _)| !before.contains_key(item)).map(|(_, why)| why).collect()
     }
@@ -52,9 +52,13 @@ impl World {
     /// Returns the reason why a file tool that writes these files would be asked about the last one.
     fn reason(&self, set: &ProtectedSet, written: &[&str]) -> Option<String> {
         let root = self.root();
-        let planned = Planned { written: written.iter().map(PathBuf::from).collect(), ..Planned::default() };
+        let planned = PlannedChanges {
+            written: written.iter().map(PathBuf::from).collect(),
+            ..PlannedChanges::default()
+        };
         let news = News::default();
-        Changed::new(set, &root, Over::Planned(&planned), &news).reason(Path::new(written.last().unwrap()))
+        ChangeJudge::new(set, &root, LayeredView::Planned(&planned), &news)
+            .reason(Path::new(written.last().unwrap()))
     }
 }
 
@@ -90,8 +94,9 @@ fn a_folder_is_asked_about_when_what_completes_it_comes_and_not_before() {
 fn a_folder_that_gets_another_name_is_judged_as_what_it_becomes() {
     let world = World::of(&[("x/HEAD", ""), ("x/config", "[core]\n\tfsmonitor = x\n"), ("o/a", "")]);
     let (root, set, news) = (world.root(), world.set(&[]), News::default());
-    let planned = Planned { moved: vec![("o".into(), "x/objects".into())], ..Planned::default() };
-    let changed = Changed::new(&set, &root, Over::Planned(&planned), &news);
+    let planned =
+        PlannedChanges { moved: vec![("o".into(), "x/objects".into())], ..PlannedChanges::default() };
+    let changed = ChangeJudge::new(&set, &root, LayeredView::Planned(&planned), &news);
     assert!(changed.reason(Path::new("x/objects")).is_some());
 }
 

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use checkpoint::{Fate, Found, Touches};
+use checkpoint::{Fate, FoundEntry, Touches};
 use rustix::fs::OFlags;
 
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
@@ -36,7 +36,7 @@ pub(crate) enum Content {
 
 /// Changes that a file tool is about to make, as far as its plan names them.
 #[derive(Debug, Default)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedChanges {
     /// Files that get a content which is not known yet.
     pub(crate) written: BTreeSet<PathBuf>,
     /// Entries that are removed with everything below them.
@@ -47,19 +47,19 @@ pub(crate) struct Planned {
 
 /// Layer of changes over the disk.
 #[derive(Clone, Copy)]
-pub(crate) enum Over<'a> {
+pub(crate) enum LayeredView<'a> {
     Nothing,
     /// The folder counts as empty.
     Empty,
     Touches(&'a Touches<'a>),
-    Planned(&'a Planned),
+    Planned(&'a PlannedChanges),
 }
 
 /// Folder with the changes of a call applied.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) root: &'a Path,
-    pub(crate) over: Over<'a>,
+    pub(crate) over: LayeredView<'a>,
     /// Folder that `~` stands for.
     pub(crate) home: Option<&'a Path>,
 }
@@ -74,42 +74,42 @@ pub(crate) struct Way {
 }
 
 /// Source of an entry.
-enum There<'a> {
+enum EntrySource<'a> {
     OnDisk(PathBuf),
-    Changed(Found<'a>),
+    Changed(FoundEntry<'a>),
     Written,
     MadeFolder,
     Nowhere,
 }
 
 impl<'a> View<'a> {
-    fn there(&self, path: &Path) -> There<'a> {
+    fn there(&self, path: &Path) -> EntrySource<'a> {
         match self.over {
-            Over::Nothing => There::OnDisk(path.to_owned()),
-            Over::Empty => There::Nowhere,
-            Over::Touches(touches) => match touches.at(path) {
-                Fate::Stays => There::OnDisk(path.to_owned()),
-                Fate::Goes => There::Nowhere,
-                Fate::Becomes(found) => There::Changed(found),
+            LayeredView::Nothing => EntrySource::OnDisk(path.to_owned()),
+            LayeredView::Empty => EntrySource::Nowhere,
+            LayeredView::Touches(touches) => match touches.at(path) {
+                Fate::Stays => EntrySource::OnDisk(path.to_owned()),
+                Fate::Goes => EntrySource::Nowhere,
+                Fate::Becomes(found) => EntrySource::Changed(found),
             },
-            Over::Planned(planned) => {
+            LayeredView::Planned(planned) => {
                 if planned.written.contains(path) {
-                    return There::Written;
+                    return EntrySource::Written;
                 }
                 let moved =
                     planned.moved.iter().find_map(|(from, to)| Some(from.join(path.strip_prefix(to).ok()?)));
                 if let Some(from) = moved {
                     // A trailing empty component would ask for a folder.
-                    return There::OnDisk(from.components().collect());
+                    return EntrySource::OnDisk(from.components().collect());
                 }
                 let is_gone = planned.removed.iter().any(|gone| path.starts_with(gone));
                 let missing = is_gone || self.root.join(path).symlink_metadata().is_err();
                 if missing && planned.written.iter().any(|written| written.starts_with(path)) {
-                    There::MadeFolder
+                    EntrySource::MadeFolder
                 } else if is_gone {
-                    There::Nowhere
+                    EntrySource::Nowhere
                 } else {
-                    There::OnDisk(path.to_owned())
+                    EntrySource::OnDisk(path.to_owned())
                 }
             }
         }
@@ -118,7 +118,7 @@ impl<'a> View<'a> {
     /// Returns the kind of the entry at `path`, whose last component alone may be a symbolic link.
     pub(crate) fn kind(&self, path: &Path) -> Option<Kind> {
         match self.there(path) {
-            There::OnDisk(path) => {
+            EntrySource::OnDisk(path) => {
                 let kind = self.root.join(path).symlink_metadata().ok()?.file_type();
                 Some(match kind {
                     kind if kind.is_dir() => Kind::Folder,
@@ -126,14 +126,14 @@ impl<'a> View<'a> {
                     _ => Kind::File,
                 })
             }
-            There::Changed(found) => Some(match found.entry.kind {
+            EntrySource::Changed(found) => Some(match found.entry.kind {
                 checkpoint::Kind::Folder => Kind::Folder,
                 checkpoint::Kind::Link => Kind::Link,
                 _ => Kind::File,
             }),
-            There::Written => Some(Kind::File),
-            There::MadeFolder => Some(Kind::Folder),
-            There::Nowhere => None,
+            EntrySource::Written => Some(Kind::File),
+            EntrySource::MadeFolder => Some(Kind::Folder),
+            EntrySource::Nowhere => None,
         }
     }
 
@@ -144,12 +144,12 @@ impl<'a> View<'a> {
     /// Returns true if the file is executable.
     pub(crate) fn is_executable(&self, path: &Path) -> bool {
         match self.there(path) {
-            There::OnDisk(path) => {
+            EntrySource::OnDisk(path) => {
                 fs::metadata(self.root.join(path)).is_ok_and(|found| found.mode() & 0o111 != 0)
             }
-            There::Changed(found) => found.entry.mode & 0o111 != 0,
-            There::Written => true,
-            There::MadeFolder | There::Nowhere => false,
+            EntrySource::Changed(found) => found.entry.mode & 0o111 != 0,
+            EntrySource::Written => true,
+            EntrySource::MadeFolder | EntrySource::Nowhere => false,
         }
     }
 
@@ -165,7 +165,7 @@ impl<'a> View<'a> {
             ))
         };
         let file = match self.there(path) {
-            There::OnDisk(path) => {
+            EntrySource::OnDisk(path) => {
                 let path = self.root.join(path);
                 match path.symlink_metadata() {
                     Ok(found) if found.is_file() => match open(&path) {
@@ -176,12 +176,12 @@ impl<'a> View<'a> {
                     _ => return Content::Absent,
                 }
             }
-            There::Changed(found) => match found.open_file() {
+            EntrySource::Changed(found) => match found.open_file() {
                 Ok(file) => file,
                 Err(error) => return Content::Unknown(error.to_string()),
             },
-            There::Written => return Content::Unknown("written by the call".to_owned()),
-            There::MadeFolder | There::Nowhere => return Content::Absent,
+            EntrySource::Written => return Content::Unknown("written by the call".to_owned()),
+            EntrySource::MadeFolder | EntrySource::Nowhere => return Content::Absent,
         };
         let found = file.metadata();
         match (read_small(file, LARGEST_CONFIGURATION), found) {
@@ -194,23 +194,25 @@ impl<'a> View<'a> {
     /// Reads the target of a symbolic link.
     pub(crate) fn link(&self, path: &Path) -> Option<PathBuf> {
         match self.there(path) {
-            There::OnDisk(path) => fs::read_link(self.root.join(path)).ok(),
-            There::Changed(found) => found.read_link().ok(),
-            There::Written | There::MadeFolder | There::Nowhere => None,
+            EntrySource::OnDisk(path) => fs::read_link(self.root.join(path)).ok(),
+            EntrySource::Changed(found) => found.read_link().ok(),
+            EntrySource::Written | EntrySource::MadeFolder | EntrySource::Nowhere => None,
         }
     }
 
     /// Lists the names in a folder.
     pub(crate) fn names(&self, folder: &Path) -> BTreeSet<OsString> {
         let mut names = BTreeSet::new();
-        if let There::OnDisk(path) = self.there(folder) {
+        if let EntrySource::OnDisk(path) = self.there(folder) {
             let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
             names.extend(entries.map(|entry| entry.file_name()));
         }
         match self.over {
-            Over::Nothing | Over::Empty => {}
-            Over::Touches(touches) => names.extend(touches.names_in(folder).into_iter().map(OsStr::to_owned)),
-            Over::Planned(planned) => {
+            LayeredView::Nothing | LayeredView::Empty => {}
+            LayeredView::Touches(touches) => {
+                names.extend(touches.names_in(folder).into_iter().map(OsStr::to_owned))
+            }
+            LayeredView::Planned(planned) => {
                 let new = planned.written.iter().chain(planned.moved.iter().map(|(_, to)| to));
                 let in_folder = new.filter_map(|path| path.strip_prefix(folder).ok()?.iter().next());
                 names.extend(in_folder.map(OsStr::to_owned));

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::Known;
+use super::KnownSecrets;
 
-impl Known {
+impl KnownSecrets {
     /// Redacts every secret in the strings, keys and numbers of a JSON text. Returns `None` if the
     /// text is not JSON. The text is not parsed into a value, because a value cannot hold every
     /// number.

@@ -11,7 +11,7 @@ mod begun;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use vault::Locked;
+use vault::SecretBytes;
 
 use self::begun::{Beginnings, may_become_break};
 use super::forms::Form;
@@ -35,7 +35,7 @@ const BREAK: usize = 4;
 
 /// Texts with the index by which they are found.
 pub(super) struct Matcher {
-    bytes: Locked,
+    bytes: SecretBytes,
     texts: Vec<Text>,
     /// One bit per hash of a piece.
     bits: Vec<u64>,
@@ -64,7 +64,7 @@ struct Entry {
 
 /// Occurrence of a text: its position, and the owner of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Occurrence {
     pub(super) at: Range<usize>,
     pub(super) owner: usize,
 }
@@ -73,7 +73,7 @@ impl Matcher {
     /// Creates a matcher for forms, each with its owner. Forms under [`LEAST`] bytes are never found.
     pub(super) fn new(forms: &[(usize, Form)]) -> Self {
         let forms = || forms.iter().filter(|(_, form)| form.text.len() >= LEAST);
-        let mut bytes = Locked::zeroed(forms().map(|(_, form)| form.text.len()).sum());
+        let mut bytes = SecretBytes::zeroed(forms().map(|(_, form)| form.text.len()).sum());
         let mut texts = Vec::new();
         let mut filled = 0;
         for (owner, form) in forms() {
@@ -167,7 +167,7 @@ impl Matcher {
 
     /// Returns all occurrences in order. Overlapping ones are merged into one, with the owner of
     /// the first; of those that begin at the same byte, the longest counts.
-    pub(super) fn find(&self, within: &[u8]) -> Vec<Found> {
+    pub(super) fn find(&self, within: &[u8]) -> Vec<Occurrence> {
         let mut all = Vec::new();
         self.look(within, |found, is_whole| {
             all.extend(Some(found).filter(|_| is_whole));
@@ -178,13 +178,18 @@ impl Matcher {
 
     /// Returns the occurrences of every text, and for these owners also every prefix of a text of
     /// at least `least` bytes, as truncation leaves it.
-    pub(super) fn find_parts(&self, within: &[u8], owners: &BTreeSet<usize>, least: usize) -> Vec<Found> {
+    pub(super) fn find_parts(
+        &self,
+        within: &[u8],
+        owners: &BTreeSet<usize>,
+        least: usize,
+    ) -> Vec<Occurrence> {
         let mut all = self.find(within);
         for text in self.texts.iter().filter(|text| owners.contains(&text.owner)) {
             let bytes = &self.bytes[text.at.clone()];
             for start in memchr::memmem::find_iter(within, bytes.get(..least).unwrap_or(bytes)) {
                 let there = within[start..].iter().zip(bytes).take_while(|(one, other)| one == other).count();
-                all.push(Found { at: start..start + there, owner: text.owner });
+                all.push(Occurrence { at: start..start + there, owner: text.owner });
             }
         }
         merged(all)
@@ -192,7 +197,7 @@ impl Matcher {
 
     /// Reports each occurrence of a text, and at the end of the input each prefix of one, until
     /// `tell` returns false. The flag is true for a complete text.
-    fn look(&self, within: &[u8], mut tell: impl FnMut(Found, bool) -> bool) {
+    fn look(&self, within: &[u8], mut tell: impl FnMut(Occurrence, bool) -> bool) {
         if self.is_empty() || within.len() < LEAST {
             return;
         }
@@ -220,7 +225,7 @@ impl Matcher {
         within: &[u8],
         place: usize,
         hash: usize,
-        tell: &mut impl FnMut(Found, bool) -> bool,
+        tell: &mut impl FnMut(Occurrence, bool) -> bool,
     ) -> bool {
         let (first, last) = (self.buckets[hash / BUCKET] as usize, self.buckets[hash / BUCKET + 1] as usize);
         for entry in &self.entries[first..last] {
@@ -237,7 +242,7 @@ impl Matcher {
                 })
             };
             if let Some((at, is_whole)) = found
-                && !tell(Found { at, owner: text.owner }, is_whole)
+                && !tell(Occurrence { at, owner: text.owner }, is_whole)
             {
                 return false;
             }
@@ -247,9 +252,9 @@ impl Matcher {
 }
 
 /// Sorts occurrences, and merges overlapping ones.
-fn merged(mut all: Vec<Found>) -> Vec<Found> {
+fn merged(mut all: Vec<Occurrence>) -> Vec<Occurrence> {
     all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
-    let mut merged: Vec<Found> = Vec::new();
+    let mut merged: Vec<Occurrence> = Vec::new();
     for found in all {
         match merged.last_mut() {
             Some(last) if found.at.start < last.at.end => last.at.end = last.at.end.max(found.at.end),

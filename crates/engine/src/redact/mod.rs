@@ -24,10 +24,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
-use tool::{CoveredStream, Covering, Data, Progress};
-use vault::{Contents, Locked, Vault};
+use tool::{CoveredStream, Data, Progress, Redaction};
+use vault::{Contents, SecretBytes, Vault};
 
-use matcher::{Found, LEAST, Matcher};
+use matcher::{LEAST, Matcher, Occurrence};
 
 /// Secrets of this runtime with their replacements. Clones share the same secrets.
 #[derive(Clone)]
@@ -37,14 +37,14 @@ struct Shared {
     vault: Option<Arc<Vault>>,
     /// Contents of the vault at the last refresh.
     seen: Mutex<Option<Arc<Contents>>>,
-    known: RwLock<Arc<Known>>,
+    known: RwLock<Arc<KnownSecrets>>,
 }
 
 /// All secrets so far, with their matcher. A secret that was replaced or removed is redacted until
 /// this runtime ends.
-struct Known {
+struct KnownSecrets {
     names: Vec<(String, Range<usize>)>,
-    values: Locked,
+    values: SecretBytes,
     matcher: Matcher,
 }
 
@@ -74,23 +74,26 @@ impl Redactor {
     /// replacement of a common short text would disclose it.
     pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
         let secrets: Vec<_> = secrets.into_iter().collect();
-        Self::of(None, Known::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))))
+        Self::of(
+            None,
+            KnownSecrets::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))),
+        )
     }
 
     /// Returns a redactor that also covers every value of the vault, as of the last
     /// [`Redactor::refresh`].
     #[must_use]
     pub fn with_vault(self, vault: Arc<Vault>) -> Self {
-        let redactor = Self::of(Some(vault), Known::new(self.known().iter()));
+        let redactor = Self::of(Some(vault), KnownSecrets::new(self.known().iter()));
         redactor.refresh();
         redactor
     }
 
-    fn of(vault: Option<Arc<Vault>>, known: Known) -> Self {
+    fn of(vault: Option<Arc<Vault>>, known: KnownSecrets) -> Self {
         Self(Arc::new(Shared { vault, seen: Mutex::default(), known: RwLock::new(Arc::new(known)) }))
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<KnownSecrets> {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -107,7 +110,7 @@ impl Redactor {
         let new: Vec<_> = contents.iter().filter(|(_, value)| is_new(value)).collect();
         if !new.is_empty() {
             let new = new.into_iter().map(|(entry, value)| (entry.name.as_str(), value));
-            let all = Arc::new(Known::new(known.iter().chain(new)));
+            let all = Arc::new(KnownSecrets::new(known.iter().chain(new)));
             *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = all;
         }
         *seen = Some(contents);
@@ -141,8 +144,8 @@ impl Redactor {
     }
 
     /// Returns the secrets that a caller has sent in these arguments.
-    pub(crate) fn sent_in(&self, arguments: &Value) -> Sent {
-        let mut sent = Sent::default();
+    pub(crate) fn sent_in(&self, arguments: &Value) -> SentSecrets {
+        let mut sent = SentSecrets::default();
         let known = self.known();
         if !known.matcher.is_empty() {
             known.sent_in(arguments, &mut sent);
@@ -151,15 +154,15 @@ impl Redactor {
     }
 
     /// Returns the secrets in these texts of a caller.
-    pub fn sent_among<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Sent {
+    pub fn sent_among<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> SentSecrets {
         let known = self.known();
         let found = |text: &str| known.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner);
-        Sent(texts.into_iter().flat_map(found).collect())
+        SentSecrets(texts.into_iter().flat_map(found).collect())
     }
 
     /// Redacts every secret in a text, and also prefixes of the secrets that the caller has sent. A
     /// text that repeats the caller's text may have truncated it.
-    pub fn text_for(&self, text: &str, sent: &Sent) -> Option<String> {
+    pub fn text_for(&self, text: &str, sent: &SentSecrets) -> Option<String> {
         let known = self.known();
         if sent.0.is_empty() {
             return known.text(text);
@@ -200,17 +203,17 @@ impl Redactor {
     }
 
     /// Returns a reader that redacts every secret, including secrets that are split between two reads.
-    pub fn reader<R: Read>(&self, from: R) -> Covered<R> {
+    pub fn reader<R: Read>(&self, from: R) -> RedactingReader<R> {
         self.refresh();
         let known = self.known();
-        Covered { known, from, pending: Vec::new(), ready: Vec::new(), given: 0, ended: false }
+        RedactingReader { known, from, pending: Vec::new(), ready: Vec::new(), given: 0, ended: false }
     }
 }
 
-impl Known {
+impl KnownSecrets {
     fn new<'a>(secrets: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
         let secrets: Vec<_> = secrets.filter(|(_, value)| value.len() >= LEAST).collect();
-        let mut values = Locked::zeroed(secrets.iter().map(|(_, value)| value.len()).sum());
+        let mut values = SecretBytes::zeroed(secrets.iter().map(|(_, value)| value.len()).sum());
         let (mut names, mut forms, mut filled) = (Vec::new(), Vec::new(), 0);
         for (owner, (name, value)) in secrets.into_iter().enumerate() {
             let at = filled..filled + value.len();
@@ -232,7 +235,7 @@ impl Known {
     }
 
     // BOUNDED: by the depth of JSON that is read, 128.
-    fn sent_in(&self, arguments: &Value, sent: &mut Sent) {
+    fn sent_in(&self, arguments: &Value, sent: &mut SentSecrets) {
         let mut look = |text: &str| {
             sent.0.extend(self.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner));
         };
@@ -251,7 +254,7 @@ impl Known {
         self.covered(text, self.matcher.find(text.as_bytes()))
     }
 
-    fn covered(&self, text: &str, all: Vec<Found>) -> Option<String> {
+    fn covered(&self, text: &str, all: Vec<Occurrence>) -> Option<String> {
         if all.is_empty() {
             return None;
         }
@@ -321,10 +324,10 @@ impl Known {
     }
 }
 
-impl Known {
+impl KnownSecrets {
     /// Returns the number of bytes that can be passed on: all but a possible beginning of a secret,
     /// and a secret that overlaps with this beginning.
-    fn settled(&self, pending: &[u8], all: &[Found]) -> usize {
+    fn settled(&self, pending: &[u8], all: &[Occurrence]) -> usize {
         let begun = self.matcher.begun(pending);
         let across = all.iter().find(|found| found.at.start < begun && found.at.end > begun);
         // If one occurrence overlaps with the next without end, bytes are passed on all the same:
@@ -339,7 +342,7 @@ const PART: usize = 6;
 
 /// Secrets that a caller has sent, by their numbers in the redactor. A number never changes.
 #[derive(Debug, Default)]
-pub struct Sent(BTreeSet<usize>);
+pub struct SentSecrets(BTreeSet<usize>);
 
 /// Returns true if a number may be written with at least as many characters as the shortest secret has.
 fn is_long(number: f64) -> bool {
@@ -348,7 +351,7 @@ fn is_long(number: f64) -> bool {
 
 /// Redactor for a stream of chunks; see [`Redactor::pieces`].
 pub struct Pieces {
-    known: Arc<Known>,
+    known: Arc<KnownSecrets>,
     pending: Vec<u8>,
     found: u64,
 }
@@ -383,7 +386,7 @@ impl CoveredStream for Pieces {
     }
 }
 
-impl Covering for Redactor {
+impl Redaction for Redactor {
     fn text(&self, text: &str) -> Option<String> {
         self.refresh();
         Self::text(self, text)
@@ -395,8 +398,8 @@ impl Covering for Redactor {
 }
 
 /// Reader that redacts secrets; see [`Redactor::reader`].
-pub struct Covered<R> {
-    known: Arc<Known>,
+pub struct RedactingReader<R> {
+    known: Arc<KnownSecrets>,
     from: R,
     pending: Vec<u8>,
     ready: Vec<u8>,
@@ -407,7 +410,7 @@ pub struct Covered<R> {
 /// Minimum number of bytes per read.
 const READ_AT_ONCE: usize = 64 * 1024;
 
-impl<R: Read> Read for Covered<R> {
+impl<R: Read> Read for RedactingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.given == self.ready.len() && !self.ended {
             self.ready.clear();

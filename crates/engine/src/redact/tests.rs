@@ -87,13 +87,13 @@ fn a_secret_is_covered_in_what_was_written_however_it_is_escaped() {
     let redactor = Redactor::new(named);
     for secret in secrets {
         let value = serde_json::json!({"list": ["plain", format!("\\{secret}\""), {(secret): secret}]});
-        let written = tool::Written::of(&value, 0).unwrap();
+        let written = tool::RawJson::of(&value, 0).unwrap();
         let covered = redactor.data(Data::Written(written)).unwrap().into_value().unwrap();
         assert!(covered.to_string().contains("[SECRET:S"), "{covered}");
         let escaped = Value::from(secret).to_string();
         assert!(!covered.to_string().contains(&escaped[1..escaped.len() - 1]), "{covered}");
     }
-    let written = tool::Written::of(&["nothing to cover"], 0).unwrap();
+    let written = tool::RawJson::of(&["nothing to cover"], 0).unwrap();
     assert!(matches!(redactor.data(Data::Written(written)).unwrap(), Data::Written(_)));
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use checkpoint::{Committed, Outcome, Save, Saved, Terms, Workspace};
+use checkpoint::{ChangeEntries, CommitSummary, Outcome, Save, Terms, Workspace};
 use store::Store;
 use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
-use super::{Done, count, note, shortened};
+use super::{SuccessfulCommit, count, note, shortened};
+use crate::direct_checkpoint::Author;
 use crate::saved_contents::SavedContents;
-use crate::saving::Author;
 
 /// State of a commit's checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn commit_saved(
 ) -> Result<(Outcome, CheckpointOf), checkpoint::Error> {
     let contents = SavedContents::new(store, Some(stop));
     let made = std::cell::Cell::new(false);
-    let keep = |saved: &Saved| {
+    let keep = |saved: &ChangeEntries| {
         contents.finish().map_err(std::io::Error::other)?;
         made.set(author.prepare(store, workspace.path(), call.id(), saved)?);
         Ok(())
@@ -54,13 +54,13 @@ pub(super) fn commit_saved(
     outcome.map(|outcome| (outcome, checkpoint))
 }
 
-pub(super) fn done(committed: &Committed, checkpoint: CheckpointOf) -> Done {
+pub(super) fn done(committed: &CommitSummary, checkpoint: CheckpointOf) -> SuccessfulCommit {
     let is_settled = checkpoint != CheckpointOf::UnsettledChange;
     let mut warnings = shortened(committed.changes.notes.iter().map(note));
     if !is_settled {
         warnings.push("the checkpoint could not be completed; the next start does it".to_owned());
     }
-    Done {
+    SuccessfulCommit {
         paths: count(&committed.changes),
         came: committed.changes.coming().map(Path::to_owned).collect(),
         warnings,

@@ -3,37 +3,37 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use checkpoint::{Action, Found, Kind, Touch, Verdict};
-use policy::{Policy, Spot};
+use checkpoint::{Action, FoundEntry, Kind, Touch, Verdict};
+use policy::{LocatedPath, Policy};
 
-use crate::approvals::Foreseen;
+use crate::approvals::ForeseenWrites;
 use crate::cell::shown;
-use crate::denied::{DeniedFiles, Known};
-use crate::protected::{Changed, News, Over, ProtectedSet};
+use crate::denied::{AsOf, DeniedFiles};
+use crate::protected::{ChangeJudge, LayeredView, News, ProtectedSet};
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
 /// Changes that are held until a human approves them.
 #[derive(Clone, Copy)]
-pub(crate) enum Holds<'a> {
+pub(crate) enum HeldChanges<'a> {
     /// Empty set, because a human has approved the changes.
     Nothing,
     /// Changes that would run automatically, and changes that no list names, except those that a
     /// human has approved in advance.
-    AsFoundBy(&'a DeniedFiles, &'a Foreseen),
+    AsFoundBy(&'a DeniedFiles, &'a ForeseenWrites),
 }
 
 /// Judge of the changes of one command.
 pub(super) struct Judge<'a> {
     policy: &'a Policy,
     workspace: &'a Path,
-    holds: Holds<'a>,
+    holds: HeldChanges<'a>,
     /// Protected set, computed for the first path, because most commands change nothing.
     set: OnceLock<Result<Arc<ProtectedSet>, String>>,
     news: News,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(policy: &'a Policy, workspace: &'a Path, holds: Holds<'a>) -> Self {
+    pub(super) fn new(policy: &'a Policy, workspace: &'a Path, holds: HeldChanges<'a>) -> Self {
         Self { policy, workspace, holds, set: OnceLock::new(), news: News::default() }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Judge<'a> {
         if let Some(reason) = self.denied(touch, &path, &spot) {
             return Verdict::Deny(reason);
         }
-        let Holds::AsFoundBy(denied, foreseen) = self.holds else { return Verdict::Allow };
+        let HeldChanges::AsFoundBy(denied, foreseen) = self.holds else { return Verdict::Allow };
         if rewrites_the_same(touch) {
             return Verdict::Allow;
         }
@@ -57,7 +57,7 @@ impl<'a> Judge<'a> {
         self.runs_by_itself(touch, denied).map_or(Verdict::Allow, Verdict::Hold)
     }
 
-    fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &Spot<'_>) -> Option<String> {
+    fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &LocatedPath<'_>) -> Option<String> {
         if let Some(rule) = self.policy.own_file(path) {
             return Some(format!("it is denied by {rule}"));
         }
@@ -84,11 +84,12 @@ impl<'a> Judge<'a> {
         touch.new?;
         let find = || {
             let roots = shown(self.policy, self.workspace);
-            denied.protected(&roots, self.workspace, Known::ForThisCall).map_err(|error| error.to_string())
+            denied.protected(&roots, self.workspace, AsOf::ForThisCall).map_err(|error| error.to_string())
         };
         match self.set.get_or_init(find) {
             Ok(set) => {
-                let changed = Changed::new(set, self.workspace, Over::Touches(touch.among), &self.news);
+                let changed =
+                    ChangeJudge::new(set, self.workspace, LayeredView::Touches(touch.among), &self.news);
                 changed.reason(touch.path)
             }
             Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),
@@ -96,7 +97,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn is_folder(found: Option<Found<'_>>) -> bool {
+fn is_folder(found: Option<FoundEntry<'_>>) -> bool {
     found.is_some_and(|found| found.entry.kind == Kind::Folder)
 }
 
@@ -104,7 +105,7 @@ fn is_folder(found: Option<Found<'_>>) -> bool {
 /// does with files that only look changed.
 fn rewrites_the_same(touch: &Touch<'_>) -> bool {
     let (Some(old), Some(new)) = (touch.old, touch.new) else { return false };
-    let is_alike = |one: Found<'_>, other: Found<'_>| {
+    let is_alike = |one: FoundEntry<'_>, other: FoundEntry<'_>| {
         (one.entry.kind, one.entry.mode, one.entry.size_bytes)
             == (other.entry.kind, other.entry.mode, other.entry.size_bytes)
     };
@@ -112,6 +113,6 @@ fn rewrites_the_same(touch: &Touch<'_>) -> bool {
 }
 
 /// Returns the content of a regular file up to the size limit.
-fn content(found: Found<'_>) -> Option<Vec<u8>> {
+fn content(found: FoundEntry<'_>) -> Option<Vec<u8>> {
     read_small(found.open_file().ok()?, LARGEST_CONFIGURATION).ok()?
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time, What};
+use checkpoint::{Area, KeptChanges, Outcome, Recovery, StepKind, Terms, Time};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
@@ -12,14 +12,14 @@ use serde_json::json;
 use store::{Durability, Store};
 use tool::Code;
 
-use crate::by_hand::Deed;
 use crate::denied::DeniedFiles;
-use crate::saving::Author;
+use crate::direct_checkpoint::Author;
+use crate::user_action::UserAction;
 
 use super::commit::{commit_saved, done};
-use super::judge::{Holds, Judge};
-use super::{Ended, Snapshots, conflict, held};
-use crate::{Engine, saving};
+use super::judge::{HeldChanges, Judge};
+use super::{CommitResult, Snapshots, conflict, held};
+use crate::{Engine, direct_checkpoint};
 
 /// Time for which changes are kept, unless somebody applies or discards them: a week. After that
 /// the workspace has usually changed too much.
@@ -30,7 +30,7 @@ const MOST_KEPT: usize = 50;
 
 /// Changes that are kept aside.
 #[derive(Debug, Clone, Serialize)]
-pub struct KeptChanges {
+pub struct KeptDetails {
     /// Id for `handfast changes`.
     pub id: String,
     /// Workspace of the changes.
@@ -70,18 +70,18 @@ fn timestamp(time: Time) -> Timestamp {
 }
 
 /// Returns the name of the action of a change.
-fn verb(what: What) -> &'static str {
+fn verb(what: StepKind) -> &'static str {
     match what {
-        What::Create => "create",
-        What::Replace => "replace",
-        What::Remove => "remove",
-        What::Attributes => "attributes",
-        What::Times => "times",
+        StepKind::Create => "create",
+        StepKind::Replace => "replace",
+        StepKind::Remove => "remove",
+        StepKind::Attributes => "attributes",
+        StepKind::Times => "times",
     }
 }
 
-fn listed(kept: Kept) -> KeptChanges {
-    KeptChanges {
+fn listed(kept: KeptChanges) -> KeptDetails {
+    KeptDetails {
         id: kept.id,
         workspace: kept.workspace,
         since: timestamp(kept.since),
@@ -96,7 +96,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the changes cannot be listed.
-    pub fn kept_changes(&self) -> Result<Vec<KeptChanges>, KeptError> {
+    pub fn kept_changes(&self) -> Result<Vec<KeptDetails>, KeptError> {
         self.kept_by()?.kept()
     }
 
@@ -105,10 +105,10 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if no changes have this id, or if their workspace no longer exists.
-    pub fn show_changes(&self, id: &str) -> Result<KeptChanges, KeptError> {
+    pub fn show_changes(&self, id: &str) -> Result<KeptDetails, KeptError> {
         let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
         let cover = |text: String| self.covered(text);
-        Ok(KeptChanges {
+        Ok(KeptDetails {
             reason: cover(shown.reason),
             paths: shown.paths.into_iter().map(cover).collect(),
             diff: shown.diff.map(cover),
@@ -161,7 +161,7 @@ impl Engine {
         arguments: serde_json::Value,
         work: impl FnOnce(&Author) -> Result<T, KeptError>,
     ) -> Result<T, KeptError> {
-        let deed = Deed::new(self.clock.as_ref(), what, &arguments);
+        let deed = UserAction::new(self.clock.as_ref(), what, &arguments);
         self.store.audit().append(deed.intent(), Durability::Committed).await?;
         let author = Author {
             id: deed.id.0.clone(),
@@ -179,7 +179,7 @@ impl Engine {
 
 impl Snapshots {
     /// Lists all kept changes of all workspaces, newest first.
-    pub(crate) fn kept(&self) -> Result<Vec<KeptChanges>, KeptError> {
+    pub(crate) fn kept(&self) -> Result<Vec<KeptDetails>, KeptError> {
         let mut kept = self.area().kept()?;
         kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
         Ok(kept.into_iter().map(listed).collect())
@@ -192,18 +192,18 @@ impl Snapshots {
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
         store: &Store,
-    ) -> Result<KeptChanges, KeptError> {
+    ) -> Result<KeptDetails, KeptError> {
         let diff = self.difference_of(id, (policy, denied), store)?;
         let (call, kept) = self.area().take_up(id)?;
         let changes = call.changes(&kept.workspace()?, &kept.terms(&call)?)?;
         let mut lines: Vec<String> = changes
             .list
             .iter()
-            .filter(|change| change.what != What::Times)
+            .filter(|change| change.what != StepKind::Times)
             .map(|change| format!("{} {}", verb(change.what), tool::path_text(&change.path)))
             .collect();
         lines.extend(changes.conflicts.iter().map(|conflict| format!("conflict: {conflict}")));
-        Ok(KeptChanges { paths: lines, diff, ..listed(kept) })
+        Ok(KeptDetails { paths: lines, diff, ..listed(kept) })
     }
 
     /// Returns the diff of the changes of this id, if they belong to this workspace.
@@ -242,7 +242,7 @@ impl Snapshots {
                 "these changes belong to {elsewhere}; name it with --workspace {elsewhere}"
             )));
         }
-        let judge = Judge::new(policy, workspace.path(), Holds::Nothing);
+        let judge = Judge::new(policy, workspace.path(), HeldChanges::Nothing);
         let judged = |touch: &checkpoint::Touch<'_>| judge.verdict(touch);
         let terms = kept.terms(&call)?;
         let baseline = if force { None } else { terms.baseline };
@@ -253,7 +253,9 @@ impl Snapshots {
         self.area().set_applied(id, &coming)?;
         let ended =
             match commit_saved(store, author, &call, &workspace, terms, (true, &tool::Stop::default()))? {
-                (Outcome::Committed(committed), checkpoint) => Ended::Committed(done(&committed, checkpoint)),
+                (Outcome::Committed(committed), checkpoint) => {
+                    CommitResult::Committed(done(&committed, checkpoint))
+                }
                 (Outcome::Held(changes), _) => held(&changes),
                 (Outcome::Conflict(changes), _) => {
                     let error = conflict(&changes.conflicts);
@@ -261,15 +263,15 @@ impl Snapshots {
                 }
             };
         match ended {
-            Ended::Committed(done) => {
+            CommitResult::Committed(done) => {
                 // The next recovery removes remaining files.
                 if done.is_settled {
                     call.discard()?;
                 }
                 Ok(done.paths)
             }
-            Ended::Held(question) => Err(KeptError::Refused(question.lines.join("; "))),
-            Ended::Refused(error) => Err(KeptError::Refused(error.message)),
+            CommitResult::Held(question) => Err(KeptError::Refused(question.lines.join("; "))),
+            CommitResult::Refused(error) => Err(KeptError::Refused(error.message)),
         }
     }
 
@@ -377,12 +379,12 @@ pub(super) fn tidy(
     let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
     area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
     let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
-    if let Err(error) = saving::settle_all(store, databases, is_open) {
+    if let Err(error) = direct_checkpoint::settle_all(store, databases, is_open) {
         told.push(format!("checkpoints of a killed process are not settled yet: {error}"));
     }
     let mut kept = area.kept()?;
     kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
-    let is_old = |kept: &Kept| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
+    let is_old = |kept: &KeptChanges| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
     for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MOST_KEPT || is_old(kept)) {
         match area.take_up(&old.id) {
             Ok((call, _)) => call.discard()?,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use checkpoint::{Taken, Terms, Time, Workspace};
+use checkpoint::{TakeMethod, Terms, Time, Workspace};
 
 use super::Snapshots;
 
@@ -26,7 +26,7 @@ impl Snapshots {
         root: &Path,
         relative: &Path,
         why: &str,
-    ) -> Result<Option<(String, Taken)>, checkpoint::Error> {
+    ) -> Result<Option<(String, TakeMethod)>, checkpoint::Error> {
         let workspace = Workspace::open(root)?;
         // The earlier changes may have been discarded meanwhile.
         if let Some(id) = kept

@@ -11,7 +11,7 @@ use super::{ChangedBy, Snapshot, Snapshots};
 use crate::stopping::requested;
 
 /// Kind of snapshot that a call needs.
-pub(crate) enum Wanted {
+pub(crate) enum SnapshotKind {
     /// New snapshot.
     New(ChangedBy),
     /// Changes that an earlier call has kept aside under this id.
@@ -26,7 +26,7 @@ impl Snapshots {
     /// `ETIMEOUT` or `ECANCELLED` as for every call.
     pub(crate) async fn taken(
         self: &Arc<Self>,
-        wanted: Wanted,
+        wanted: SnapshotKind,
         spawner: Option<Arc<Spawner>>,
         timeout: Duration,
         stop: &Stop,
@@ -34,8 +34,8 @@ impl Snapshots {
         let (snapshots, given_up) = (self.clone(), stop.clone());
         let taking = tokio::task::spawn_blocking(move || {
             let taken = match wanted {
-                Wanted::Kept(id) => snapshots.take_up(&id),
-                Wanted::New(by) => snapshots.take(by, spawner.as_ref()).map_err(not_kept_apart),
+                SnapshotKind::Kept(id) => snapshots.take_up(&id),
+                SnapshotKind::New(by) => snapshots.take(by, spawner.as_ref()).map_err(not_kept_apart),
             };
             if given_up.requested().is_some()
                 && let Ok(Snapshot { call, kept_since: None, .. }) = taken

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
-use watch::{Keep, Kind, Rules, Watch, WatchError};
+use watch::{Kind, Rules, Watch, WatchError, WatchMode};
 
 use super::rules::KeyFiles;
 
@@ -22,7 +22,7 @@ const LEVELS: usize = 3;
 const FORMAT: &str = "toolchains 1";
 
 /// Result of a full walk.
-pub(super) struct Seen {
+pub(super) struct WalkResult {
     /// Folders and rules of the walk, as text.
     about: String,
     at: Timestamp,
@@ -31,14 +31,14 @@ pub(super) struct Seen {
     pub(super) asked: Vec<PathBuf>,
 }
 
-impl Seen {
+impl WalkResult {
     pub(super) fn look(
         rules: KeyFiles,
         folders: &[PathBuf],
         about: String,
         at: Timestamp,
     ) -> Result<Self, WatchError> {
-        let marked = Watch::new(folders.to_vec(), rules, Keep::Once).sync()?;
+        let marked = Watch::new(folders.to_vec(), rules, WatchMode::Once).sync()?;
         Ok(Self { about, at, hidden: marked.hidden, asked: marked.guarded })
     }
 
@@ -142,13 +142,13 @@ mod tests {
     fn a_look_is_kept_as_it_was_and_counts_for_a_while_and_for_the_same_rules() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("seen");
-        assert!(Seen::read(&file).is_none());
+        assert!(WalkResult::read(&file).is_none());
         let at = Timestamp::UNIX_EPOCH;
         let odd = PathBuf::from(OsStr::from_bytes(b"/a/\xff\n"));
         let seen =
-            Seen { about: "rules".to_owned(), at, hidden: vec![odd.clone()], asked: vec!["/b".into()] };
+            WalkResult { about: "rules".to_owned(), at, hidden: vec![odd.clone()], asked: vec!["/b".into()] };
         seen.write(&file).unwrap();
-        let read = Seen::read(&file).unwrap();
+        let read = WalkResult::read(&file).unwrap();
         assert_eq!((read.hidden.clone(), read.asked.clone()), (vec![odd], vec![PathBuf::from("/b")]));
         assert!(read.counts("rules", at) && !read.counts("others", at));
         assert!(
@@ -157,7 +157,7 @@ mod tests {
         let content = fs::read(&file).unwrap();
         for cut in 0..content.len() {
             fs::write(&file, &content[..cut]).unwrap();
-            let cut_off = Seen::read(&file);
+            let cut_off = WalkResult::read(&file);
             assert!(cut_off.is_none_or(|seen| seen.hidden.len() + seen.asked.len() < 2), "{cut}");
         }
     }

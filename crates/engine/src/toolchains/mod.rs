@@ -19,7 +19,7 @@ use policy::Policy;
 use tool::{Clock, Code, EffectState, ToolError};
 use watch::WatchError;
 
-use look::Seen;
+use look::WalkResult;
 use rules::KeyFiles;
 
 /// Toolchain of this machine.
@@ -41,7 +41,7 @@ pub struct Toolchain {
 
 /// Files of toolchains that a cell shows.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ShownToolchains {
     /// Visible parts.
     pub(crate) parts: Vec<PathBuf>,
     /// Hidden paths in the parts, or in toolchains among the system's folders.
@@ -61,7 +61,7 @@ pub(crate) struct Toolchains {
 #[derive(Default)]
 struct State {
     /// Last full walk.
-    seen: Option<Seen>,
+    seen: Option<WalkResult>,
     /// Judged files, with their state at that time. The flag is true if the file is harmless.
     judged: HashMap<PathBuf, (Stamp, bool)>,
 }
@@ -82,8 +82,9 @@ impl Toolchains {
 
     /// Returns the current view of toolchains for a cell that also shows `roots`. Blocks during a
     /// full walk, if one is due.
-    pub(crate) fn shown(&self, roots: &[PathBuf]) -> Result<Shown, ToolError> {
-        let (mut shown, mut looked_at, mut repositories) = (Shown::default(), Vec::new(), Vec::new());
+    pub(crate) fn shown(&self, roots: &[PathBuf]) -> Result<ShownToolchains, ToolError> {
+        let (mut shown, mut looked_at, mut repositories) =
+            (ShownToolchains::default(), Vec::new(), Vec::new());
         for toolchain in &self.given {
             let parts = parts(toolchain);
             if roots.iter().any(|root| toolchain.folder.starts_with(root)) {
@@ -136,13 +137,13 @@ impl Toolchains {
         let about = format!("{folders:?}\n{}", self.policy.denials_as_text());
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let counts = |seen: &&Seen| seen.counts(&about, now);
+        let counts = |seen: &&WalkResult| seen.counts(&about, now);
         if !state.seen.as_ref().is_some_and(|seen| counts(&seen)) {
-            let known = self.file.as_deref().and_then(Seen::read);
+            let known = self.file.as_deref().and_then(WalkResult::read);
             state.seen = match known.filter(|seen| counts(&seen)) {
                 Some(seen) => Some(seen),
                 None => {
-                    let seen = Seen::look(rules.clone(), folders, about.clone(), now)?;
+                    let seen = WalkResult::look(rules.clone(), folders, about.clone(), now)?;
                     if let Some(file) = &self.file {
                         // Without the file the next process does its own walk.
                         let _kept = seen.write(file);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::{Above, Policy};
+use policy::{FolderMatches, Policy};
 use watch::{Kind, Marks, Rules};
 
 use super::names::{self, Verdict};
@@ -22,8 +22,8 @@ pub(super) struct KeyFiles {
 
 /// Judgement of an entry.
 #[derive(Clone)]
-pub(super) struct Known {
-    denied: Above,
+pub(super) struct EntryJudgement {
+    denied: FolderMatches,
     hidden: bool,
     /// True if the content of the file decides.
     asks: bool,
@@ -39,14 +39,14 @@ impl KeyFiles {
     }
 
     /// Returns true if the deny lists name the file of which this one is a backup.
-    fn is_backup_of_denied(&self, above: &Above, path: &Path, name: &str) -> bool {
+    fn is_backup_of_denied(&self, above: &FolderMatches, path: &Path, name: &str) -> bool {
         let reads = self.policy.denied_reads();
         names::versions_before(name)
             .iter()
             .any(|before| reads.is_denied_by(&reads.below(above, &path.with_file_name(before), false)))
     }
 
-    fn judge(&self, above: &Known, path: &Path, name: &str, denied: bool) -> Verdict {
+    fn judge(&self, above: &EntryJudgement, path: &Path, name: &str, denied: bool) -> Verdict {
         if names::is_bundle(name) {
             return Verdict::AskContent;
         }
@@ -65,23 +65,23 @@ impl KeyFiles {
 }
 
 impl Rules for KeyFiles {
-    type Above = Known;
+    type FolderMatches = EntryJudgement;
 
-    fn top(&self, folder: &Path) -> Known {
+    fn top(&self, folder: &Path) -> EntryJudgement {
         let reads = self.policy.denied_reads();
         let denied = reads.above(folder);
         let is_history = |part: &Path| part.ends_with(".git") && self.is_history(part, ".git");
         let hidden = reads.is_denied_by(&denied) || folder.ancestors().any(is_history);
-        Known { denied, hidden, asks: false }
+        EntryJudgement { denied, hidden, asks: false }
     }
 
-    fn may_match(&self, _: &Known, name: &OsStr) -> bool {
+    fn may_match(&self, _: &EntryJudgement, name: &OsStr) -> bool {
         names::may_matter(name.as_bytes())
             || self.policy.denied_reads().may_match(name)
             || name.to_str().is_some_and(|name| self.policy.denies_program(name).is_some())
     }
 
-    fn below(&self, above: &Known, path: &Path, kind: Kind) -> Known {
+    fn below(&self, above: &EntryJudgement, path: &Path, kind: Kind) -> EntryJudgement {
         let reads = self.policy.denied_reads();
         let is_folder = kind == Kind::Folder;
         let denied = reads.below(&above.denied, path, is_folder);
@@ -93,10 +93,10 @@ impl Rules for KeyFiles {
             Kind::Folder => Verdict::Plain,
             Kind::File | Kind::Link => self.judge(above, path, &name, is_denied),
         };
-        Known { denied, hidden: verdict == Verdict::Key, asks: verdict == Verdict::AskContent }
+        EntryJudgement { denied, hidden: verdict == Verdict::Key, asks: verdict == Verdict::AskContent }
     }
 
-    fn marks(&self, known: &Known) -> Marks {
+    fn marks(&self, known: &EntryJudgement) -> Marks {
         Marks { hidden: known.hidden, guarded: known.asks, ..Marks::default() }
     }
 

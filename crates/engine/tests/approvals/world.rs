@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use store::Store;
 use testkit::MovingClock;
 use tool::{
-    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, Erased, Example,
-    Lane, Level, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
-    Unreported,
+    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,
+    Example, Lane, Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout,
+    Tool, ToolError,
 };
 
 /// Tool that plans a command and a write, and does neither.
@@ -159,7 +159,7 @@ impl World {
         };
         let policy =
             Policy::compile(&Setup { programs: Programs::Found(Arc::new(find)), ..setup(&workspace) });
-        let tools: [Arc<dyn AnyTool>; 1] = [Erased::tool(Both(self.runs.clone()))];
+        let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Both(self.runs.clone()))];
         let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let engine = Engine::new(Parts {
             place: Place::at(workspace),
@@ -220,7 +220,7 @@ pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
             ceiling: Ceiling::default(),
         },
         stop: Stop::default(),
-        progress: Arc::new(Unreported),
+        progress: Arc::new(NoProgress),
         cache: false,
         origin: engine::Origin::default(),
     }

@@ -92,14 +92,14 @@ fn origin(target: &Target) -> Origin {
 }
 
 /// A connection in use, to be returned to the pool at the end of its response.
-pub(super) struct Back {
+pub(super) struct BorrowedConnection {
     pool: Weak<Pool>,
     origin: Origin,
     sender: Sender,
     peer: IpAddr,
 }
 
-impl Back {
+impl BorrowedConnection {
     pub(super) fn new(pool: &Arc<Pool>, target: &Target, sender: Sender, peer: IpAddr) -> Self {
         Self { pool: Arc::downgrade(pool), origin: origin(target), sender, peer }
     }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{ApprovalError, Approvals, Approved, Asked, Engine, Grant, Offer, Scope};
+use engine::{ApprovalError, Approvals, Engine, Grant, GrantResult, Offer, Scope, StoredQuestion};
 use store::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 
@@ -43,7 +43,7 @@ pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<
 
 /// Returns the engine of the workspace that a question is about. The scope of an approval depends
 /// on the rules of that workspace.
-pub(crate) fn engine_of(global: &Global, asked: &Asked) -> Result<Arc<Engine>, Failure> {
+pub(crate) fn engine_of(global: &Global, asked: &StoredQuestion) -> Result<Arc<Engine>, Failure> {
     let there = Global { workspace: Some(asked.workspace.clone()), ..global.clone() };
     Ok(compose(Wanted::once(&there))?.engine)
 }
@@ -130,7 +130,7 @@ fn show(approvals: &Approvals, id: &str, json: bool) -> Result<(), Failure> {
 }
 
 /// Returns all facts that are relevant for an answer.
-pub(crate) fn text(asked: &Asked) -> String {
+pub(crate) fn text(asked: &StoredQuestion) -> String {
     let question = &asked.question;
     let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state_name());
     text.push_str(&format!(
@@ -217,7 +217,7 @@ fn confirmed(offer: &Offer) -> Result<bool, Failure> {
 }
 
 /// Describes the effect of an approval on its call.
-fn then(approved: &Asked) -> &'static str {
+fn then(approved: &StoredQuestion) -> &'static str {
     if approved.caller_waits {
         "the call goes on"
     } else {
@@ -226,7 +226,7 @@ fn then(approved: &Asked) -> &'static str {
 }
 
 /// Describes the outcome of an approval.
-pub(crate) fn said(approved: &Approved) -> String {
+pub(crate) fn said(approved: &GrantResult) -> String {
     let id = &approved.approval.question.id;
     match (&approved.applied, &approved.lease) {
         (Some(paths), _) => format!("{id} is approved: {paths} changes are in the workspace"),

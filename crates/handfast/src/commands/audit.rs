@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{Door, Pieces, Reading, RecordedCall, recorded_calls, recorded_row};
+use engine::{AuditReading, Door, Pieces, RecordedCall, recorded_calls, recorded_row};
 use serde_json::{Value, json};
 use store::{Filter, Hash, HeadFileState, Store, StoreError};
 
@@ -25,7 +25,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
     let can_be_written = Cell::new(true);
     let record = |asked: Value| -> Result<(), Failure> {
         let reading =
-            Reading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };
+            AuditReading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };
         match reading.record(&store, &SystemClock, secrets(), "ok") {
             // A snapshot, or a copy that serves as evidence. No reading can be recorded there.
             Err(StoreError::NotWritable { path, .. }) => {
@@ -64,7 +64,7 @@ fn list(
     record: impl FnOnce(Value) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
     let calls = recorded_calls(store, filter)?;
-    record(Reading::of(filter))?;
+    record(AuditReading::of(filter))?;
     if as_json {
         let lines: Result<String, serde_json::Error> =
             calls.iter().map(|call| Ok(format!("{}\n", call.as_json()?))).collect();

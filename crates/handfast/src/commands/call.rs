@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::{Asker, CallRequest, Caller, Door};
 use serde_json::Value;
-use tool::{CallResult, Code, Stop, StopReason, ToolError, Unreported};
+use tool::{CallResult, Code, NoProgress, Stop, StopReason, ToolError};
 
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
         stop: stop.clone(),
         progress: match &line {
             Some(line) => line.clone(),
-            None => Arc::new(Unreported),
+            None => Arc::new(NoProgress),
         },
         cache: false,
         origin: engine::Origin::default(),

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use engine::{Engine, KeptChanges, KeptError};
+use engine::{Engine, KeptDetails, KeptError};
 
 use super::checkpoints::lines;
 use super::{Failure, print, print_json, tokio_runtime};
@@ -55,7 +55,7 @@ fn list(engine: &Engine, json: bool) -> Result<(), Failure> {
     print(&table(&["kept since", "id", "workspace", "because"], rows))
 }
 
-fn show(kept: &KeptChanges, json: bool) -> Result<(), Failure> {
+fn show(kept: &KeptDetails, json: bool) -> Result<(), Failure> {
     if json {
         return print_json(kept);
     }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use sandbox::{Attempter, Probe, Verdict};
 use serde::Serialize;
-use store::Checked;
+use store::CheckResult;
 
 use super::{Failure, print, print_json, serving};
 use crate::cli::Global;
@@ -133,7 +133,7 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 fn saved(global: &Global, surroundings: &Surroundings) -> Finding {
     let checked = open_store(global, surroundings).and_then(|store| Ok(store.blobs().check(&|_| true)?));
     let (verdict, detail, hint) = match checked.map(Option::unwrap_or_default) {
-        Ok(Checked { whole, bytes, damaged }) if damaged.is_empty() => {
+        Ok(CheckResult { whole, bytes, damaged }) if damaged.is_empty() => {
             (Verdict::Holds, format!("{whole} saved files read back as they were, {bytes} bytes"), None)
         }
         Ok(checked) => (

@@ -15,7 +15,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{SessionId, Stop, Unreported};
+use tool::{NoProgress, SessionId, Stop};
 
 use crate::compose::Composed;
 
@@ -71,7 +71,7 @@ async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) 
         arguments: json!({"scope": "changed_only"}),
         caller,
         stop: Stop::default(),
-        progress: Arc::new(Unreported),
+        progress: Arc::new(NoProgress),
         cache: false,
         origin: Origin::default(),
     };

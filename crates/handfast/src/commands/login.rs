@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::dial::Permission;
-use fetch::web::{Ask, Web};
+use fetch::web::{Web, WebRequest};
 use fetch::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tool::{Clock, visible};
 use tools_work::Gmail;
 use tools_work::oauth::{
-    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, Refused, SECRETS,
+    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, OauthRefusal, REFRESH, SECRETS,
 };
-use vault::{Locked, Position, Vault, VaultError};
+use vault::{RequestPart, SecretBytes, Vault, VaultError};
 
 use super::vault::{Recorded, opened, said};
 use super::{Failure, print, tokio_runtime};
@@ -145,7 +145,7 @@ impl<'a> Account<'a> {
     }
 
     /// Returns the address of the mailbox, if the token permits the request.
-    async fn account(&self, token: &Locked) -> Option<String> {
+    async fn account(&self, token: &SecretBytes) -> Option<String> {
         let target = self.gmail.api().join("gmail/v1/users/me/profile").ok()?;
         let mut value = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat()).ok()?;
         value.set_sensitive(true);
@@ -162,7 +162,7 @@ impl<'a> Account<'a> {
         let (status, mut body) = self.post(self.gmail.token(), form).await?;
         Grant::read(status, &mut body, SystemClock.now()).map_err(|refused| {
             let what = match &refused {
-                Refused::Said { error, .. } if error == "invalid_client" => {
+                OauthRefusal::Said { error, .. } if error == "invalid_client" => {
                     "; look at the client (--client), and at its type, which has to be \"Desktop app\""
                 }
                 _ => "; nobody was logged in",
@@ -173,7 +173,7 @@ impl<'a> Account<'a> {
 
     async fn log_out(&self, forget_client: bool) -> Result<ExitCode, Failure> {
         let host = self.gmail.revocation().host().to_string();
-        let token = match self.vault.value_for(REFRESH, &host, Position::Body, SystemClock.now()) {
+        let token = match self.vault.value_for(REFRESH, &host, RequestPart::Body, SystemClock.now()) {
             Ok(token) => Some(token),
             Err(VaultError::Unknown | VaultError::NoVault) => None,
             // A login bound to another address is not sent to this one.
@@ -228,7 +228,7 @@ impl<'a> Account<'a> {
     ) -> Result<(u16, Vec<u8>), Failure> {
         let agent = HeaderValue::from_static(concat!("handfast/", env!("CARGO_PKG_VERSION")));
         headers.insert(fetch::USER_AGENT, agent);
-        let ask = Ask {
+        let ask = WebRequest {
             target: target.clone(),
             method,
             headers,

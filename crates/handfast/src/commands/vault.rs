@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use store::StoreError;
 use tool::{Clock, Code, visible};
-use vault::{Change, Contents, Keys, Locked, Places, Position, Vault, VaultError};
+use vault::{Change, Contents, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
 
 use super::{Failure, print, print_json};
@@ -163,7 +163,7 @@ fn hosts(bound: &Bound) -> Option<Vec<vault::HostRule>> {
 }
 
 fn change(name: &str, bound: &Bound, now: Timestamp) -> Result<Change, Failure> {
-    let positions: Vec<Position> = bound.places.iter().copied().map(Position::from).collect();
+    let positions: Vec<RequestPart> = bound.places.iter().copied().map(RequestPart::from).collect();
     let expires_at = match bound.expires {
         None => None,
         Some(End::At(at)) => Some(at),
@@ -173,7 +173,7 @@ fn change(name: &str, bound: &Bound, now: Timestamp) -> Result<Change, Failure> 
         ),
     };
     let named = Change::named(name).map_err(Failure::usage)?;
-    let places = (!positions.is_empty()).then(|| Places::of(&positions));
+    let places = (!positions.is_empty()).then(|| RequestParts::of(&positions));
     Ok(Change { hosts: hosts(bound), places, expires_at, ..named })
 }
 
@@ -215,7 +215,7 @@ pub(super) fn opened(
     } else {
         ask_twice("Passphrase for a new vault: ")?
     };
-    Ok(Vault::new(folder, Keys { passphrase: Some(Locked::copy_of(typed.as_bytes())), ..keys()? }))
+    Ok(Vault::new(folder, Keys { passphrase: Some(SecretBytes::copy_of(typed.as_bytes())), ..keys()? }))
 }
 
 /// Converts an error of the vault to a failure with advice.

@@ -1,7 +1,7 @@
 //! State of the approvals screen, and the effect of keys on it. Without input or output: a key
 //! results in an [`Action`] at most.
 
-use engine::{Asked, Offer, Scope};
+use engine::{Offer, Scope, StoredQuestion};
 use policy::List;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use store::Lease;
@@ -65,7 +65,7 @@ pub(super) enum Action {
 pub(super) struct State {
     pub(super) page: Page,
     pub(super) mode: Mode,
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<StoredQuestion>,
     pub(super) leases: Vec<Lease>,
     pub(super) entries: Vec<Entry>,
     /// Profile and file of the entries, or the reason why they are unknown.
@@ -113,7 +113,7 @@ impl State {
 
     /// Replaces the content with the current one. The selection stays if the item still exists. A
     /// pending second key is cancelled if its question is gone.
-    pub(super) fn renew(&mut self, asked: Vec<Asked>, leases: Vec<Lease>, entries: Vec<Entry>) {
+    pub(super) fn renew(&mut self, asked: Vec<StoredQuestion>, leases: Vec<Lease>, entries: Vec<Entry>) {
         let before = self.current().map(|asked| asked.question.id.clone());
         self.asked = asked;
         self.leases = leases;
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Returns the selected question.
-    pub(super) fn current(&self) -> Option<&Asked> {
+    pub(super) fn current(&self) -> Option<&StoredQuestion> {
         self.asked.get(self.selected).filter(|_| self.page == Page::Waiting)
     }
 

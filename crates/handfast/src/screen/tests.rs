@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Approval, Asked, Offer, PatternKind, Scope};
+use engine::{Approval, Offer, PatternKind, Scope, StoredQuestion};
 use policy::List;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -14,11 +14,11 @@ use tool::{CallId, Level};
 use super::draw::draw;
 use super::state::{Action, Entry, State};
 
-fn asked(id: &str) -> Asked {
+fn asked(id: &str) -> StoredQuestion {
     let at = jiff::Timestamp::constant(1_767_225_600, 0);
     let offer =
         |scope, covers: &str, seconds| Offer { scope, pattern: None, covers: covers.to_owned(), seconds };
-    Asked {
+    StoredQuestion {
         question: Approval {
             id: id.to_owned(),
             call: CallId("c1".to_owned()),
@@ -86,7 +86,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(size: (u16, u16), asked: Vec<Asked>) -> Self {
+    fn new(size: (u16, u16), asked: Vec<StoredQuestion>) -> Self {
         let mut state = State::new("profile normal in /home/ann/.config/handfast/config.yaml".to_owned());
         state.renew(asked, vec![lease()], vec![entry()]);
         let mut screen = Self { terminal: Terminal::new(TestBackend::new(size.0, size.1)).unwrap(), state };

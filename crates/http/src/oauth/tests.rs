@@ -30,16 +30,16 @@ fn set(id: &str) -> Value {
 }
 
 /// A source of keys that counts its reads.
-struct Given(Value, AtomicU32);
+struct CountedSource(Value, AtomicU32);
 
-impl KeySource for Given {
+impl KeySource for CountedSource {
     fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
         self.1.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Ok(self.0.to_string().into_bytes()) })
     }
 }
 
-fn provider(source: Arc<Given>) -> Provider {
+fn provider(source: Arc<CountedSource>) -> Provider {
     let scopes = vec![(Role::Agent, "hands.call".to_owned()), (Role::User, "hands.answer".to_owned())];
     Provider::with("https://id.example", "https://tools.example/mcp", source, scopes)
 }
@@ -65,7 +65,7 @@ fn signed(kid: &str, seed: [u8; 32], claims: &Value) -> String {
 
 #[tokio::test]
 async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused() {
-    let provider = provider(Arc::new(Given(set("a"), AtomicU32::new(0))));
+    let provider = provider(Arc::new(CountedSource(set("a"), AtomicU32::new(0))));
     let warn = unheard();
     let good = signed("a", FIRST.0, &claims());
     let ada = Subject { role: Role::Agent, name: "ada".to_owned() };
@@ -133,16 +133,16 @@ async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused()
         ("nothing", String::new()),
         ("dots", "..".to_owned()),
     ] {
-        assert!(matches!(provider.subject(&token, &warn).await, Err(Refused::Token(_))), "{what}");
+        assert!(matches!(provider.subject(&token, &warn).await, Err(TokenRejection::Token(_))), "{what}");
     }
     let login =
         Header { typ: Some("id+jwt".to_owned()), kid: Some("a".to_owned()), ..Header::new(Algorithm::EdDSA) };
     let login = encode(&login, &claims(), &private(FIRST.0)).unwrap();
-    assert!(matches!(provider.subject(&login, &warn).await, Err(Refused::Token(_))));
-    assert_eq!(provider.subject(&with("scope", json!("openid")), &warn).await, Err(Refused::Scope));
+    assert!(matches!(provider.subject(&login, &warn).await, Err(TokenRejection::Token(_))));
+    assert_eq!(provider.subject(&with("scope", json!("openid")), &warn).await, Err(TokenRejection::Scope));
     assert_eq!(
         provider.subject(&with("scope", json!("hands.call hands.answer")), &warn).await,
-        Err(Refused::Several)
+        Err(TokenRejection::Several)
     );
     let listed = signed(
         "a",
@@ -157,7 +157,7 @@ async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused()
 
 #[tokio::test]
 async fn keys_are_read_once_and_made_up_ones_do_not_have_the_provider_asked_each_time() {
-    let source = Arc::new(Given(set("a"), AtomicU32::new(0)));
+    let source = Arc::new(CountedSource(set("a"), AtomicU32::new(0)));
     let provider = provider(source.clone());
     let warn = unheard();
     for _ in 0..5 {
@@ -168,9 +168,9 @@ async fn keys_are_read_once_and_made_up_ones_do_not_have_the_provider_asked_each
 }
 
 /// A provider that answers once and is silent afterwards.
-struct Silent(AtomicU32);
+struct SilentProvider(AtomicU32);
 
-impl KeySource for Silent {
+impl KeySource for SilentProvider {
     fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
         let first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
         Box::pin(async move {
@@ -186,7 +186,7 @@ impl KeySource for Silent {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_does_not_answer_holds_up_nobody_whose_key_is_known() {
-    let source = Arc::new(Silent(AtomicU32::new(0)));
+    let source = Arc::new(SilentProvider(AtomicU32::new(0)));
     let provider = Provider::with(
         "https://id.example",
         "https://tools.example/mcp",
@@ -219,8 +219,8 @@ async fn a_key_that_was_taken_back_is_good_for_a_quarter_of_an_hour_at_most_what
         }
     }
     for (answers, refused) in [
-        (true, Refused::Token("it is signed with no key of the provider".to_owned())),
-        (false, Refused::Keys),
+        (true, TokenRejection::Token("it is signed with no key of the provider".to_owned())),
+        (false, TokenRejection::Keys),
     ] {
         let source = Arc::new(TakenBack(AtomicU32::new(0), answers));
         let scopes = vec![(Role::Agent, "hands.call".to_owned())];
@@ -248,13 +248,13 @@ async fn keys_that_cannot_be_had_are_said_to_who_runs_the_server() {
         let heard = heard.clone();
         Arc::new(move |text: &str| heard.lock().unwrap().push(text.to_owned()))
     };
-    assert_eq!(provider.subject(&signed("a", FIRST.0, &claims()), &warn).await, Err(Refused::Keys));
+    assert_eq!(provider.subject(&signed("a", FIRST.0, &claims()), &warn).await, Err(TokenRejection::Keys));
     assert_eq!(*heard.lock().unwrap(), ["the identity provider's keys cannot be had: no such file"]);
 }
 
 #[test]
 fn clients_are_told_where_the_provider_is() {
-    let provider = provider(Arc::new(Given(set("a"), AtomicU32::new(0))));
+    let provider = provider(Arc::new(CountedSource(set("a"), AtomicU32::new(0))));
     assert_eq!(provider.metadata_url(), "https://tools.example/.well-known/oauth-protected-resource/mcp");
     let told = provider.metadata();
     assert_eq!(told["resource"], "https://tools.example/mcp");

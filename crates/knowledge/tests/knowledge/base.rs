@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use embed::{Embedder, Failure, Model};
 use knowledge::{
-    Found, Hit, Index, IndexError, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Synced, Wanted,
+    Hit, Index, IndexError, ListedKind, Mode, SearchQuery, SearchResult, Shelf, ShelfError, Stamp,
+    SyncRequest, SyncResult,
 };
 
 /// A base and its index.
@@ -43,11 +44,11 @@ impl Base {
         fs::write(path, content).unwrap();
     }
 
-    pub(crate) fn sync(&self) -> Synced {
+    pub(crate) fn sync(&self) -> SyncResult {
         self.sync_as(false, None).unwrap()
     }
 
-    pub(crate) fn sync_as(&self, all: bool, under: Option<&str>) -> Result<Synced, IndexError> {
+    pub(crate) fn sync_as(&self, all: bool, under: Option<&str>) -> Result<SyncResult, IndexError> {
         let shelf = Folder { root: self.root(), denied: self.denied.borrow().clone() };
         sync(&self.index, &shelf, all, under)
     }
@@ -56,14 +57,14 @@ impl Base {
         self.found(query, None).hits
     }
 
-    pub(crate) fn found(&self, query: &str, mode: Option<Mode>) -> Found {
+    pub(crate) fn found(&self, query: &str, mode: Option<Mode>) -> SearchResult {
         let denied = self.denied.borrow();
         let may_read = |path: &Path| !denied.iter().any(|denied| path.starts_with(denied));
-        let sought = Sought { query, scope: None, mode, most: 10, may_read: &may_read, stop: &|| false };
+        let sought = SearchQuery { query, scope: None, mode, most: 10, may_read: &may_read, stop: &|| false };
         self.index.find(&sought).unwrap()
     }
 
-    pub(crate) fn embed(&self) -> knowledge::Embedded {
+    pub(crate) fn embed(&self) -> knowledge::EmbeddingResult {
         self.index.embed(&|| false, &|_, _| {}).unwrap()
     }
 }
@@ -83,9 +84,12 @@ pub(crate) fn sync(
     shelf: &dyn Shelf,
     all: bool,
     under: Option<&str>,
-) -> Result<Synced, IndexError> {
+) -> Result<SyncResult, IndexError> {
     let under = under.map(Path::new);
-    index.sync(shelf, &Wanted { all, under, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} })
+    index.sync(
+        shelf,
+        &SyncRequest { all, under, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} },
+    )
 }
 
 /// The files of a folder.
@@ -98,7 +102,7 @@ impl Folder {
     fn walk(
         &self,
         folder: &Path,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError> {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
@@ -111,9 +115,9 @@ impl Folder {
                 self.walk(&path, each)?;
             } else {
                 let listed = match metadata {
-                    metadata if metadata.is_symlink() => Listed::Link,
-                    metadata if metadata.is_file() => Listed::File(stamp(&metadata)),
-                    _ => Listed::Special,
+                    metadata if metadata.is_symlink() => ListedKind::Link,
+                    metadata if metadata.is_file() => ListedKind::File(stamp(&metadata)),
+                    _ => ListedKind::Special,
                 };
                 each(&relative, listed)?;
             }
@@ -138,11 +142,11 @@ impl Shelf for Folder {
     fn list(
         &self,
         under: Option<&Path>,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError> {
         let from = under.map_or_else(|| self.root.clone(), |under| self.root.join(under));
         match fs::symlink_metadata(&from) {
-            Ok(metadata) if metadata.is_file() => each(under.unwrap(), Listed::File(stamp(&metadata))),
+            Ok(metadata) if metadata.is_file() => each(under.unwrap(), ListedKind::File(stamp(&metadata))),
             Ok(_) => self.walk(&from, each),
             Err(_) => Ok(()),
         }

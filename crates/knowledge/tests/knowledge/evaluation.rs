@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use knowledge::{Index, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Wanted};
+use knowledge::{Index, ListedKind, Mode, SearchQuery, Shelf, ShelfError, Stamp, SyncRequest};
 use serde_json::Value;
 
 /// A test collection.
@@ -112,8 +112,13 @@ impl Collection {
         share: f64,
         progress: &dyn Fn(u64, u64),
     ) -> Result<(), Failure> {
-        let wanted =
-            Wanted { all: false, under: None, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} };
+        let wanted = SyncRequest {
+            all: false,
+            under: None,
+            now_seconds: i64::MAX,
+            stop: &|| false,
+            progress: &|_, _| {},
+        };
         index.sync(self, &wanted)?;
         let is_enough = Cell::new(share <= 0.0);
         let count = |done: u64, total: u64| {
@@ -133,7 +138,7 @@ impl Collection {
         let mut sure = [Vec::new(), Vec::new()];
         for (id, query) in &self.questions {
             let (may_read, stop) = (&|_: &Path| true, &|| false);
-            let sought = Sought { query, scope: None, mode: None, most: 1, may_read, stop };
+            let sought = SearchQuery { query, scope: None, mode: None, most: 1, may_read, stop };
             sure[usize::from(self.has_answer(id))].push(index.find(&sought)?.confidence);
         }
         for sure in &mut sure {
@@ -144,7 +149,7 @@ impl Collection {
 
     /// Returns the ids of documents for a query, the best first.
     pub(crate) fn ranked(&self, index: &Index, question: &str, mode: Mode) -> Result<Vec<&str>, Failure> {
-        let sought = Sought {
+        let sought = SearchQuery {
             query: question,
             scope: None,
             mode: Some(mode),
@@ -206,11 +211,11 @@ impl Shelf for Collection {
     fn list(
         &self,
         _under: Option<&Path>,
-        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+        each: &mut dyn FnMut(&Path, ListedKind) -> Result<(), ShelfError>,
     ) -> Result<(), ShelfError> {
         for number in 0..self.documents.len() {
             let path = format!("{number}.md");
-            each(Path::new(&path), Listed::File(self.stamp(Path::new(&path))?))?;
+            each(Path::new(&path), ListedKind::File(self.stamp(Path::new(&path))?))?;
         }
         Ok(())
     }

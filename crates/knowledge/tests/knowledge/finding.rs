@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use knowledge::{Mode, Scope, Score, Sought};
+use knowledge::{Mode, Scope, Score, SearchQuery};
 
 use crate::base::{Base, index};
 
@@ -136,7 +136,7 @@ fn a_scope_is_a_folder_at_the_top() {
     base.sync();
     let of = |scope| {
         let sought =
-            Sought { query: "tide", scope, mode: None, most: 10, may_read: &|_| true, stop: &|| false };
+            SearchQuery { query: "tide", scope, mode: None, most: 10, may_read: &|_| true, stop: &|| false };
         base.index.find(&sought).unwrap().hits.len()
     };
     assert_eq!(Scope::NAMED.map(|scope| of(Some(scope))), [1, 1, 1, 1]);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use knowledge::{Index, Mode, OpenModel, Sought};
+use knowledge::{Index, Mode, OpenModel, SearchQuery};
 
 use crate::evaluation::{Collection, Quality};
 
@@ -107,7 +107,7 @@ fn results_come_in_the_order_of_their_scores_and_an_answer_says_how_sure_it_is()
         for share in [0.5, 1.0] {
             collection.index_upto(&index, share, &|_, _| {}).unwrap();
             for (_, query) in &collection.questions {
-                let sought = Sought { query, scope: None, mode: None, most: 50, may_read, stop };
+                let sought = SearchQuery { query, scope: None, mode: None, most: 50, may_read, stop };
                 let hits = index.find(&sought).unwrap().hits;
                 assert!(
                     hits.is_sorted_by(|one, next| one.score.value() >= next.score.value()),
@@ -129,7 +129,7 @@ fn results_come_in_the_order_of_their_scores_and_an_answer_says_how_sure_it_is()
 /// Returns the highest cosine of a query and any section.
 fn nearest(index: &Index, query: &str) -> f32 {
     let (may_read, stop) = (&|_: &Path| true, &|| false);
-    let sought = Sought { query, scope: None, mode: Some(Mode::Vector), most: 1, may_read, stop };
+    let sought = SearchQuery { query, scope: None, mode: Some(Mode::Vector), most: 1, may_read, stop };
     index.find(&sought).unwrap().hits[0].score.value()
 }
 

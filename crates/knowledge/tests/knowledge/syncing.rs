@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use knowledge::{IndexError, ShelfError, Synced};
+use knowledge::{IndexError, ShelfError, SyncResult};
 
 use crate::base::{Base, index, sync};
 
-fn counts(synced: &Synced) -> (u64, u64, u64) {
+fn counts(synced: &SyncResult) -> (u64, u64, u64) {
     (synced.files_indexed, synced.chunks_created, synced.files_removed)
 }
 
@@ -45,7 +45,7 @@ fn the_same_bytes_at_another_time_are_the_same_file_and_young_files_are_looked_a
         base.write("b.md", text);
         let file = std::fs::File::open(base.root().join("b.md")).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000)).unwrap();
-        let wanted = knowledge::Wanted {
+        let wanted = knowledge::SyncRequest {
             all: false,
             under: None,
             now_seconds: 1_001,
@@ -147,7 +147,7 @@ fn what_is_stopped_keeps_what_is_done() {
     let shelf = crate::base::Folder { root: base.root(), denied: Vec::new() };
     let asked = std::cell::Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) > 300;
-    let wanted = knowledge::Wanted {
+    let wanted = knowledge::SyncRequest {
         all: false,
         under: None,
         now_seconds: i64::MAX,

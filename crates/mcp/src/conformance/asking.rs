@@ -8,7 +8,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 
 use super::tools::object;
-use crate::turn::Turn;
+use crate::active_request::ActiveRequest;
 
 const BEGIN: &str = "test_input_required_result_";
 
@@ -82,7 +82,7 @@ pub(super) fn answer<'a>(responses: Option<&'a InputResponses>, key: &str) -> Op
 /// Runs a tool that asks; `None` for any other tool.
 pub(super) fn call(
     request: &CallToolRequestParams,
-    turn: &Turn,
+    turn: &ActiveRequest,
     codec: &RequestStateCodec,
 ) -> Option<Result<CallToolResponse, ErrorData>> {
     let responses = request.input_responses.as_ref();

@@ -19,11 +19,11 @@ use rmcp::model::{
 };
 
 use crate::McpError;
+use crate::active_request::ActiveRequest;
+use crate::client_info::ClientInfo;
 use crate::notices::Notices;
-use crate::peer::Peer;
-use crate::served::{Answered, Served};
-use crate::task::Tasks;
-use crate::turn::Turn;
+use crate::server_backend::{FutureResult, ServerBackend};
+use crate::tasks_2026_07::Tasks;
 
 /// Resource that the suite may subscribe to.
 const WATCHED: &str = "test://watched-resource";
@@ -47,7 +47,7 @@ impl Conformance {
     }
 }
 
-impl Served for Conformance {
+impl ServerBackend for Conformance {
     fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::builder()
             .enable_completions()
@@ -63,11 +63,15 @@ impl Served for Conformance {
         capabilities
     }
 
-    fn tools(&self, _peer: &Peer) -> Vec<Tool> {
+    fn tools(&self, _peer: &ClientInfo) -> Vec<Tool> {
         tools::list().into_iter().chain(asking::list()).chain(tasks::list()).collect()
     }
 
-    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse> {
+    fn call<'a>(
+        &'a self,
+        request: CallToolRequestParams,
+        turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, CallToolResponse> {
         Box::pin(async move {
             if let Some(answer) = tasks::call(&request, turn, self.tasks.inside()).await {
                 return answer;
@@ -94,8 +98,8 @@ impl Served for Conformance {
     fn read<'a>(
         &'a self,
         request: ReadResourceRequestParams,
-        _turn: &'a Turn,
-    ) -> Answered<'a, ReadResourceResponse> {
+        _turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, ReadResourceResponse> {
         Box::pin(async move {
             let uri = request.uri;
             let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
@@ -152,8 +156,8 @@ impl Served for Conformance {
     fn prompt<'a>(
         &'a self,
         request: GetPromptRequestParams,
-        _turn: &'a Turn,
-    ) -> Answered<'a, GetPromptResponse> {
+        _turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, GetPromptResponse> {
         Box::pin(async move {
             match asking::prompt(&request) {
                 Some(answer) => Ok(answer),
@@ -165,8 +169,8 @@ impl Served for Conformance {
     fn complete<'a>(
         &'a self,
         request: CompleteRequestParams,
-        _turn: &'a Turn,
-    ) -> Answered<'a, CompletionInfo> {
+        _turn: &'a ActiveRequest,
+    ) -> FutureResult<'a, CompletionInfo> {
         Box::pin(async move {
             let values: &[&str] = match request.r#ref {
                 Reference::Resource(_) => &["1", "2", "3"],

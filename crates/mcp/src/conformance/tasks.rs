@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::asking::{answer, form, questions};
 use super::tools::object;
-use crate::turn::Turn;
+use crate::active_request::ActiveRequest;
 
 /// Tools that require a task, and tools for which a task is optional.
 const ONLY_TASKS: [&str; 4] = ["failing_job", "confirm_delete", "multi_input", "test_tool_with_task"];
@@ -79,7 +79,7 @@ async fn work(
 /// Runs one of these tools; `None` for any other tool.
 pub(super) async fn call(
     request: &CallToolRequestParams,
-    turn: &Turn,
+    turn: &ActiveRequest,
     tasks: &TaskManager,
 ) -> Option<Result<CallToolResponse, ErrorData>> {
     let name = OTHERS.into_iter().chain(ONLY_TASKS).find(|name| *name == request.name)?;

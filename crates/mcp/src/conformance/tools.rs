@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::WATCHED;
 use super::content::{self, AUDIO, IMAGE};
+use crate::active_request::ActiveRequest;
 use crate::log::Severity;
 use crate::notices::{Notice, Notices};
 use crate::outbox::Message;
-use crate::turn::Turn;
 
 /// Pause between two messages of a call.
 const STEP: Duration = Duration::from_millis(50);
@@ -83,7 +83,7 @@ fn said(text: impl Into<String>) -> CallToolResult {
 /// `-32602` if there is no such tool; `-32021` if the client lacks a required capability.
 pub(super) async fn call(
     request: &CallToolRequestParams,
-    turn: &Turn,
+    turn: &ActiveRequest,
     notices: &Notices,
 ) -> Result<CallToolResponse, ErrorData> {
     let argument = |name: &str| {
@@ -229,7 +229,7 @@ fn enums() -> Value {
 }
 
 /// Asks the client's user and returns the answer as text.
-async fn elicit(turn: &Turn, message: &str, properties: &Value, required: &Value) -> CallToolResult {
+async fn elicit(turn: &ActiveRequest, message: &str, properties: &Value, required: &Value) -> CallToolResult {
     let schema = json!({"type": "object", "properties": properties, "required": required});
     let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
     ask(turn, "elicitation/create", &params).await.map_or_else(failed, |answer| {
@@ -238,7 +238,7 @@ async fn elicit(turn: &Turn, message: &str, properties: &Value, required: &Value
     })
 }
 
-async fn ask(turn: &Turn, method: &str, params: &Value) -> Result<Value, String> {
+async fn ask(turn: &ActiveRequest, method: &str, params: &Value) -> Result<Value, String> {
     let request = json!({"method": method, "params": params});
     let request: ServerRequest = serde_json::from_value(request).map_err(|error| error.to_string())?;
     turn.line.ask(request).await.map(|heard| heard.said).map_err(|unsaid| unsaid.to_string())

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tool::SessionId;
 
 use crate::Options;
-use crate::endpoint::{Answers, Posted, Saying, Sessions};
+use crate::endpoint::{Answers, PostOutcome, Sessions, StreamMessage};
 use crate::fake::{Fake, modern_meta, settle};
 use crate::headers::{Headers, Once};
 
@@ -38,20 +38,20 @@ fn call(tool: &str, arguments: Value) -> String {
 
 pub(super) async fn answers(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -> Answers {
     match endpoint.post(headers, body.as_bytes()).await {
-        Posted::Answers(answers) => answers,
-        Posted::Accepted => panic!("{body} was only accepted"),
-        Posted::Refused(refused) => panic!("{body}: {}", String::from_utf8_lossy(&refused.text)),
+        PostOutcome::Answers(answers) => answers,
+        PostOutcome::Accepted => panic!("{body} was only accepted"),
+        PostOutcome::Refused(refused) => panic!("{body}: {}", String::from_utf8_lossy(&refused.text)),
     }
 }
 
 async fn refusal(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -> (u16, i64) {
     match endpoint.post(headers, body.as_bytes()).await {
-        Posted::Refused(refused) => {
+        PostOutcome::Refused(refused) => {
             let message: Value = serde_json::from_slice(&refused.text).unwrap();
             (refused.status, message["error"]["code"].as_i64().unwrap())
         }
-        Posted::Accepted => panic!("{body} was accepted"),
-        Posted::Answers(mut answers) => {
+        PostOutcome::Accepted => panic!("{body} was accepted"),
+        PostOutcome::Answers(mut answers) => {
             let saying = answers.next().await.unwrap();
             let message = said(&saying);
             (saying.status, message["error"]["code"].as_i64().unwrap_or_default())
@@ -59,7 +59,7 @@ async fn refusal(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -
     }
 }
 
-pub(super) fn said(saying: &Saying) -> Value {
+pub(super) fn said(saying: &StreamMessage) -> Value {
     serde_json::from_slice(&saying.text).unwrap()
 }
 
@@ -110,7 +110,7 @@ async fn a_session_is_opened_used_and_ended() {
     let session = open(&endpoint, json!({})).await;
     let here = within(&session);
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
-    assert!(matches!(endpoint.post(&here, initialized.as_bytes()).await, Posted::Accepted));
+    assert!(matches!(endpoint.post(&here, initialized.as_bytes()).await, PostOutcome::Accepted));
     let list = only(answers(&endpoint, &here, &request(2, "tools/list", json!({}))).await).await;
     assert_eq!(list["result"]["tools"].as_array().unwrap().len(), 8);
     assert!(list["result"].get("resultType").is_none(), "an earlier revision: {list}");
@@ -250,11 +250,11 @@ async fn a_call_is_cancelled_within_its_session_and_from_nowhere_else() {
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     let cancel = cancel.to_string();
     for elsewhere in [within(&other), modern("notifications/cancelled", None)] {
-        assert!(matches!(endpoint.post(&elsewhere, cancel.as_bytes()).await, Posted::Accepted));
+        assert!(matches!(endpoint.post(&elsewhere, cancel.as_bytes()).await, PostOutcome::Accepted));
         settle().await;
         assert_eq!(fake.stopped.load(Ordering::SeqCst), 0, "{elsewhere:?}");
     }
-    assert!(matches!(endpoint.post(&within(&session), cancel.as_bytes()).await, Posted::Accepted));
+    assert!(matches!(endpoint.post(&within(&session), cancel.as_bytes()).await, PostOutcome::Accepted));
     settle().await;
     assert_eq!(fake.stopped.load(Ordering::SeqCst), 1);
     drop((waiting, apart));
@@ -274,11 +274,11 @@ async fn a_question_goes_to_the_stream_of_its_call_and_its_answer_comes_by_itsel
         "result": {"action": "accept", "content": {"decision": "allow once"}}})
     .to_string();
     let other = open(&endpoint, json!({"elicitation": {}})).await;
-    assert!(matches!(endpoint.post(&within(&other), yes.as_bytes()).await, Posted::Accepted));
+    assert!(matches!(endpoint.post(&within(&other), yes.as_bytes()).await, PostOutcome::Accepted));
     settle().await;
     let apart = modern("x", None);
     assert_eq!(refusal(&endpoint, &apart, &yes).await, (400, -32600));
-    assert!(matches!(endpoint.post(&here, yes.as_bytes()).await, Posted::Accepted));
+    assert!(matches!(endpoint.post(&here, yes.as_bytes()).await, PostOutcome::Accepted));
     assert_eq!(only(asking).await["result"]["structuredContent"]["allowed"], "once");
 }
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::apart::{NONE, answers, endpoint, open, request, within};
 use crate::endpoint::Sessions;
 use crate::fake::{Fake, modern_meta, settle};
-use crate::follow::{Event, Follower};
 use crate::headers::Once;
+use crate::resumable_stream::{Event, Follower};
 
 /// Makes a call whose response is a stream.
 async fn begin(endpoint: &Sessions<Fake>, session: &str, tool: &str) -> Follower {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::apart::{NONE, answers, endpoint, open, within};
-use crate::endpoint::{Posted, Sessions};
+use crate::endpoint::{PostOutcome, Sessions};
 use crate::fake::{Client, Fake, modern_meta, settle};
 
 /// Ids as clients may write them. Several spell one number in different ways.
@@ -81,7 +81,7 @@ async fn every_id_comes_back_over_http() {
             assert!(has(&answer, "id", id) && answer.contains(part), "{id} {method}: {answer:.300}");
         }
         // A message without a session is refused before it is processed.
-        let Posted::Refused(refused) = endpoint.post(&NONE, message("ping", "{}", id).as_bytes()).await
+        let PostOutcome::Refused(refused) = endpoint.post(&NONE, message("ping", "{}", id).as_bytes()).await
         else {
             panic!("{id} was taken without a session");
         };
@@ -193,7 +193,7 @@ async fn an_answer_to_a_question_has_the_number_of_the_question_in_any_spelling(
         let question: serde_json::Value = serde_json::from_slice(&question.text).unwrap();
         let result = json!({"action": "accept", "content": {"decision": "allow once"}});
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{}{spelling},"result":{result}}}"#, question["id"]);
-        assert!(matches!(endpoint.post(&within(&session), answer.as_bytes()).await, Posted::Accepted));
+        assert!(matches!(endpoint.post(&within(&session), answer.as_bytes()).await, PostOutcome::Accepted));
         let answered = String::from_utf8(asking.next().await.unwrap().text).unwrap();
         assert!(has(&answered, "id", "1e400") && answered.contains(r#""allowed":"once""#), "{answered}");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use super::apart;
-use crate::endpoint::Posted;
+use crate::endpoint::PostOutcome;
 use crate::fake::{Client, Fake, settle};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -341,7 +341,7 @@ async fn over_http_a_question_comes_on_the_stream_of_who_waits() {
     let question = apart::said(&waits.next().await.unwrap());
     assert_eq!(question["params"]["_meta"][RELATED], json!({"taskId": task}), "{question}");
     let answered = endpoint.post(&here, allow(&question).to_string().as_bytes()).await;
-    assert!(matches!(answered, Posted::Accepted));
+    assert!(matches!(answered, PostOutcome::Accepted));
     let answer = apart::only(waits).await;
     assert_eq!(answer["result"]["structuredContent"]["allowed"], "once", "{answer}");
 }

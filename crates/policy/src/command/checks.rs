@@ -4,7 +4,7 @@
 use shell_syntax::{Word, is_of_the_script};
 
 use super::environment::is_harmless_assignment;
-use super::matching::{Operand, Use};
+use super::matching::{CommandEffect, Operand};
 use super::table::Kind;
 use super::values;
 
@@ -66,7 +66,7 @@ const OF_WORDS: [(&str, OfWord); 43] = [
     ("encoded", |word| word.find('@').is_none_or(|at| word.get(..at).is_some_and(|name| name.contains('=')))),
 ];
 
-type OfAll = fn(&[Word], &mut Use) -> Result<(), &'static str>;
+type OfAll = fn(&[Word], &mut CommandEffect) -> Result<(), &'static str>;
 
 /// Functions of all the words after the program.
 const OF_ALL: [(&str, OfAll); 7] = [
@@ -95,7 +95,7 @@ pub(super) fn is_harmless(name: &str, word: &str) -> bool {
 }
 
 /// Applies a function of all words, which adds the paths that they open.
-pub(super) fn check_all(name: &str, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+pub(super) fn check_all(name: &str, words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     let check = OF_ALL.iter().find(|(known, _)| *known == name).map(|(_, check)| check);
     check.map_or(Err("its words are not known"), |check| check(words, found))
 }
@@ -175,7 +175,7 @@ fn has_port(authority: &str) -> bool {
 }
 
 /// Checks `test` and `[` with files, texts and numbers.
-fn only_tests(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn only_tests(words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     let unknown = words.iter().any(|word| word.varies);
     if unknown && !is_plain_test(words) {
         return Err("`test` could evaluate one of its words");
@@ -230,7 +230,7 @@ fn is_plain_test(words: &[Word]) -> bool {
 
 /// Checks `[[ ]]`. Its words are neither split nor replaced, but the operand of `-v` and numeric
 /// operands are evaluated.
-fn only_compares(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn only_compares(words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     const EVALUATED: &str = "`[[` could evaluate one of its words";
     let is_number = |word: Option<&Word>| {
         word.is_some_and(|word| {
@@ -258,7 +258,7 @@ fn only_compares(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
 }
 
 /// Checks `mv`, which removes the files that it moves.
-fn moves_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn moves_over_no_program(words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     copies_over_no_program(words, found)?;
     for operand in found.operands.iter_mut().filter(|operand| operand.kind == Kind::Content) {
         operand.kind = Kind::Removed;
@@ -268,13 +268,13 @@ fn moves_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static
 
 /// Checks `cp`: all words but the last are read, and no program's name is taken. The last may be a
 /// folder, in which each file keeps its own name.
-fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn copies_over_no_program(words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     let names: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
     let Some((target, sources)) = names.split_last() else { return Err("it names no target") };
     if words.iter().any(|word| !word.is_literal()) {
         return Err("one of its words is not known");
     }
-    if names.iter().any(|word| super::guarded::is_known(super::programs::base_name(&word.text))) {
+    if names.iter().any(|word| super::dangerous_programs::is_known(super::programs::base_name(&word.text))) {
         return Err("it takes the name of a known program");
     }
     found.operands.extend(sources.iter().map(|word| Operand::of(word, Kind::Content)));
@@ -288,7 +288,7 @@ fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'stati
 }
 
 /// Checks `chmod`: no set-user-id, and no write permission for everybody.
-fn changes_a_harmless_mode(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn changes_a_harmless_mode(words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     let mut names = words.iter().filter(|word| !word.text.starts_with('-') || word.text == "-x");
     let Some(mode) = names.next() else { return Err("it names no mode") };
     let digits = mode.text.trim_start_matches('0');
@@ -304,7 +304,7 @@ fn changes_a_harmless_mode(words: &[Word], found: &mut Use) -> Result<(), &'stat
 }
 
 /// Checks `printf`: `-v` would evaluate a subscript.
-fn prints_formatted(words: &[Word], _: &mut Use) -> Result<(), &'static str> {
+fn prints_formatted(words: &[Word], _: &mut CommandEffect) -> Result<(), &'static str> {
     let format = match words {
         [dashes, format, ..] if dashes.text == "--" => format,
         [format, ..] if !format.text.starts_with('-') => format,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use shell_syntax::Word;
 use tool::CommandLine;
 
-use super::loose::Segment;
+use super::lenient_split::Segment;
 use super::matching::known_form;
 use super::programs::{DOWNLOADERS, FED_WRAPPERS, WRAPPERS, base_name, is_cluster, runs_standard_input};
-use super::reach::{Reached, Script};
+use super::reach::{ReachedCommands, Script};
 use super::table::Class;
 
 /// Context in which the dangerous patterns are judged.
@@ -23,7 +23,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// Describes the first dangerous pattern in the line.
-pub(crate) fn dangerous(reached: &Reached, around: Surroundings<'_>) -> Option<String> {
+pub(crate) fn dangerous(reached: &ReachedCommands, around: Surroundings<'_>) -> Option<String> {
     reached.scripts.iter().find_map(|script| {
         removal_or_format(script, around)
             .or_else(|| fetched_code(script))
@@ -336,7 +336,7 @@ pub struct StatementFile {
 
 /// Returns the files from which the database clients of a line may read their statements.
 pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<StatementFile> {
-    let reached = Reached::by(command);
+    let reached = ReachedCommands::by(command);
     let mut files: Vec<StatementFile> = Vec::new();
     let mut add = |name: &str, certain: bool| match files.len() {
         ..MOST_STATEMENT_FILES => {

@@ -4,7 +4,7 @@
 use tool::CommandLine;
 
 use super::programs::{DOWNLOADERS, base_name};
-use super::reach::Reached;
+use super::reach::ReachedCommands;
 use crate::host::normal_host;
 
 /// Short options of programs that fetch, after which a value stands and not a host.
@@ -18,7 +18,7 @@ pub fn hosts_fetched(command: &CommandLine) -> Vec<String> {
     if !may_fetch(command) {
         return Vec::new();
     }
-    let reached = Reached::by(command);
+    let reached = ReachedCommands::by(command);
     let mut hosts: Vec<String> = Vec::new();
     for start in reached.starts().filter(|start| !start.inert) {
         let Some((program, operands)) = start.words.split_first() else { continue };

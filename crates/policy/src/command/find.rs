@@ -2,7 +2,7 @@
 
 use shell_syntax::Word;
 
-use super::matching::{Operand, Use, known_form};
+use super::matching::{CommandEffect, Operand, known_form};
 use super::table::{Class, Kind};
 
 /// Tests and actions without a value.
@@ -77,7 +77,7 @@ const WITH_PATH: [&str; 5] = ["-newer", "-anewer", "-cnewer", "-samefile", "-new
 
 /// Accepts an expression of known tests whose only actions are printing and running programs that
 /// only read.
-pub(super) fn only_finds(words: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
+pub(super) fn only_finds(words: &[Word], found_use: &mut CommandEffect) -> Result<(), &'static str> {
     // A file may be named `-delete`, and the shell would replace the glob with its name.
     if words.iter().any(|word| !word.is_literal() && !stands_for_no_action(word)) {
         return Err("`find` with a pattern of file names could be given any option");
@@ -132,7 +132,7 @@ fn starts(words: &[Word]) -> (&[Word], &[Word]) {
 /// Checks a program that is run with each path that was found, or with all of them.
 ///
 /// A found path begins as its start does, so it is never an option, and it is one word.
-fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
+fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut CommandEffect) -> Result<(), &'static str> {
     const OTHER: &str = "`find` runs something that is not known to only read";
     let program = inner.first().ok_or(OTHER)?;
     if ["find", "xargs", "env", "command", "git"].contains(&program.text.as_str())

@@ -8,7 +8,7 @@ use super::table::{Class, Kind, Options, Row, Value, rows};
 
 /// Effect of a command of a known form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Use {
+pub(crate) struct CommandEffect {
     /// Class of the form: whether it only reads, apart from its operands.
     pub(crate) class: Class,
     /// Paths that the command names.
@@ -50,7 +50,7 @@ impl Operand {
 ///
 /// # Errors
 /// Returns the reason if no form is known.
-pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static str> {
+pub(crate) fn known_form(words: &[Word], class: Class) -> Result<CommandEffect, &'static str> {
     let Some((program, arguments)) = words.split_first() else { return Err("it names no program") };
     let (rows, globals) = rows(&program.text);
     if rows.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static s
     if program.text == "tar" && arguments.iter().any(|word| word.text.contains(':')) {
         return Err("`tar` takes such a name for one of another machine");
     }
-    let mut found = Use { class, operands: Vec::new(), runs: Vec::new() };
+    let mut found = CommandEffect { class, operands: Vec::new(), runs: Vec::new() };
     let arguments = match globals {
         Some(globals) => before_subcommand(arguments, globals, &mut found)?,
         None => arguments,
@@ -107,7 +107,7 @@ fn of_module(arguments: &[Word], class: Class) -> Result<Vec<Operand>, &'static 
 fn before_subcommand<'a>(
     mut arguments: &'a [Word],
     globals: &Options,
-    found: &mut Use,
+    found: &mut CommandEffect,
 ) -> Result<&'a [Word], &'static str> {
     while let Some(first) =
         arguments.first().filter(|word| word.text.starts_with('-') && word.text != "--version")
@@ -118,7 +118,7 @@ fn before_subcommand<'a>(
     Ok(arguments)
 }
 
-fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn match_row(row: &Row, words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     if let Some(check) = row.operands.check
         && row.operands.leading.is_empty()
     {
@@ -182,7 +182,7 @@ struct State {
 }
 
 /// Reads the options of a row whose operands a function checks.
-fn options_only(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+fn options_only(row: &Row, words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     for (at, word) in words.iter().enumerate().filter(|(_, word)| is_option(word) && word.text != "-x") {
         if option(&row.options, word, words.get(at + 1..).unwrap_or_default(), found)?.words > 0 {
             return Err("one of its options takes a value");
@@ -191,7 +191,7 @@ fn options_only(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'stat
     Ok(())
 }
 
-fn operand(row: &Row, state: &State, word: &Word, found: &mut Use) -> Result<(), &'static str> {
+fn operand(row: &Row, state: &State, word: &Word, found: &mut CommandEffect) -> Result<(), &'static str> {
     if state.given == 0 && !row.first_words.is_empty() {
         return if row.first_words.contains(&word.text.as_str()) && word.is_literal() {
             Ok(())
@@ -230,13 +230,18 @@ fn could_be_an_option(word: &Word, harmless_options: bool) -> bool {
 }
 
 /// Words and marks that an option took.
-struct Taken {
+struct OptionValue {
     words: usize,
     replaces_operand: bool,
     demanded: bool,
 }
 
-fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Result<Taken, &'static str> {
+fn option(
+    options: &Options,
+    word: &Word,
+    after: &[Word],
+    found: &mut CommandEffect,
+) -> Result<OptionValue, &'static str> {
     const UNKNOWN: &str = "one of its options is not known to be harmless";
     let text = word.text.as_str();
     // `--include=*.rs` stands for itself, or for files with that prefix.
@@ -249,7 +254,7 @@ fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Re
     if word.varies {
         return Err("an option of it is not known before it runs");
     }
-    let next = |kind: Kind, found: &mut Use| match after.first() {
+    let next = |kind: Kind, found: &mut CommandEffect| match after.first() {
         Some(word) => value(kind, word, &word.text, found),
         None => Err("the value of an option is missing"),
     };
@@ -274,10 +279,10 @@ fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Re
             }
             (Value::Two, None) => 2,
         };
-        return Ok(Taken { words, replaces_operand: form.replaces_operand, demanded: form.demanded });
+        return Ok(OptionValue { words, replaces_operand: form.replaces_operand, demanded: form.demanded });
     }
     if options.numbers && text.len() > 1 && text.bytes().skip(1).all(|byte| byte.is_ascii_digit()) {
-        return Ok(Taken { words: 0, replaces_operand: false, demanded: false });
+        return Ok(OptionValue { words: 0, replaces_operand: false, demanded: false });
     }
     if !is_cluster(text) || options.single {
         return Err(UNKNOWN);
@@ -290,10 +295,10 @@ fn cluster(
     options: &Options,
     word: &Word,
     text: &str,
-    next: impl Fn(Kind, &mut Use) -> Result<(), &'static str>,
-    found: &mut Use,
-) -> Option<Result<Taken, &'static str>> {
-    let mut taken = Taken { words: 0, replaces_operand: false, demanded: false };
+    next: impl Fn(Kind, &mut CommandEffect) -> Result<(), &'static str>,
+    found: &mut CommandEffect,
+) -> Option<Result<OptionValue, &'static str>> {
+    let mut taken = OptionValue { words: 0, replaces_operand: false, demanded: false };
     for (at, letter) in text.char_indices().skip(1) {
         let end = at + letter.len_utf8();
         let form = options.find(text.get(at..end)?)?;
@@ -316,7 +321,7 @@ fn cluster(
 }
 
 /// Checks one value or operand. Its meaning must be certain if it matters.
-fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'static str> {
+fn value(kind: Kind, word: &Word, text: &str, found: &mut CommandEffect) -> Result<(), &'static str> {
     if word.splits && word.varies {
         return Err("a word of it could become several, or none");
     }
@@ -379,7 +384,7 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'s
 
 /// Adds the paths that a word of git may name: `HEAD:.env`, `:0:.env`, `:(top).env` and `1,5:.env`
 /// show a file, as `.env` does.
-fn add_of_git(kind: Kind, word: &Word, text: &str, found: &mut Use) {
+fn add_of_git(kind: Kind, word: &Word, text: &str, found: &mut CommandEffect) {
     let magic = text.strip_prefix(':').map(|rest| rest.split(')').next().unwrap_or_default());
     if magic.is_some_and(|magic| magic.starts_with(['!', '^']) || magic.contains("exclude")) {
         return;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use shell_syntax::Word;
 
 use super::programs::{base_name, is_cluster};
-use super::reach::Reached;
+use super::reach::ReachedCommands;
 use crate::Rule;
 
 /// Prefixes of commands that are allowed or denied, compared word by word.
@@ -29,7 +29,7 @@ struct Denials {
 
 /// An entry that lists a command.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Listed<'a> {
+pub(crate) struct CommandEntry<'a> {
     pub(crate) rule: &'a Rule,
     /// True if the entry is the whole command, word by word, and more than a program.
     pub(crate) in_full: bool,
@@ -90,7 +90,7 @@ impl CommandRules {
 
     /// Returns the rule that lists the command. The program must be named exactly as in the rule,
     /// so `./pytest` is not `pytest`.
-    pub(crate) fn allowed_by(&self, words: &[Word]) -> Option<Listed<'_>> {
+    pub(crate) fn allowed_by(&self, words: &[Word]) -> Option<CommandEntry<'_>> {
         let prefixes = self.allowed.get(&words.first()?.text)?;
         let matches = |prefix: &&Prefix| {
             let mut words = words.iter();
@@ -107,7 +107,7 @@ impl CommandRules {
         };
         let prefix = prefixes.iter().filter(matches).max_by_key(|prefix| listed(prefix))?;
         let (in_full, names_a_script) = listed(prefix);
-        Some(Listed { rule: &prefix.rule, in_full, names_a_script })
+        Some(CommandEntry { rule: &prefix.rule, in_full, names_a_script })
     }
 
     /// Returns true if an entry of `allowed_exec_command` names a program in this folder by this path.
@@ -140,7 +140,7 @@ impl CommandRules {
     }
 
     /// Returns the rule that denies a command that the line could run, with the words of the command.
-    pub(crate) fn denied_by(&self, reached: &Reached) -> Option<(&Rule, String)> {
+    pub(crate) fn denied_by(&self, reached: &ReachedCommands) -> Option<(&Rule, String)> {
         if self.denied.is_empty() && self.denied_patterns.is_empty() {
             return None;
         }
@@ -297,7 +297,7 @@ mod tests {
     fn is_denied(entry: &str, line: &str) -> bool {
         let mut rules = CommandRules::default();
         rules.deny(rule(entry)).unwrap();
-        rules.denied_by(&Reached::by(&CommandLine::Shell(line.to_owned()))).is_some()
+        rules.denied_by(&ReachedCommands::by(&CommandLine::Shell(line.to_owned()))).is_some()
     }
 
     #[test]

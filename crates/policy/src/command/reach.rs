@@ -8,8 +8,7 @@ use shell_syntax::{
 use tool::CommandLine;
 
 use super::environment::is_harmless_assignment;
-use super::fed::fed_command;
-use super::loose::{Segment, segments};
+use super::lenient_split::{Segment, segments};
 use super::matching::known_form;
 use super::programs::{
     FED_WRAPPERS, INERT, WRAPPERS, base_name, has_inline_code, is_interpreter, is_shell, runs_standard_input,
@@ -17,14 +16,15 @@ use super::programs::{
 };
 use super::scripts_run::takes_scripts;
 use super::table::Class;
-use super::wrappers::{Bare, unwrap};
+use super::wrappers::{UnwrappedCommand, unwrap};
+use super::xargs::fed_command;
 
 /// Everything that a line could run, as far as it is visible: its commands, the commands that they
 /// wrap, and the scripts that they are passed.
 ///
 /// More is listed than would run, because deny rules check all of it.
 #[derive(Debug, Default)]
-pub(crate) struct Reached {
+pub(crate) struct ReachedCommands {
     /// The line itself, if it was understood.
     pub(crate) line: Option<Parsed>,
     /// The line itself and every script in it.
@@ -64,10 +64,10 @@ pub(super) struct Start<'a> {
 const DEEPEST_SCRIPT: usize = 4;
 const MOST_SCRIPTS: usize = 64;
 
-impl Reached {
+impl ReachedCommands {
     /// Reads a command.
     pub(crate) fn by(command: &CommandLine) -> Self {
-        let mut reached = Reached::default();
+        let mut reached = ReachedCommands::default();
         match command {
             CommandLine::Shell(line) => match shell_syntax::read(line) {
                 Ok(parsed) => {
@@ -157,9 +157,9 @@ impl Reached {
     }
 
     fn read_commands(&mut self, parsed: &Parsed, text: &str, depth: usize) {
-        let mut flat = Flat::default();
+        let mut flat = CommandSequence::default();
         flat.steps(&parsed.steps, false, false);
-        let Flat { segments, varies, varies_in_text, unnamed } = flat;
+        let CommandSequence { segments, varies, varies_in_text, unnamed } = flat;
         if let Some(why) = unnamed {
             self.not_named(why);
         }
@@ -232,14 +232,14 @@ fn texts(words: &[Word]) -> Vec<String> {
 
 /// The commands of a line, one after the other.
 #[derive(Default)]
-struct Flat {
+struct CommandSequence {
     segments: Vec<Segment>,
     varies: bool,
     varies_in_text: bool,
     unnamed: Option<String>,
 }
 
-impl Flat {
+impl CommandSequence {
     // BOUNDED: by the depth of a parsed line.
     fn steps(&mut self, steps: &[Step], piped: bool, substituted: bool) {
         for (at, step) in steps.iter().enumerate() {
@@ -308,7 +308,7 @@ impl Flat {
 }
 
 /// Returns the reason why the command does not name the code that it runs.
-fn names_no_code(command: &Command, bare: &Bare<'_>) -> Option<String> {
+fn names_no_code(command: &Command, bare: &UnwrappedCommand<'_>) -> Option<String> {
     let mut assignments = command.assignments.iter().chain(&bare.assignments);
     let sets = assignments.find(|Assignment { name, value }| {
         let of_the_script = command.words.is_empty() && is_of_the_script(name);

@@ -1,6 +1,6 @@
 //! Programs that are never leased.
 
-use super::guarded::is_known;
+use super::dangerous_programs::is_known;
 use super::programs::{WRAPPERS, is_interpreter, is_scripted};
 use super::table::has_table;
 

@@ -10,7 +10,7 @@ use shell_syntax::Word;
 
 use super::matching::{known_form, possible_paths};
 use super::programs::{WRAPPERS, base_name, is_cluster, is_interpreter, is_scripted, runs_standard_input};
-use super::reach::Reached;
+use super::reach::ReachedCommands;
 use super::table::{Class, Kind};
 use crate::programs::{Programs, project_folders};
 use crate::spell::resolve;
@@ -81,7 +81,12 @@ pub(super) fn takes_scripts(program: &str) -> bool {
 }
 
 /// Lists the code that a command would run.
-pub(crate) fn runs(reached: Reached, directory: &Path, workspace: &Path, programs: &Programs) -> Runs {
+pub(crate) fn runs(
+    reached: ReachedCommands,
+    directory: &Path,
+    workspace: &Path,
+    programs: &Programs,
+) -> Runs {
     let mut listing = Listing {
         directories: vec![directory.to_owned()],
         of_project: project_folders(directory, workspace),

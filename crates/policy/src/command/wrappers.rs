@@ -4,7 +4,7 @@ use shell_syntax::{Assignment, Word};
 
 /// A command without its wrappers.
 #[derive(Debug)]
-pub(crate) struct Bare<'a> {
+pub(crate) struct UnwrappedCommand<'a> {
     /// Names of the wrappers, outermost first.
     pub(crate) wrappers: Vec<&'a str>,
     /// Assignments of `env`.
@@ -22,8 +22,8 @@ const MOST_WRAPPERS: usize = 6;
 
 /// Removes the wrappers whose options are known. A wrapper with other options stays, and is not a
 /// program that passes.
-pub(crate) fn unwrap(words: &[Word]) -> Bare<'_> {
-    let mut bare = Bare { wrappers: Vec::new(), assignments: Vec::new(), words };
+pub(crate) fn unwrap(words: &[Word]) -> UnwrappedCommand<'_> {
+    let mut bare = UnwrappedCommand { wrappers: Vec::new(), assignments: Vec::new(), words };
     for _ in 0..MOST_WRAPPERS {
         let Some((program, arguments)) = bare.words.split_first() else { break };
         let before = bare.assignments.len();

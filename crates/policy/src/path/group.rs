@@ -4,7 +4,7 @@ use std::path::Path;
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::list::{Entry, Kind, Reach, Spot};
+use super::list::{Entry, Kind, LocatedPath, PatternReach};
 use super::pattern::{Anchor, Pattern};
 
 /// Globs, grouped by the path that they are matched with.
@@ -22,7 +22,7 @@ impl Groups {
     /// Raises `last` to the last entry that matches the path or a folder above it.
     pub(super) fn last_match(
         &self,
-        path: &Spot<'_>,
+        path: &LocatedPath<'_>,
         kind: Kind,
         entries: &[Entry],
         last: &mut Option<usize>,
@@ -31,11 +31,17 @@ impl Groups {
     }
 
     /// Raises `last` to the last entry that matches the path itself.
-    pub(super) fn match_one(&self, path: &Spot<'_>, kind: Kind, entries: &[Entry], last: &mut Option<usize>) {
+    pub(super) fn match_one(
+        &self,
+        path: &LocatedPath<'_>,
+        kind: Kind,
+        entries: &[Entry],
+        last: &mut Option<usize>,
+    ) {
         self.each(path, |group, path| group.match_one(path, kind, entries, &mut Vec::new(), last));
     }
 
-    fn each(&self, path: &Spot<'_>, mut ask: impl FnMut(&Group, &Path)) {
+    fn each(&self, path: &LocatedPath<'_>, mut ask: impl FnMut(&Group, &Path)) {
         let (group, floating) = match path.relative {
             Some(relative) => (&self.inside, relative),
             None => (&self.outside, path.absolute),
@@ -57,7 +63,7 @@ pub(super) struct GroupsBuilder {
 
 impl GroupsBuilder {
     /// Adds a pattern with its place in the list.
-    pub(super) fn add(&mut self, pattern: &Pattern, reach: Reach, index: usize) -> Result<(), String> {
+    pub(super) fn add(&mut self, pattern: &Pattern, reach: PatternReach, index: usize) -> Result<(), String> {
         let glob = GlobBuilder::new(&pattern.glob())
             .literal_separator(true)
             .backslash_escape(true)
@@ -67,7 +73,7 @@ impl GroupsBuilder {
             Anchor::Workspace => self.inside.add(glob, index),
             Anchor::Root => self.absolute.add(glob, index),
             Anchor::Floating => {
-                if reach == Reach::Anywhere {
+                if reach == PatternReach::Anywhere {
                     self.outside.add(glob.clone(), index);
                 }
                 self.inside.add(glob, index);

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::ends::Ends;
+use super::affix_filter::AffixFilter;
 use super::fold::{fold, fold_path};
 use super::group::{Groups, GroupsBuilder};
 use super::overlap::{GlobPath, may_lie_below, may_overlap};
@@ -30,10 +30,10 @@ pub(crate) struct PathList {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     rule: Rule,
-    ends: Ends,
+    ends: AffixFilter,
     pub(super) pattern: Pattern,
     /// Folded form of the entry, if case is ignored.
-    folded: Option<(Ends, Pattern)>,
+    folded: Option<(AffixFilter, Pattern)>,
 }
 
 /// Case sensitivity of a list.
@@ -59,7 +59,7 @@ pub enum Kind {
 
 /// Reach of floating patterns: those of deny lists go beyond the workspace, those of allow lists do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum PatternReach {
     /// Any path, relative or absolute.
     Anywhere,
     /// The workspace only.
@@ -74,7 +74,7 @@ impl PathList {
     /// for too many large ones.
     pub(crate) fn compile(
         rules: Vec<Rule>,
-        reach: Reach,
+        reach: PatternReach,
         case: Case,
         workspace: &Path,
         home: Option<&Path>,
@@ -89,7 +89,9 @@ impl PathList {
             let problem = |problem: String| PolicyError::of_entry(&rule, problem);
             let pattern = Pattern::parse(&rule.entry, workspace, home).map_err(problem)?;
             let prefix = pattern.literal_prefix(workspace);
-            if reach == Reach::Workspace && !pattern.is_literal() && prefix.as_deref() == Some(Path::new("/"))
+            if reach == PatternReach::Workspace
+                && !pattern.is_literal()
+                && prefix.as_deref() == Some(Path::new("/"))
             {
                 return Err(problem("an allowed pattern outside the workspace begins with a folder".into()));
             }
@@ -108,11 +110,11 @@ impl PathList {
                 Some(folded) if !pattern.negated && !pattern.is_whole_workspace() => {
                     let pattern = pattern.folded();
                     folded.add(&pattern, reach, index).map_err(problem)?;
-                    Some((Ends::of(&pattern), pattern))
+                    Some((AffixFilter::of(&pattern), pattern))
                 }
                 _ => None,
             };
-            entries.push(Entry { rule, ends: Ends::of(&pattern), pattern, folded: without_case });
+            entries.push(Entry { rule, ends: AffixFilter::of(&pattern), pattern, folded: without_case });
         }
         literal.sort();
         let build = |groups: GroupsBuilder| {
@@ -127,37 +129,37 @@ impl PathList {
     }
 
     /// Returns the rule that applies to the path, unless there is none or the last one takes it back.
-    pub(crate) fn holds(&self, path: &Spot<'_>, kind: Kind) -> Option<&Rule> {
+    pub(crate) fn holds(&self, path: &LocatedPath<'_>, kind: Kind) -> Option<&Rule> {
         let entry = self.entries.get(self.last_match(path, kind)?)?;
         (!entry.pattern.negated).then_some(&entry.rule)
     }
 
     /// Returns the last entry that matches the path or a folder above it.
-    fn last_match(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
+    fn last_match(&self, path: &LocatedPath<'_>, kind: Kind) -> Option<usize> {
         let mut last = path.relative.and_then(|_| self.whole_workspace.last().copied());
         self.each_case(path, |groups, path| groups.last_match(path, kind, &self.entries, &mut last));
         last
     }
 
     /// Returns the last entry that matches the folder or one above it.
-    pub(super) fn last_of_folder(&self, folder: &Spot<'_>) -> Option<usize> {
+    pub(super) fn last_of_folder(&self, folder: &LocatedPath<'_>) -> Option<usize> {
         self.last_match(folder, Kind::Folder)
     }
 
     /// Returns the last entry that matches the path itself, regardless of the folders above it.
-    pub(super) fn last_of_itself(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
+    pub(super) fn last_of_itself(&self, path: &LocatedPath<'_>, kind: Kind) -> Option<usize> {
         let mut last = None;
         self.each_case(path, |groups, path| groups.match_one(path, kind, &self.entries, &mut last));
         last
     }
 
     /// Calls `ask` with the path, and if case is ignored also with the folded path.
-    fn each_case(&self, path: &Spot<'_>, mut ask: impl FnMut(&Groups, &Spot<'_>)) {
+    fn each_case(&self, path: &LocatedPath<'_>, mut ask: impl FnMut(&Groups, &LocatedPath<'_>)) {
         ask(&self.exact, path);
         if let Some(folded) = &self.folded {
             let relative = path.relative.map(fold_path);
             let absolute = fold_path(path.absolute);
-            ask(folded, &Spot { absolute: &absolute, relative: relative.as_deref() });
+            ask(folded, &LocatedPath { absolute: &absolute, relative: relative.as_deref() });
         }
     }
 
@@ -194,8 +196,9 @@ impl PathList {
         let mut last = last_above;
         if self.may_match(name) {
             let name = Path::new(name);
-            last =
-                last.max(self.last_of_itself(&Spot { absolute: name, relative: Some(name) }, Kind::Unknown));
+            last = last.max(
+                self.last_of_itself(&LocatedPath { absolute: name, relative: Some(name) }, Kind::Unknown),
+            );
         }
         let entry = self.entries.get(last?)?;
         (!entry.pattern.negated).then_some(&entry.rule)
@@ -228,7 +231,7 @@ impl PathList {
     }
 
     /// Returns a rule that could apply to a path that a shell's glob stands for.
-    pub(crate) fn could_hold(&self, glob: &Spot<'_>) -> Option<&Rule> {
+    pub(crate) fn could_hold(&self, glob: &LocatedPath<'_>) -> Option<&Rule> {
         let exact = GlobPath::of(glob);
         let folded = self.folded.is_some().then(|| GlobPath::folded(glob));
         let mut positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
@@ -240,7 +243,7 @@ impl PathList {
     }
 
     /// Returns true if a rule that does not apply to the folder itself could apply to a path below it.
-    pub(super) fn may_hold_below(&self, folder: &Spot<'_>) -> bool {
+    pub(super) fn may_hold_below(&self, folder: &LocatedPath<'_>) -> bool {
         let folder = GlobPath::of(folder);
         let mut positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
         positive.any(|entry| may_lie_below(&entry.pattern, &folder))
@@ -271,14 +274,14 @@ impl PathList {
 
 /// A path, relative to the workspace if possible.
 #[derive(Debug, Clone, Copy)]
-pub struct Spot<'a> {
+pub struct LocatedPath<'a> {
     /// The absolute path.
     pub(crate) absolute: &'a Path,
     /// Path relative to the workspace, if it lies there.
     pub(crate) relative: Option<&'a Path>,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> LocatedPath<'a> {
     /// Creates the spot of a path.
     pub(crate) fn of(path: &'a Path, workspace: &Path) -> Self {
         Self { absolute: path, relative: path.strip_prefix(workspace).ok() }

@@ -2,19 +2,19 @@
 //!
 //! Paths are compared by their spelling. This module looks up nothing: the caller resolves links.
 
-mod below;
-mod ends;
+mod affix_filter;
 mod fold;
 mod group;
+mod inherited;
 mod list;
 mod overlap;
 mod pattern;
 mod rules;
 
-pub use below::Above;
 pub(crate) use fold::{fold, fold_path, is_below};
-pub(crate) use list::{Case, PathList, Reach};
-pub use list::{Kind, Spot};
+pub use inherited::FolderMatches;
+pub(crate) use list::{Case, PathList, PatternReach};
+pub use list::{Kind, LocatedPath};
 pub(crate) use pattern::outermost;
 pub(crate) use rules::{AllowedPaths, PathRules, meet_roots, roots};
-pub use rules::{Denied, Names, PathVerdict, RootRight};
+pub use rules::{DeniedPaths, Names, PathVerdict, RootRight};

@@ -6,7 +6,7 @@
 use std::path::{Component, Path};
 
 use super::fold::fold_path;
-use super::list::Spot;
+use super::list::LocatedPath;
 use super::pattern::{Anchor, Pattern};
 
 /// A shell's glob in its components, absolute and relative to the workspace.
@@ -16,13 +16,13 @@ pub(super) struct GlobPath {
 }
 
 impl GlobPath {
-    pub(super) fn of(spot: &Spot<'_>) -> Self {
+    pub(super) fn of(spot: &LocatedPath<'_>) -> Self {
         Self { absolute: names(spot.absolute), relative: spot.relative.map(names) }
     }
 
     /// Creates the folded form. A class or an escape in the glob stands for anything, so its
     /// content is not needed.
-    pub(super) fn folded(spot: &Spot<'_>) -> Self {
+    pub(super) fn folded(spot: &LocatedPath<'_>) -> Self {
         let folded = |path: &Path| names(&fold_path(path));
         Self { absolute: folded(spot.absolute), relative: spot.relative.map(folded) }
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::list::{Kind, PathList, Spot};
+use super::list::{Kind, LocatedPath, PathList};
 use crate::Rule;
 
 /// Verdict of the lists on one path. The variants are ordered by strictness, loosest last.
@@ -66,7 +66,7 @@ pub(crate) struct AllowedPaths {
 }
 
 impl AllowedPaths {
-    fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
+    fn verdict(&self, spot: &LocatedPath<'_>, kind: Kind) -> PathVerdict<'_> {
         if let Some(rule) = self.lists.iter().find_map(|list| list.holds(spot, kind)) {
             return PathVerdict::Listed(rule);
         }
@@ -75,24 +75,24 @@ impl AllowedPaths {
 }
 
 impl AllowedPaths {
-    fn allows(&self, spot: &Spot<'_>, kind: Kind) -> bool {
+    fn allows(&self, spot: &LocatedPath<'_>, kind: Kind) -> bool {
         self.verdict(spot, kind) != PathVerdict::Outside
     }
 
     /// Returns true if some path in a folder that is not allowed as a whole could be allowed.
-    fn may_allow_below(&self, folder: &Spot<'_>) -> bool {
+    fn may_allow_below(&self, folder: &LocatedPath<'_>) -> bool {
         self.lists.iter().any(|list| list.may_hold_below(folder))
     }
 }
 
 impl PathRules {
     /// Returns true if the allow lists name the path. Deny lists do not count.
-    pub(crate) fn lists(&self, spot: &Spot<'_>, kind: Kind) -> bool {
+    pub(crate) fn lists(&self, spot: &LocatedPath<'_>, kind: Kind) -> bool {
         self.all_allowed().all(|allowed| allowed.allows(spot, kind))
     }
 
     /// Returns true if the allow lists name the folder, or could name a path in it.
-    pub(crate) fn may_list_below(&self, folder: &Spot<'_>) -> bool {
+    pub(crate) fn may_list_below(&self, folder: &LocatedPath<'_>) -> bool {
         self.all_allowed()
             .all(|allowed| allowed.allows(folder, Kind::Folder) || allowed.may_allow_below(folder))
     }
@@ -107,7 +107,7 @@ impl PathRules {
     }
 
     /// Returns the verdict of the lists on the path.
-    pub(crate) fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
+    pub(crate) fn verdict(&self, spot: &LocatedPath<'_>, kind: Kind) -> PathVerdict<'_> {
         if let Some(rule) = self.denied_by(spot, kind) {
             return PathVerdict::Denied(rule);
         }
@@ -123,13 +123,13 @@ impl PathRules {
     }
 
     /// Returns the rule that denies the path.
-    pub(crate) fn denied_by(&self, spot: &Spot<'_>, kind: Kind) -> Option<&Rule> {
+    pub(crate) fn denied_by(&self, spot: &LocatedPath<'_>, kind: Kind) -> Option<&Rule> {
         self.denied.iter().find_map(|list| list.holds(spot, kind))
     }
 
     /// Returns the rule that denies a path and everything below it, whatever is there.
     pub(crate) fn certainly_denied(&self, path: &Path, workspace: &Path, kind: Kind) -> Option<&Rule> {
-        let spot = Spot::of(path, workspace);
+        let spot = LocatedPath::of(path, workspace);
         let mut lists = self.denied.iter().filter(|list| !list.takes_back());
         lists.find_map(|list| list.holds(&spot, kind))
     }
@@ -145,7 +145,7 @@ impl PathRules {
     }
 
     /// Returns a rule that could deny a path that a shell's glob stands for.
-    pub(crate) fn could_deny(&self, glob: &Spot<'_>) -> Option<&Rule> {
+    pub(crate) fn could_deny(&self, glob: &LocatedPath<'_>) -> Option<&Rule> {
         self.denied.iter().find_map(|list| list.could_hold(glob))
     }
 }
@@ -165,7 +165,7 @@ pub struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(crate) fn new(rules: &'a PathRules, workspace: &'a Path, folder: &'a Path, none: bool) -> Self {
-        let spot = Spot::of(folder, workspace);
+        let spot = LocatedPath::of(folder, workspace);
         let mut allowed = std::iter::once(&rules.allowed).chain(&rules.also_allowed);
         let everything_else_is_allowed = allowed.all(|allowed| allowed.workspace) && spot.relative.is_some();
         let quick = everything_else_is_allowed
@@ -197,7 +197,7 @@ impl<'a> Names<'a> {
     /// Decides by the whole path.
     fn is_allowed_there(&self, name: &OsStr) -> bool {
         let path = self.folder.join(name);
-        let verdict = self.rules.verdict(&Spot::of(&path, self.workspace), Kind::Unknown);
+        let verdict = self.rules.verdict(&LocatedPath::of(&path, self.workspace), Kind::Unknown);
         !matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Outside)
     }
 }
@@ -205,12 +205,12 @@ impl<'a> Names<'a> {
 /// The paths that are denied for one kind of access, for code that masks them in a cell or skips
 /// them in a listing.
 #[derive(Debug, Clone, Copy)]
-pub struct Denied<'a> {
+pub struct DeniedPaths<'a> {
     pub(crate) rules: &'a PathRules,
     pub(crate) workspace: &'a Path,
 }
 
-impl<'a> Denied<'a> {
+impl<'a> DeniedPaths<'a> {
     /// Returns true if the absolute path, or a folder above it, is denied.
     pub fn is_denied(&self, path: &Path, is_folder: bool) -> bool {
         self.rule_for(path, is_folder).is_some()
@@ -218,11 +218,11 @@ impl<'a> Denied<'a> {
 
     /// Returns the rule that denies the path.
     pub fn rule_for(&self, path: &Path, is_folder: bool) -> Option<&'a Rule> {
-        self.rule_at(&Spot::of(path, self.workspace), is_folder)
+        self.rule_at(&LocatedPath::of(path, self.workspace), is_folder)
     }
 
     /// Returns the rule that denies a path about which several questions are asked.
-    pub fn rule_at(&self, spot: &Spot<'_>, is_folder: bool) -> Option<&'a Rule> {
+    pub fn rule_at(&self, spot: &LocatedPath<'_>, is_folder: bool) -> Option<&'a Rule> {
         self.rules.denied_by(spot, if is_folder { Kind::Folder } else { Kind::File })
     }
 

@@ -146,7 +146,7 @@ pub(crate) enum Step {
     /// Writes a kernel setting of the cell's namespaces. A kernel may lack the setting.
     Setting { at: Place, value: CString },
     /// Verifies the object at `at` in a file system that another program has built.
-    Check { at: Place, is: Expected },
+    Check { at: Place, is: ExpectedEntry },
 }
 
 /// A placeholder for a file, and the way in which it is made.
@@ -165,7 +165,7 @@ pub(crate) struct Placeholder {
 
 /// The object expected at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedEntry {
     /// A mount of exactly this object of the host.
     Same { device: u64, inode: u64, read_only: bool },
     /// A cover that hides the content.

@@ -15,7 +15,7 @@ use rustix::thread::set_name;
 
 use super::blueprint::{Blueprint, Landlock};
 use super::report::{Fault, Report, Stage};
-use super::request::{self, Part, Request};
+use super::request::{self, Request, RequestPart};
 use super::{EndOnUnwind, filesystem, keep_only};
 use crate::launch::OUT_OF_MEMORY_SCORE;
 use crate::{landlock, seccomp, sys};
@@ -47,7 +47,7 @@ fn live(control: RawFd) -> Result<(), Fault> {
     drop(own);
     let received = request::receive(socket).map_err(|errno| Stage::Request.fault(errno))?;
     let Some(Request { mut steps, rules, part }) = received else { sys::exit(0) };
-    let Part::Call { start, standard } = part else { return Err(Stage::Request.fault(Errno::PROTO)) };
+    let RequestPart::Call { start, standard } = part else { return Err(Stage::Request.fault(Errno::PROTO)) };
     filesystem::verify(&mut steps)?;
     let unmade = |_| Stage::Landlock.fault(Errno::NOTSUP);
     let ruleset = landlock::version().map(landlock::ruleset).transpose().map_err(unmade)?;

@@ -21,7 +21,7 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use super::blueprint::{Expected, Kind, LOWER, Mount, Place, Source, Step};
+use super::blueprint::{ExpectedEntry, Kind, LOWER, Mount, Place, Source, Step};
 use super::placeholder;
 use super::report::{Fault, Stage};
 use crate::sys;
@@ -253,7 +253,7 @@ pub(super) fn verify(steps: &mut [Step]) -> Result<(), Fault> {
     each(steps, Stage::Check, place)
 }
 
-fn check(at: &Place, is: Expected) -> Result<(), Errno> {
+fn check(at: &Place, is: ExpectedEntry) -> Result<(), Errno> {
     // Follow no link: a hidden file that is also shown elsewhere is not hidden.
     let found = open_exactly(&at.full, OFlags::PATH | OFlags::NOFOLLOW)?;
     let status = fstat(&found)?;
@@ -262,12 +262,12 @@ fn check(at: &Place, is: Expected) -> Result<(), Errno> {
     let statx = statx(&found, c"", AtFlags::EMPTY_PATH, wanted)?;
     let is_mount = statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     let holds = match is {
-        Expected::Same { device, inode, read_only } => {
+        ExpectedEntry::Same { device, inode, read_only } => {
             status.st_dev == device
                 && status.st_ino == inode
                 && (!read_only || mount.contains(StatVfsMountFlags::RDONLY))
         }
-        Expected::Hidden => match FileType::from_raw_mode(status.st_mode) {
+        ExpectedEntry::Hidden => match FileType::from_raw_mode(status.st_mode) {
             FileType::CharacterDevice => mount.contains(StatVfsMountFlags::NODEV),
             FileType::Directory => {
                 Mode::from_raw_mode(status.st_mode).is_empty() && mount.contains(StatVfsMountFlags::RDONLY)
@@ -386,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    fn is_so(path: &std::path::Path, is: Expected) -> Result<(), Errno> {
+    fn is_so(path: &std::path::Path, is: ExpectedEntry) -> Result<(), Errno> {
         check(&Place::new(path).unwrap(), is)
     }
 
@@ -394,7 +394,7 @@ mod tests {
     fn only_the_mount_that_was_asked_for_passes_for_it() {
         let same = |path: &str, read_only| {
             let found = std::fs::metadata(path).unwrap();
-            Expected::Same { device: found.dev(), inode: found.ino(), read_only }
+            ExpectedEntry::Same { device: found.dev(), inode: found.ino(), read_only }
         };
         let processes = std::path::Path::new("/proc");
         assert_eq!(is_so(processes, same("/proc", false)), Ok(()));
@@ -415,8 +415,8 @@ mod tests {
         let path = folder.path().canonicalize().unwrap();
         std::fs::write(path.join("file"), "x").unwrap();
         for path in [&path, &path.join("file"), std::path::Path::new("/dev/null")] {
-            assert_eq!(is_so(path, Expected::Hidden), Err(Errno::STALE), "{}", path.display());
+            assert_eq!(is_so(path, ExpectedEntry::Hidden), Err(Errno::STALE), "{}", path.display());
         }
-        assert_eq!(is_so(&path.join("gone"), Expected::Hidden), Err(Errno::NOENT));
+        assert_eq!(is_so(&path.join("gone"), ExpectedEntry::Hidden), Err(Errno::NOENT));
     }
 }

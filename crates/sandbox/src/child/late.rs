@@ -33,7 +33,7 @@ pub(crate) enum Cover {
 }
 
 /// Input of a covering process.
-pub(crate) struct Covering {
+pub(crate) struct CoverInput {
     /// Descriptors that stay open, in ascending order.
     pub(crate) keep: Vec<RawFd>,
     pub(crate) user: RawFd,
@@ -46,7 +46,7 @@ pub(crate) struct Covering {
 }
 
 /// Runs the process. All signals must be blocked.
-pub(crate) fn cover(covering: &Covering) -> ! {
+pub(crate) fn cover(covering: &CoverInput) -> ! {
     let _guard = EndOnUnwind;
     let errno = act(covering).err().map_or(0, Errno::raw_os_error);
     // Without an answer, the starter reports a failure.
@@ -54,7 +54,7 @@ pub(crate) fn cover(covering: &Covering) -> ! {
     sys::exit(0)
 }
 
-fn act(covering: &Covering) -> Result<(), Errno> {
+fn act(covering: &CoverInput) -> Result<(), Errno> {
     keep_only(&covering.keep)?;
     // Forbid inspection: the process's memory is a copy of the caller's.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

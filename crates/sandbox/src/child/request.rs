@@ -21,7 +21,7 @@ use rustix::net::{
 };
 
 use super::blueprint::{
-    Bound, Expected, Kind, Mount, Place, Placeholder, Resource, Source, Standard, Start, Step,
+    Bound, ExpectedEntry, Kind, Mount, Place, Placeholder, Resource, Source, Standard, Start, Step,
 };
 use crate::spec::TerminalSize;
 use crate::sys::StringArray;
@@ -30,11 +30,11 @@ use crate::sys::StringArray;
 pub(crate) struct Request {
     pub(crate) steps: Vec<Step>,
     pub(crate) rules: Vec<(CString, u64)>,
-    pub(crate) part: Part<Start>,
+    pub(crate) part: RequestPart<Start>,
 }
 
 /// The part of a cell's build that a request describes.
-pub(crate) enum Part<S> {
+pub(crate) enum RequestPart<S> {
     /// Sent before the call, while no caller waits for the cell; at most once.
     Ahead {
         /// True if nothing is left to build, so that the cell gives up the right to build.
@@ -67,20 +67,22 @@ mod kind {
 pub(crate) fn encode(
     steps: &[Step],
     rules: &[(CString, u64)],
-    part: &Part<&Start>,
+    part: &RequestPart<&Start>,
     trees: &[RawFd],
 ) -> Vec<u8> {
     let mut bytes = Encoder(Vec::new());
     match part {
-        Part::Ahead { finish } => bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD }),
-        Part::Call { standard, .. } => bytes.standard(*standard),
+        RequestPart::Ahead { finish } => {
+            bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD })
+        }
+        RequestPart::Call { standard, .. } => bytes.standard(*standard),
     }
     bytes.list(steps, |bytes, step| bytes.step(step, trees));
     bytes.list(rules, |bytes, (path, rights)| {
         bytes.text(path);
         bytes.number(*rights);
     });
-    let Part::Call { start, .. } = part else { return bytes.0 };
+    let RequestPart::Call { start, .. } = part else { return bytes.0 };
     bytes.text(&start.working_directory);
     for texts in [&start.candidates[..], start.arguments.strings(), start.environment.strings()] {
         bytes.list(texts, |bytes, text| bytes.text(text));
@@ -107,8 +109,8 @@ impl Request {
         let steps = bytes.list(|bytes| bytes.step(trees))?;
         let rules = bytes.list(|bytes| Some((bytes.text()?, bytes.number()?)))?;
         let part = match standard {
-            None => Part::Ahead { finish: kind == kind::AHEAD_AND_FINISH },
-            Some(standard) => Part::Call { start: bytes.start()?, standard },
+            None => RequestPart::Ahead { finish: kind == kind::AHEAD_AND_FINISH },
+            Some(standard) => RequestPart::Call { start: bytes.start()?, standard },
         };
         bytes.0.is_empty().then_some(Self { steps, rules, part })
     }
@@ -264,8 +266,8 @@ impl Encoder {
                 self.number(5);
                 self.text(value);
             }
-            Step::Check { is: Expected::Hidden, .. } => self.number(6),
-            Step::Check { is: Expected::Same { device, inode, read_only }, .. } => {
+            Step::Check { is: ExpectedEntry::Hidden, .. } => self.number(6),
+            Step::Check { is: ExpectedEntry::Same { device, inode, read_only }, .. } => {
                 self.number(7);
                 self.number(*device);
                 self.number(*inode);
@@ -406,10 +408,10 @@ impl<'a> Decoder<'a> {
             }
             4 => Step::Seal { at },
             5 => Step::Setting { at, value: self.text()? },
-            6 => Step::Check { at, is: Expected::Hidden },
+            6 => Step::Check { at, is: ExpectedEntry::Hidden },
             7 => {
                 let (device, inode, read_only) = (self.number()?, self.number()?, self.flag()?);
-                Step::Check { at, is: Expected::Same { device, inode, read_only } }
+                Step::Check { at, is: ExpectedEntry::Same { device, inode, read_only } }
             }
             _ => return None,
         })

@@ -15,7 +15,7 @@ use seccompiler::sock_filter;
 
 use super::blueprint::{Blueprint, Landlock, Step};
 use super::report::{Fault, Report, Stage};
-use super::request::Part;
+use super::request::RequestPart;
 use super::{EndOnUnwind, filesystem, keep_only, privileges, request, told_to_go};
 use crate::sys;
 
@@ -76,11 +76,11 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
             sys::exit(0)
         };
         match request.part {
-            Part::Call { start, standard } => break (request.steps, request.rules, start, standard),
-            Part::Ahead { .. } if std::mem::replace(&mut ahead, true) => {
+            RequestPart::Call { start, standard } => break (request.steps, request.rules, start, standard),
+            RequestPart::Ahead { .. } if std::mem::replace(&mut ahead, true) => {
                 return Err(Stage::Request.fault(Errno::PROTO));
             }
-            Part::Ahead { finish } => {
+            RequestPart::Ahead { finish } => {
                 let mut steps = request.steps;
                 filesystem::add(&mut steps, foundation.keep_host)?;
                 close_trees(&steps).map_err(|errno| Stage::Descriptors.fault(errno))?;

@@ -5,8 +5,8 @@
 //! parts. They are made only if an ordinary cell is not available, and never for a strict caller or
 //! for one that wants changes in an overlay.
 
-mod alone;
 mod bubblewrap;
+mod landlock_only;
 mod private;
 mod rules;
 mod support;
@@ -34,7 +34,7 @@ pub(crate) fn launch(
 ) -> Result<Cell, SandboxError> {
     let cell = match bubblewrap::launch(spec, command, streams)? {
         Some(cell) => cell,
-        None => alone::launch(spec, command, streams, refused)?,
+        None => landlock_only::launch(spec, command, streams, refused)?,
     };
     Ok(cell.with_watched_limits(spec))
 }

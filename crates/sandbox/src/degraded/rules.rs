@@ -50,7 +50,7 @@ const MACHINE: [&str; 9] = [
 
 /// The files that a cell may access.
 #[derive(Debug)]
-pub(super) struct Allowed {
+pub(super) struct AllowedPaths {
     pub(super) ruleset: OwnedFd,
     /// Descriptions of the parts that could not be allowed.
     pub(super) missing: Vec<String>,
@@ -63,7 +63,7 @@ pub(super) fn allow(
     roots: &Roots,
     (private, kept): (&PrivateFolder, Option<&Path>),
     version: i32,
-) -> Result<Allowed, SandboxError> {
+) -> Result<AllowedPaths, SandboxError> {
     let ruleset = landlock::ruleset_alone(version)?;
     let mut masked = existing(&spec.masked)?;
     masked.extend(existing(&spec.covered)?);
@@ -106,10 +106,10 @@ pub(super) fn allow(
         .then(|| "new entries in folders that hold a denied or protected file".to_owned())
         .into_iter()
         .collect();
-    Ok(Allowed { ruleset: rules.ruleset, missing, folders })
+    Ok(AllowedPaths { ruleset: rules.ruleset, missing, folders })
 }
 
-impl Allowed {
+impl AllowedPaths {
     /// Allows a terminal, also under the name `/dev/tty` that every process has for its terminal.
     pub(super) fn terminal(&mut self, terminal: BorrowedFd<'_>, version: i32) -> Result<(), SandboxError> {
         let rights = Rights::Devices.bits(ABI::from(version), Kind::File);

@@ -17,7 +17,7 @@ use super::{Layer, Limit, LimitInForce};
 
 /// A folder of the host that a command writes to.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenFolder {
     pub(crate) folder: PathBuf,
     /// True if all files in the folder belong to the command. Otherwise only files changed since
     /// its start do.
@@ -34,7 +34,7 @@ pub(crate) struct Space {
 #[derive(Debug)]
 struct Disk {
     device: u64,
-    folders: Vec<Written>,
+    folders: Vec<WrittenFolder>,
     at_start: Amount,
     /// Free space below which the command's files are counted.
     count_below: Amount,
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Space {
     /// Starts to watch the free space of these folders' disks. A disk whose free space is unknown
     /// has no limit.
-    pub(crate) fn begin(folders: Vec<Written>, since: SystemTime) -> Self {
+    pub(crate) fn begin(folders: Vec<WrittenFolder>, since: SystemTime) -> Self {
         let mut space = Self { disks: Vec::new(), since: Some(since) };
         for written in folders {
             let Ok(found) = fs::metadata(&written.folder) else { continue };
@@ -190,7 +190,7 @@ mod tests {
 
     fn disk(folder: &Path, is_its_own: bool, at_start: Amount) -> Disk {
         let device = fs::metadata(folder).unwrap().dev();
-        let folders = vec![Written { folder: folder.to_owned(), is_its_own }];
+        let folders = vec![WrittenFolder { folder: folder.to_owned(), is_its_own }];
         let mut disk = Disk { device, folders, at_start, count_below: Amount::default() };
         // Pretend that the whole disk was free before, so that the free space always looks too
         // small.

@@ -46,13 +46,13 @@ pub(crate) struct Watchdog {
     /// True if the folders in memory belong to the cell. Without namespaces they are the host's.
     own_files: bool,
     next: Option<Instant>,
-    written: Written,
+    written: DiskWrites,
     space: Space,
 }
 
 /// Bytes written to disks.
 #[derive(Default)]
-struct Written {
+struct DiskWrites {
     /// Bytes written by reaped children of the first process, if that process does not show its own
     /// counter.
     gone: u64,
@@ -100,7 +100,7 @@ impl Watchdog {
             ours,
             own_files,
             next,
-            written: Written::default(),
+            written: DiskWrites::default(),
             space: Space::default(),
         }
     }
@@ -124,7 +124,7 @@ impl Watchdog {
             return None;
         }
         let most = self.processes.map(|limit| limit.value.saturating_add(self.ours));
-        let Found { processes, threads } = descendants(self.first, most);
+        let ProcessList { processes, threads } = descendants(self.first, most);
         // Once there are too many, stop examining them.
         if let (Some(limit), Some(most)) = (self.processes, most)
             && threads > most
@@ -148,14 +148,14 @@ impl Watchdog {
 
 /// Processes, with the total number of their threads.
 #[derive(Default)]
-struct Found {
+struct ProcessList {
     processes: Vec<i32>,
     threads: u64,
 }
 
 /// Returns all processes below `first`, parents before children. Stops soon after `most` threads.
-fn descendants(first: i32, most: Option<u64>) -> Found {
-    let mut found = Found { processes: children(first).processes, threads: 0 };
+fn descendants(first: i32, most: Option<u64>) -> ProcessList {
+    let mut found = ProcessList { processes: children(first).processes, threads: 0 };
     let mut next = 0;
     while let Some(process) = found.processes.get(next)
         && most.is_none_or(|most| found.threads <= most)
@@ -170,8 +170,8 @@ fn descendants(first: i32, most: Option<u64>) -> Found {
 }
 
 /// Returns the children of a process, and the number of its threads.
-fn children(process: i32) -> Found {
-    let mut found = Found::default();
+fn children(process: i32) -> ProcessList {
+    let mut found = ProcessList::default();
     // The kernel lists children with the thread that made them.
     for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
         found.threads += 1;
@@ -186,30 +186,30 @@ fn uses_more(processes: &[i32], own_files: bool, limit: u64) -> bool {
     let files =
         processes.iter().filter(|_| own_files).find_map(|process| files_in_memory(*process)).unwrap_or(0);
     let files = files.saturating_add(files_without_name(processes));
-    let mut quick = Held::default();
+    let mut quick = MemoryUse::default();
     for process in processes {
-        quick.add(&Held::quickly(*process));
+        quick.add(&MemoryUse::quickly(*process));
     }
     if quick.total(files) <= limit {
         return false;
     }
     // The quick count includes shared memory once for each process. The exact count takes longer.
-    let mut exact = Held::default();
+    let mut exact = MemoryUse::default();
     for process in processes {
-        exact.add(&Held::exactly(*process).unwrap_or_else(|| Held::quickly(*process)));
+        exact.add(&MemoryUse::exactly(*process).unwrap_or_else(|| MemoryUse::quickly(*process)));
     }
     exact.total(files) > limit
 }
 
 /// Memory of processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Held {
+struct MemoryUse {
     own: u64,
     /// Mapped memory that is shared or part of a file in memory.
     shared: u64,
 }
 
-impl Held {
+impl MemoryUse {
     fn quickly(process: i32) -> Self {
         Self::of_text(
             &fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default(),
@@ -303,7 +303,7 @@ fn deleted_on(device: u64, processes: &[i32]) -> u64 {
     bytes
 }
 
-impl Written {
+impl DiskWrites {
     /// Returns the bytes that all processes have written together.
     fn total(&mut self, first: i32, processes: &[i32]) -> u64 {
         // The process that reaped another one includes its count.
@@ -342,18 +342,18 @@ mod tests {
     #[test]
     fn what_is_shared_counts_once_and_never_beside_the_file_it_belongs_to() {
         let status = "VmSwap:\t       4 kB\nRssAnon:\t     100 kB\nRssFile:\t 9 kB\nRssShmem:\t      50 kB\n";
-        let held = Held::of_text(status, ["RssAnon:", "VmSwap:"], "RssShmem:");
-        assert_eq!(held, Held { own: 104 << 10, shared: 50 << 10 });
+        let held = MemoryUse::of_text(status, ["RssAnon:", "VmSwap:"], "RssShmem:");
+        assert_eq!(held, MemoryUse { own: 104 << 10, shared: 50 << 10 });
         assert_eq!(held.total(0), 154 << 10);
         assert_eq!(held.total(60 << 10), 164 << 10);
-        assert_eq!(Held::of_text("", ["a", "b"], "c"), Held::default());
+        assert_eq!(MemoryUse::of_text("", ["a", "b"], "c"), MemoryUse::default());
     }
 
     #[test]
     fn this_process_holds_something_and_both_ways_to_count_find_it() {
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(Held::quickly(own).own > 0);
-        assert!(Held::exactly(own).unwrap().own > 0);
+        assert!(MemoryUse::quickly(own).own > 0);
+        assert!(MemoryUse::exactly(own).unwrap().own > 0);
         assert!(written_by(own).is_some());
         assert!(
             uses_more(&[own], true, 1) && !uses_more(&[own], false, u64::MAX) && !uses_more(&[], true, 0)

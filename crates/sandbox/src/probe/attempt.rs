@@ -30,7 +30,7 @@ use rustix::thread::{
 };
 
 use crate::degraded::try_namespaces;
-use crate::doors::PROXY_PORT;
+use crate::egress_listener::PROXY_PORT;
 use crate::sys::{self, AtEnd, Side, attempts};
 
 /// Content of a probe's files.

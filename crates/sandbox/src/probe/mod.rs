@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::SandboxError;
 use crate::home::KeptHome;
-use crate::outcome::{Ended, Exit, Outcome};
+use crate::outcome::{EndReason, Exit, Outcome};
 use crate::run::run;
 use crate::spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program};
 use crate::stopper::Stopper;
@@ -152,9 +152,9 @@ impl Cell<'_> {
 }
 
 /// The answer of an attempt, or a description of why there is no answer.
-type Tried = Result<Answer, String>;
+type AttemptResult = Result<Answer, String>;
 
-fn inside(case: &Case, outcome: &Outcome) -> Tried {
+fn inside(case: &Case, outcome: &Outcome) -> AttemptResult {
     let output = String::from_utf8_lossy(&outcome.stdout.head);
     match (Answer::parse(&output), outcome.exit) {
         (Some(answer), _) => Ok(answer),
@@ -169,13 +169,19 @@ fn inside(case: &Case, outcome: &Outcome) -> Tried {
 }
 
 /// Makes the control outside of a cell.
-fn control(attempter: &Attempter, case: &Case) -> Tried {
+fn control(attempter: &Attempter, case: &Case) -> AttemptResult {
     let output = attempter.outside().args(&case.outside).output().map_err(|error| error.to_string())?;
     Answer::parse(&String::from_utf8_lossy(&output.stdout))
         .ok_or_else(|| format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-fn judge(case: &Case, by: &str, inside: Tried, untouched: bool, control: impl FnOnce() -> Tried) -> Probe {
+fn judge(
+    case: &Case,
+    by: &str,
+    inside: AttemptResult,
+    untouched: bool,
+    control: impl FnOnce() -> AttemptResult,
+) -> Probe {
     let by_evidence = case.reading == Reading::ByEvidence;
     let (verdict, detail) = match inside {
         Ok(Answer::Done(what)) if !by_evidence => (Verdict::Fails, what),
@@ -188,7 +194,7 @@ fn judge(case: &Case, by: &str, inside: Tried, untouched: bool, control: impl Fn
 }
 
 /// Returns the verdict on an attempt that was refused for this reason.
-fn with_control(case: &Case, why: String, control: impl FnOnce() -> Tried) -> (Verdict, String) {
+fn with_control(case: &Case, why: String, control: impl FnOnce() -> AttemptResult) -> (Verdict, String) {
     match control() {
         Ok(Answer::Done(_)) => (Verdict::Holds, why),
         Ok(Answer::Refused(_)) if case.reading == Reading::HostMayRefuse => {
@@ -345,7 +351,7 @@ fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
             .map_err(|source| SandboxError::Io { doing: "opening what a probe has left", source })?;
         let alone = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
         let (verdict, detail) = match (outcome.ended, alone) {
-            (Ended::Deadline, true) => (Verdict::Holds, "killed, and nothing of it is left"),
+            (EndReason::Deadline, true) => (Verdict::Holds, "killed, and nothing of it is left"),
             (_, false) => (Verdict::Fails, "a process of it lives on"),
             (_, true) => (Verdict::Fails, "it ended in another way than by its deadline"),
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::limits::LimitInForce;
-use crate::outcome::{Ended, Exit};
+use crate::outcome::{EndReason, Exit};
 
 /// The phase of a session's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Ending {
     /// Exit status of the command.
     pub exit: Exit,
     /// Reason for the end of the session.
-    pub ended: Ended,
+    pub ended: EndReason,
 }
 
 /// A snapshot of the facts about a session.

@@ -4,12 +4,12 @@
 //! the sessions of a program, by owner, within limits; no owner can find the session of another.
 
 mod facts;
-mod life;
+mod job;
 mod registry;
 
 pub use facts::{Ending, Part, Phase, Status};
-pub use life::{Lifetime, Session, SessionOutput};
-pub use registry::{Keeper, Listed, OwnedSessions, SessionLimits, Sessions};
+pub use job::{Lifetime, Session, SessionOutput};
+pub use registry::{Keeper, ListedSession, OwnedSessions, SessionLimits, Sessions};
 
 use crate::error::SandboxError;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::SessionError;
 use super::facts::Phase;
-use super::life::{Lifetime, Session};
+use super::job::{Lifetime, Session};
 use crate::spec::{CellSpec, Command};
 
 /// Maximum number of ended sessions of one owner that stay visible; the oldest are removed first.
@@ -148,7 +148,7 @@ pub struct OwnedSessions {
 
 /// A session with its id and command.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedSession {
     /// Id of the session.
     pub id: String,
     /// Command as its caller named it.
@@ -218,7 +218,7 @@ impl OwnedSessions {
     }
 
     /// Lists the sessions in the order of their starts: the owner's, then the second owner's.
-    pub fn list(&self) -> Vec<Listed> {
+    pub fn list(&self) -> Vec<ListedSession> {
         let entries = self.sessions.lock();
         self.seen(&entries).filter_map(|(key, entry)| self.listed(key, entry)).collect()
     }
@@ -227,7 +227,7 @@ impl OwnedSessions {
     ///
     /// # Errors
     /// [`SessionError::Unknown`], also for the id of another owner's session.
-    pub fn find(&self, id: &str) -> Result<Listed, SessionError> {
+    pub fn find(&self, id: &str) -> Result<ListedSession, SessionError> {
         let entries = self.sessions.lock();
         let found = self.seen(&entries).find(|(_, entry)| entry.id == id);
         let found = found.and_then(|(key, entry)| self.listed(key, entry));
@@ -267,10 +267,10 @@ impl OwnedSessions {
         self.own(entries).chain(others.into_iter().flat_map(|owner| of(entries, owner)))
     }
 
-    fn listed(&self, key: &Key, entry: &Entry) -> Option<Listed> {
+    fn listed(&self, key: &Key, entry: &Entry) -> Option<ListedSession> {
         let session = entry.session.clone()?;
         let shared = self.beside.as_ref() == Some(&key.0);
-        Some(Listed { id: entry.id.clone(), command: entry.command.clone(), session, shared })
+        Some(ListedSession { id: entry.id.clone(), command: entry.command.clone(), session, shared })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::cgroup::Group;
-use crate::late::Kept;
+use crate::late_mask::CellReferences;
 use crate::process::Process;
 
 /// Number of cells above which the next caller removes the ended ones.
@@ -18,7 +18,7 @@ const MOST: usize = 16;
 struct Cell {
     process: Process,
     _group: Option<Group>,
-    _file_system: Option<Kept>,
+    _file_system: Option<CellReferences>,
 }
 
 /// All ending cells. Dropping this waits for their ends.
@@ -27,7 +27,7 @@ pub(super) struct Ending(Mutex<Vec<Cell>>);
 
 impl Ending {
     /// Takes a cell over.
-    pub(super) fn add(&self, process: Process, group: Option<Group>, file_system: Option<Kept>) {
+    pub(super) fn add(&self, process: Process, group: Option<Group>, file_system: Option<CellReferences>) {
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cells.push(Cell { process, _group: group, _file_system: file_system });
         if cells.len() > MOST {

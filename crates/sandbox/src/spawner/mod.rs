@@ -26,8 +26,8 @@ use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
 use crate::home::CACHES;
 use crate::identity::Identity;
-use crate::late::Kept;
-use crate::launch::Ahead;
+use crate::late_mask::CellReferences;
+use crate::launch::PreparedCell;
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};
 use crate::network::Network;
@@ -35,7 +35,7 @@ use crate::process::Process;
 use crate::spec::Overlay;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
-use nursery::{Born, Nursery};
+use nursery::{Nursery, StartedSpawner};
 use serve::Answer;
 
 /// Maximum wait of a call for a cell before it makes one itself: many times the duration of
@@ -74,17 +74,17 @@ pub struct Spawner {
     groups: Option<Groups>,
     ending: Ending,
     /// Cell that is prepared for the next call.
-    ready: Mutex<Option<Ahead>>,
+    ready: Mutex<Option<PreparedCell>>,
     line: Mutex<Line>,
     /// INVARIANT: after `line`. Closing `line` first makes the process clean up and end.
-    _process: Leaving,
+    _process: SpawnerProcess,
 }
 
 /// The spawner process, which gets time to clean up before it is killed.
 #[derive(Debug)]
-struct Leaving(Process);
+struct SpawnerProcess(Process);
 
-impl Drop for Leaving {
+impl Drop for SpawnerProcess {
     fn drop(&mut self) {
         self.0.await_end(PATIENCE);
     }
@@ -116,7 +116,7 @@ struct Line {
 ///
 /// INVARIANT: in this order. While the process lives, its group cannot be removed.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingCell {
     pub(crate) process: Process,
     pub(crate) control: OwnedFd,
     pub(crate) group: Option<Group>,
@@ -170,13 +170,13 @@ impl Spawner {
     fn of(nursery: Arc<Nursery>, waiting: u8) -> Result<Self, SandboxError> {
         // Comes before the new process builds anything, so that no change of the mounts is missed.
         let mounts = nursery.mount_changes();
-        let Born { line: socket, process, network } = nursery.ask(waiting)?;
+        let StartedSpawner { line: socket, process, network } = nursery.ask(waiting)?;
         let groups = nursery
             .hierarchy
             .zip(Owner::of(process.pid().cast_unsigned()))
             .map(|(hierarchy, owner)| Groups { hierarchy, owner });
         let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
-        let (ending, ready, process) = (Ending::default(), Mutex::default(), Leaving(process));
+        let (ending, ready, process) = (Ending::default(), Mutex::default(), SpawnerProcess(process));
         Ok(Self { nursery, network, waiting, groups, ending, ready, line, _process: process })
     }
 
@@ -232,19 +232,24 @@ impl Spawner {
     }
 
     /// Stores a prepared cell. Returns the previous one.
-    pub(crate) fn keep_ready(&self, ready: Option<Ahead>) -> Option<Ahead> {
+    pub(crate) fn keep_ready(&self, ready: Option<PreparedCell>) -> Option<PreparedCell> {
         std::mem::replace(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner), ready)
     }
 
     /// Takes the cell that is prepared for this overlay, even if it no longer matches otherwise.
-    pub(crate) fn take_ready(&self, overlay: Option<&Overlay>) -> Option<Ahead> {
+    pub(crate) fn take_ready(&self, overlay: Option<&Overlay>) -> Option<PreparedCell> {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.take_if(|ready| ready.is_for(overlay))
     }
 
     /// Leaves the end of a cell with no process but its first one to the background, after the
     /// answer.
-    pub(crate) fn see_off(&self, process: Process, group: Option<Group>, file_system: Option<Kept>) {
+    pub(crate) fn see_off(
+        &self,
+        process: Process,
+        group: Option<Group>,
+        file_system: Option<CellReferences>,
+    ) {
         self.ending.add(process, group, file_system);
     }
 
@@ -257,7 +262,7 @@ impl Spawner {
 
     /// Returns the next waiting cell; `None` if none is available, so that the caller must make
     /// one.
-    pub(crate) fn take(&self) -> Option<Waiting> {
+    pub(crate) fn take(&self) -> Option<WaitingCell> {
         // A thread that panicked with the lock left a usable socket behind.
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         // Waiting cells may lack mounts that were made since, or show removed ones.
@@ -278,7 +283,7 @@ impl Spawner {
                 Answer::Cell { process, control, group } => {
                     line.taken += 1;
                     let group = self.group(group);
-                    return Some(Waiting { process, control, group });
+                    return Some(WaitingCell { process, control, group });
                 }
                 Answer::Failed => {
                     // Request it again later, because the obstacle may pass. Until then each call

@@ -22,8 +22,8 @@ use rustix::net::{
 use rustix::process::{DumpableBehavior, PidfdFlags, getpid, pidfd_open, set_dumpable_behavior};
 use rustix::thread::set_name;
 
-use super::serve::{AFTERMATH, AFTERMATH_STEP, Serving, settle};
-use super::{Leaving, patience};
+use super::serve::{AFTERMATH, AFTERMATH_STEP, SpawnerState, settle};
+use super::{SpawnerProcess, patience};
 use crate::cgroup::{Hierarchy, Owner};
 use crate::child::{EndOnUnwind, GO, keep_only, raise_loopback, told_to_go};
 use crate::enforcement::UserMapping;
@@ -57,7 +57,7 @@ pub(super) struct Nursery {
     mounts: Mutex<Mounts>,
     line: OwnedFd,
     /// INVARIANT: after `line`. Closing `line` first makes the process clean up and end.
-    _process: Leaving,
+    _process: SpawnerProcess,
 }
 
 /// The mounts of this process, which the nursery and all spawners share.
@@ -69,7 +69,7 @@ struct Mounts {
 }
 
 /// A started spawner.
-pub(super) struct Born {
+pub(super) struct StartedSpawner {
     pub(super) line: OwnedFd,
     pub(super) process: Process,
     /// Network of its cells; `None` if each has a separate one, because this machine refuses to
@@ -92,11 +92,12 @@ impl Nursery {
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
         let (line, theirs) = pair()?;
         let theirs = above_standard(theirs)?;
-        let nursing = Nursing { line: theirs, identity, landlock, bounds, hierarchy, starter: Owner::this() };
+        let nursing =
+            NurseryState { line: theirs, identity, landlock, bounds, hierarchy, starter: Owner::this() };
         let process =
             process::start(0, || nursing.serve(shown)).map_err(SandboxError::io("starting the spawner"))?;
         let mounts = Mutex::new(Mounts { file, changes: 0 });
-        let process = Leaving(process);
+        let process = SpawnerProcess(process);
         Ok(Self { identity, landlock, foundation, bounds, hierarchy, mounts, line, _process: process })
     }
 
@@ -111,7 +112,7 @@ impl Nursery {
     }
 
     /// Starts a spawner that keeps `waiting` cells waiting.
-    pub(super) fn ask(&self, waiting: u8) -> Result<Born, SandboxError> {
+    pub(super) fn ask(&self, waiting: u8) -> Result<StartedSpawner, SandboxError> {
         let (line, theirs) = pair()?;
         let descriptors = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -131,7 +132,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), SandboxError> {
 }
 
 /// Waits for the first message of a new spawner.
-fn born(line: OwnedFd) -> Result<Born, Errno> {
+fn born(line: OwnedFd) -> Result<StartedSpawner, Errno> {
     let timeout = patience(BIRTH);
     loop {
         match poll(&mut [PollFd::new(&line, PollFlags::IN)], Some(&timeout)) {
@@ -154,14 +155,14 @@ fn born(line: OwnedFd) -> Result<Born, Errno> {
         (5, [BORN], Some(process)) => {
             let process = Process::adopt(i32::from_ne_bytes(pid), process);
             let network = descriptors.next().map(|network| Network::held(descriptors.next(), network));
-            Ok(Born { line, process, network: network.map(Arc::new) })
+            Ok(StartedSpawner { line, process, network: network.map(Arc::new) })
         }
         _ => Err(Errno::PIPE),
     }
 }
 
 /// The state of the process.
-struct Nursing {
+struct NurseryState {
     line: OwnedFd,
     identity: Identity,
     landlock: Option<i32>,
@@ -171,7 +172,7 @@ struct Nursing {
     starter: Option<Owner>,
 }
 
-impl Nursing {
+impl NurseryState {
     /// Runs the process. All signals must be blocked: only its line and SIGKILL end it, not a
     /// terminal's signals to all processes.
     fn serve(self, mut shown: View) -> ! {
@@ -264,7 +265,7 @@ impl Nursing {
         }
         let Self { identity, landlock, bounds, hierarchy, .. } = *self;
         let shares_network = network.is_some();
-        Serving { line, shares_network, identity, landlock, waiting, bounds, hierarchy }.serve(shown)
+        SpawnerState { line, shares_network, identity, landlock, waiting, bounds, hierarchy }.serve(shown)
     }
 
     /// Removes the groups of the cells that the program has made itself, which are ending because

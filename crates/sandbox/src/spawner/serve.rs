@@ -61,7 +61,7 @@ pub(super) enum Answer {
 }
 
 /// The state of the spawner process.
-pub(super) struct Serving {
+pub(super) struct SpawnerState {
     pub(super) line: OwnedFd,
     /// True if the cells share the network in which this process started, instead of having one
     /// each.
@@ -75,7 +75,7 @@ pub(super) struct Serving {
 }
 
 /// A cell that is ready to be handed out.
-struct Built {
+struct BuiltCell {
     pid: i32,
     process: OwnedFd,
     control: OwnedFd,
@@ -83,7 +83,7 @@ struct Built {
 }
 
 /// The error that the other end of the line is closed.
-struct Gone;
+struct LineClosed;
 
 /// The reason why there is no new cell.
 enum NoCell {
@@ -119,17 +119,17 @@ pub(super) fn settle(line: &OwnedFd) -> Result<(), Errno> {
     set_name(c"handfast-nurse")
 }
 
-impl Serving {
+impl SpawnerState {
     /// Runs the process, which is settled. All signals must be blocked: only its line and SIGKILL
     /// end it, not a terminal's signals to all processes.
     pub(super) fn serve(self, shown: &mut View) -> ! {
         let _guard = EndOnUnwind;
-        let Err(Gone) = self.answer_all(shown);
+        let Err(LineClosed) = self.answer_all(shown);
         self.remove_groups();
         sys::exit(0)
     }
 
-    fn answer_all(&self, shown: &mut View) -> Result<std::convert::Infallible, Gone> {
+    fn answer_all(&self, shown: &mut View) -> Result<std::convert::Infallible, LineClosed> {
         for _ in 0..self.waiting {
             self.give(shown)?;
         }
@@ -139,21 +139,21 @@ impl Serving {
                 Ok((1, _)) if asked == [WANTED] => self.give(shown)?,
                 Ok((1, _)) if asked == [REFRESH] => self.say(FRESH)?,
                 Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => return Err(Gone),
+                Ok(_) | Err(_) => return Err(LineClosed),
             }
         }
     }
 
-    fn say(&self, what: u8) -> Result<(), Gone> {
-        send(&self.line, &[what], SendFlags::NOSIGNAL).map_err(|_| Gone).map(drop)
+    fn say(&self, what: u8) -> Result<(), LineClosed> {
+        send(&self.line, &[what], SendFlags::NOSIGNAL).map_err(|_| LineClosed).map(drop)
     }
 
     /// Builds a cell and hands it out.
-    fn give(&self, shown: &mut View) -> Result<(), Gone> {
-        let Built { pid, process, control, group } = match self.build(shown) {
+    fn give(&self, shown: &mut View) -> Result<(), LineClosed> {
+        let BuiltCell { pid, process, control, group } = match self.build(shown) {
             Ok(built) => built,
             Err(NoCell::Failed) => return self.say(FAILED),
-            Err(NoCell::Gone) => return Err(Gone),
+            Err(NoCell::Gone) => return Err(LineClosed),
         };
         let (number, group) = group.unzip();
         // The caller removes the group from now on; the groups of a killed caller are removed at
@@ -165,12 +165,12 @@ impl Serving {
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let (pid, number) = (pid.to_ne_bytes(), number.unwrap_or(0).to_ne_bytes());
         let message = [IoSlice::new(&[CELL]), IoSlice::new(&pid), IoSlice::new(&number)];
-        sendmsg(&self.line, &message, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
+        sendmsg(&self.line, &message, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| LineClosed)?;
         // Closing the control socket here leaves the caller's copy as its only end.
         Ok(())
     }
 
-    fn build(&self, shown: &mut View) -> Result<Built, NoCell> {
+    fn build(&self, shown: &mut View) -> Result<BuiltCell, NoCell> {
         let (control, inner) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         set_socket_timeout(&control, Timeout::Send, Some(SEND_PATIENCE))?;
@@ -216,7 +216,7 @@ impl Serving {
             // The only possible failure is a process that has ended.
             let _ended = pidfd_send_signal(&process, Signal::KILL);
         }
-        built.map(|()| Built { pid, process, control, group })
+        built.map(|()| BuiltCell { pid, process, control, group })
     }
 
     /// Removes the groups of all cells, which are ending because the program has closed their

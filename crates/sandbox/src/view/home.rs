@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{READ_WRITE, Shown, View};
+use super::{READ_WRITE, ShownParts, View};
 use crate::child::blueprint::{Kind, Place, Step, c_string};
 use crate::enforcement::Home;
 use crate::error::SandboxError;
@@ -15,7 +15,7 @@ impl View {
         &mut self,
         path: &Path,
         files: &[(PathBuf, Vec<u8>)],
-        shown: Option<Shown<'_>>,
+        shown: Option<ShownParts<'_>>,
     ) -> Result<(), SandboxError> {
         self.home_files(path, files)?;
         self.steps.push(Step::Folder { at: Place::new(&path.join(KEPT))?, mode: 0o700 });
@@ -35,7 +35,7 @@ impl View {
     }
 
     /// Adds the folder to which the links of the home at `path` lead.
-    pub(super) fn kept(&mut self, path: &Path, shown: Shown<'_>) -> Result<(), SandboxError> {
+    pub(super) fn kept(&mut self, path: &Path, shown: ShownParts<'_>) -> Result<(), SandboxError> {
         let at = path.join(KEPT);
         // If its file system cannot map owners, the caches are in memory instead.
         if let Some(kept) = shown.kept

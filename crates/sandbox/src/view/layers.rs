@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{READ_ONLY, READ_WRITE, Shown, View, kind_of};
+use super::{READ_ONLY, READ_WRITE, ShownParts, View, kind_of};
 use crate::child::blueprint::{Kind, LOWER, Place, Source, Step, c_string};
 use crate::error::SandboxError;
 use crate::overlay::{LAYERS, Layers};
@@ -21,7 +21,7 @@ impl View {
         &mut self,
         root: &Root,
         layers: &Layers,
-        shown: Shown<'_>,
+        shown: ShownParts<'_>,
     ) -> Result<(), SandboxError> {
         let several = shown.roots.all().filter(|other| other.real == root.real).count() > 1;
         let lower = Path::new(OsStr::from_bytes(LOWER.to_bytes()));

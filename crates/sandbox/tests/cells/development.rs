@@ -213,5 +213,5 @@ fn streams_are_kept_apart_and_counted() {
     let outcome = place.sh("echo out; echo err >&2; printf 'no newline' >&2; exit 5");
     assert_eq!((stdout(&outcome).as_str(), stderr(&outcome).as_str()), ("out\n", "err\nno newline"));
     assert_eq!((outcome.stdout.lines, outcome.stderr.lines), (1, 2));
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(5), sandbox::Ended::Finished));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(5), sandbox::EndReason::Finished));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use sandbox::{Command, Ended, Exit, Outcome, Program, Stopper};
+use sandbox::{Command, EndReason, Exit, Outcome, Program, Stopper};
 
 use crate::run;
 use crate::support::{
@@ -46,7 +46,7 @@ fn the_deadline_kills_and_keeps_what_was_written() {
     let line = format!("sleep {marker} & echo ready; exec sleep {marker}");
     let outcome =
         run_until_ready(&place, &line, (&marker, 2), Duration::from_secs(2), &Stopper::new().unwrap(), || {});
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(15), Ended::Deadline));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(15), EndReason::Deadline));
     assert_eq!(stdout(&outcome), "ready\n");
     assert_eq!(processes_with(&marker), []);
 }
@@ -57,7 +57,7 @@ fn a_command_may_end_in_order_when_it_is_told() {
     let line = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done";
     let stopper = Stopper::new().unwrap();
     let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(7), Ended::Stopped));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(7), EndReason::Stopped));
     assert_eq!(stdout(&outcome), "ready\nbye\n");
 }
 
@@ -68,7 +68,7 @@ fn a_command_that_ignores_the_signal_or_stops_itself_is_killed() {
     for line in ["trap '' TERM; echo ready; while :; do :; done", stops_itself] {
         let stopper = Stopper::new().unwrap();
         let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
-        assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), Ended::Stopped), "{line}");
+        assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), EndReason::Stopped), "{line}");
         assert_eq!(stdout(&outcome), "ready\n");
     }
 }
@@ -88,11 +88,11 @@ fn a_stop_from_another_thread_or_from_before_ends_the_command() {
     let line = format!("sleep {marker} & echo ready; wait");
     let outcome = run_until_ready(&place, &line, (&marker, 1), PATIENCE, &stopper, || send.send(()).unwrap());
     from_thread.join().unwrap();
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(15), Ended::Stopped));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(15), EndReason::Stopped));
     assert_eq!(processes_with(&marker), []);
 
     let outcome = run_until_ready(&place, "sleep 1000", ("-", 0), PATIENCE, &stopper, || {});
-    assert_eq!(outcome.ended, Ended::Stopped, "once stopped, always stopped");
+    assert_eq!(outcome.ended, EndReason::Stopped, "once stopped, always stopped");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_background_process_that_holds_the_output_open_does_not_hold_the_call() {
     let (place, marker) = (Place::new(), marker());
     let line = format!("sleep {marker} & sleep {marker} > /dev/null 2>&1 & echo ready");
     let outcome = run_until_ready(&place, &line, (&marker, 2), PATIENCE, &Stopper::new().unwrap(), || {});
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(0), Ended::Finished));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(0), EndReason::Finished));
     assert_eq!(processes_with(&marker), []);
 }
 
@@ -182,7 +182,7 @@ fn a_cell_that_is_killed_from_outside_is_said_to_be() {
         let first = Pid::from_raw(parent.trim().parse().unwrap()).unwrap();
         kill_process(first, Signal::KILL).unwrap();
     });
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), Ended::Killed));
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), EndReason::Killed));
     assert_eq!(stdout(&outcome), "ready\n");
     assert_eq!(processes_with(&marker), []);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use sandbox::{CellSpec, Ended, Program, Stopper};
+use sandbox::{CellSpec, EndReason, Program, Stopper};
 
 use crate::support::{each, is_root, overlay_at, run, run_cell, state};
 
@@ -57,7 +57,7 @@ fn what_a_command_had_changed_at_its_deadline_is_there() {
         let deadline = Some(Duration::from_secs(1));
         let outcome =
             sandbox::run(&spec, &command, deadline, &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
-        assert_eq!(outcome.ended, Ended::Deadline);
+        assert_eq!(outcome.ended, EndReason::Deadline);
         assert_eq!(fs::read_to_string(upper.join("done")).unwrap(), "half\n");
         assert!(!place.path("done").exists());
     });

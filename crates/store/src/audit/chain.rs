@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, ToSql, params_from_iter, types::ToSqlOutput};
 
 use crate::audit::encoding::{COLUMNS, digest};
-use crate::audit::head::{Flushed, HeadFile, Point};
+use crate::audit::head::{CommitDurability, HeadFile, Point};
 use crate::audit::row::AuditRow;
 use crate::database::Database;
 use crate::error::StoreError;
@@ -21,7 +21,7 @@ pub(crate) struct Chain {
     database: Arc<Database>,
     connection: Connection,
     insert: String,
-    full: Flushed,
+    full: CommitDurability,
 }
 
 impl Chain {
@@ -30,7 +30,7 @@ impl Chain {
         let marks = vec!["?"; COLUMNS.len() + 2].join(", ");
         let insert = format!("INSERT INTO audit ({}, previous, hash) VALUES ({marks})", COLUMNS.join(", "));
         let connection = database.connect()?;
-        Ok(Self { database: Arc::clone(database), connection, insert, full: Flushed::No })
+        Ok(Self { database: Arc::clone(database), connection, insert, full: CommitDurability::No })
     }
 
     /// Opens a connection that fails instead of waiting for another process or for the disk. The
@@ -51,7 +51,7 @@ impl Chain {
     pub(crate) fn extend<'r>(
         &mut self,
         rows: impl IntoIterator<Item = &'r AuditRow>,
-        flushed: Flushed,
+        flushed: CommitDurability,
     ) -> Result<Point, StoreError> {
         let point = self.begin(flushed).and_then(|()| {
             // A process that migrated the database meanwhile has changed the meaning of a row.
@@ -65,10 +65,10 @@ impl Chain {
         point
     }
 
-    fn begin(&mut self, flushed: Flushed) -> Result<(), StoreError> {
+    fn begin(&mut self, flushed: CommitDurability) -> Result<(), StoreError> {
         let outward = |error| self.database.error(error);
         if self.full != flushed {
-            let level = if flushed == Flushed::Yes { "FULL" } else { "NORMAL" };
+            let level = if flushed == CommitDurability::Yes { "FULL" } else { "NORMAL" };
             self.connection.pragma_update(None, "synchronous", level).map_err(outward)?;
             self.full = flushed;
         }
@@ -125,7 +125,7 @@ impl Chain {
             })
             .map_err(|error| self.database.error(error))?;
         if complete {
-            head.turn()?.advance(said.committed, Flushed::Yes, |point| self.holds(point))?;
+            head.turn()?.advance(said.committed, CommitDurability::Yes, |point| self.holds(point))?;
         }
         head.flush()
     }
@@ -155,7 +155,9 @@ mod tests {
             chain.connection.query_row(&format!("PRAGMA {what}"), [], |row| row.get(0)).unwrap()
         };
         // SQLite's values: 1 is NORMAL, which flushes no commit; 2 is FULL, which flushes each.
-        for (flushed, expected) in [(Flushed::No, 1), (Flushed::Yes, 2), (Flushed::No, 1)] {
+        for (flushed, expected) in
+            [(CommitDurability::No, 1), (CommitDurability::Yes, 2), (CommitDurability::No, 1)]
+        {
             chain.extend([&row], flushed).unwrap();
             assert_eq!(asked(&chain, "synchronous"), expected);
         }

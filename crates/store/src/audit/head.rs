@@ -97,7 +97,7 @@ fn check(json: &str) -> String {
 
 /// Result of reading the head file.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum HeadRead {
     Head(Head),
     /// A file in which each line has a wrong checksum.
     Broken,
@@ -146,14 +146,14 @@ impl HeadFile {
     }
 
     /// Reads the file at `path`.
-    pub(crate) fn look(path: &Path) -> Result<Found, StoreError> {
+    pub(crate) fn look(path: &Path) -> Result<HeadRead, StoreError> {
         let file = match File::open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HeadRead::Missing),
             Err(error) => return Err(StoreError::from_io(path, error)),
         };
         let head = locked(&file, Kind::Shared, || read(&file));
-        Ok(head.map_err(|error| StoreError::from_io(path, error))?.map_or(Found::Broken, Found::Head))
+        Ok(head.map_err(|error| StoreError::from_io(path, error))?.map_or(HeadRead::Broken, HeadRead::Head))
     }
 
     /// Reads the current content of the file, or `None` if each line is damaged.
@@ -194,7 +194,7 @@ impl Turn<'_> {
     pub(crate) fn advance<E: From<StoreError>>(
         self,
         point: Point,
-        flushed: Flushed,
+        flushed: CommitDurability,
         holds: impl Fn(Point) -> Result<bool, E>,
     ) -> Result<(), E> {
         let HeadFile { path, file, boot } = self.head;
@@ -208,7 +208,7 @@ impl Turn<'_> {
             head.committed = point;
             head.boot.clone_from(boot);
         }
-        if flushed == Flushed::Yes && point.rows > head.flushed.rows {
+        if flushed == CommitDurability::Yes && point.rows > head.flushed.rows {
             head.flushed = point;
         }
         if head != before {
@@ -222,7 +222,7 @@ impl Turn<'_> {
 
 /// Durability of a commit: whether it survives a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flushed {
+pub(crate) enum CommitDurability {
     Yes,
     No,
 }
@@ -290,7 +290,7 @@ pub(crate) mod tests {
         (folder, path, file)
     }
 
-    fn advance(file: &HeadFile, rows: i64, flushed: Flushed, holds: bool) {
+    fn advance(file: &HeadFile, rows: i64, flushed: CommitDurability, holds: bool) {
         file.turn().unwrap().advance::<StoreError>(point(rows), flushed, |_| Ok(holds)).unwrap();
     }
 
@@ -303,33 +303,33 @@ pub(crate) mod tests {
     fn a_flushed_point_moves_both_and_a_committed_one_only_its_own() {
         let (_folder, _path, file) = new();
         assert_eq!(points(&file), (0, 0));
-        advance(&file, 3, Flushed::No, true);
+        advance(&file, 3, CommitDurability::No, true);
         assert_eq!(points(&file), (0, 3));
-        advance(&file, 5, Flushed::Yes, true);
+        advance(&file, 5, CommitDurability::Yes, true);
         assert_eq!(points(&file), (5, 5));
     }
 
     #[test]
     fn it_never_moves_backwards() {
         let (_folder, _path, file) = new();
-        advance(&file, 5, Flushed::Yes, true);
-        advance(&file, 4, Flushed::Yes, true);
+        advance(&file, 5, CommitDurability::Yes, true);
+        advance(&file, 4, CommitDurability::Yes, true);
         assert_eq!(points(&file), (5, 5));
     }
 
     #[test]
     fn it_stays_when_the_database_no_longer_holds_what_it_names() {
         let (_folder, _path, file) = new();
-        advance(&file, 5, Flushed::Yes, true);
-        advance(&file, 9, Flushed::Yes, false);
+        advance(&file, 5, CommitDurability::Yes, true);
+        advance(&file, 9, CommitDurability::Yes, false);
         assert_eq!(points(&file), (5, 5));
     }
 
     #[test]
     fn a_half_written_line_leaves_the_one_before() {
         let (_folder, path, file) = new();
-        advance(&file, 1, Flushed::Yes, true);
-        advance(&file, 2, Flushed::Yes, true);
+        advance(&file, 1, CommitDurability::Yes, true);
+        advance(&file, 2, CommitDurability::Yes, true);
         let mut bytes = std::fs::read(&path).unwrap();
         // Generation 2 is in the first line; as a positive control, it was read from there.
         assert_eq!(points(&file), (2, 2));
@@ -338,13 +338,13 @@ pub(crate) mod tests {
         assert_eq!(points(&file), (1, 1));
         bytes[600..700].fill(b'x');
         std::fs::write(&path, &bytes).unwrap();
-        assert!(matches!(HeadFile::look(&path).unwrap(), Found::Broken));
+        assert!(matches!(HeadFile::look(&path).unwrap(), HeadRead::Broken));
     }
 
     #[test]
     fn creating_it_again_changes_nothing() {
         let (_folder, path, file) = new();
-        advance(&file, 5, Flushed::Yes, true);
+        advance(&file, 5, CommitDurability::Yes, true);
         HeadFile::create(&path).unwrap();
         assert_eq!(points(&file), (5, 5));
     }

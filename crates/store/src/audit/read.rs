@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::{ToSql, params_from_iter};
 
-use crate::audit::recorded::{Recorded, select};
+use crate::audit::recorded::{RecordedRow, select};
 use crate::database::Database;
 use crate::error::StoreError;
 
@@ -32,7 +32,7 @@ impl Default for Filter {
 }
 
 /// Returns the newest rows first.
-pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<Recorded>, StoreError> {
+pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<RecordedRow>, StoreError> {
     let since = filter.since.map(Timestamp::as_microsecond);
     let conditions: [(&str, Option<&dyn ToSql>); 5] = [
         ("session = ?", filter.session.as_ref().map(|value| value as _)),
@@ -67,7 +67,7 @@ pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<Recorded>
 }
 
 /// Returns the rows of one call, in the order of writing, or an empty list for an unknown call.
-pub(crate) fn show(database: &Database, call: &str) -> Result<Vec<Recorded>, StoreError> {
+pub(crate) fn show(database: &Database, call: &str) -> Result<Vec<RecordedRow>, StoreError> {
     let mut found = Vec::new();
     each(database, &format!("{} WHERE call = ? ORDER BY sequence", select()), &[&call], |recorded| {
         found.push(recorded);
@@ -95,14 +95,14 @@ fn each(
     database: &Database,
     sql: &str,
     parameters: &[&dyn ToSql],
-    mut visit: impl FnMut(Recorded) -> Result<(), StoreError>,
+    mut visit: impl FnMut(RecordedRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     database.with(|connection| {
         let wrap = |error| database.error(error);
         let mut statement = connection.prepare(sql).map_err(wrap)?;
         let mut rows = statement.query(params_from_iter(parameters.iter())).map_err(wrap)?;
         while let Some(row) = rows.next().map_err(wrap)? {
-            visit(Recorded::read(row)?)?;
+            visit(RecordedRow::read(row)?)?;
         }
         Ok(())
     })

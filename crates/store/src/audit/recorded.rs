@@ -14,7 +14,7 @@ use crate::hash::Hash;
 
 /// A row as stored in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedRow {
     /// Number of the row, from 1 without gaps.
     pub sequence: i64,
     /// Row that the caller appended.
@@ -25,7 +25,7 @@ pub struct Recorded {
     pub hash: Hash,
 }
 
-impl Recorded {
+impl RecordedRow {
     /// Reads a row of [`select`]. Bytes that are not UTF-8 become replacement characters: a tampered
     /// row can still be examined, and `verify` reports the fault.
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, StoreError> {
@@ -72,12 +72,12 @@ impl Recorded {
     }
 }
 
-/// Returns the query for the columns that [`Recorded::read`] expects.
+/// Returns the query for the columns that [`RecordedRow::read`] expects.
 pub(crate) fn select() -> String {
     format!("SELECT {}, previous, hash FROM audit", COLUMNS.join(", "))
 }
 
-impl Serialize for Recorded {
+impl Serialize for RecordedRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let row = &self.row;
         Line {

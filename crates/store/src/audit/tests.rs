@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 
 use super::head::tests::write_as_another_boot;
-use super::head::{Found, HeadFile, Point};
+use super::head::{HeadFile, HeadRead, Point};
 use super::*;
 use crate::Store;
 
@@ -34,7 +34,7 @@ fn calls(store: &Store) -> Vec<String> {
 
 fn head_of(folder: &Path) -> (i64, i64) {
     match HeadFile::look(&folder.join("audit.head")).unwrap() {
-        Found::Head(head) => (head.flushed.rows, head.committed.rows),
+        HeadRead::Head(head) => (head.flushed.rows, head.committed.rows),
         other => panic!("{other:?}"),
     }
 }

@@ -12,7 +12,7 @@ use rusqlite::types::ValueRef;
 use serde::Serialize;
 
 use crate::audit::encoding::{COLUMNS, digest};
-use crate::audit::head::{Found, Head, HeadFile, Point};
+use crate::audit::head::{Head, HeadFile, HeadRead, Point};
 use crate::audit::recorded::select;
 use crate::database::Database;
 use crate::error::StoreError;
@@ -107,12 +107,12 @@ pub enum Fault {
 }
 
 /// A point that the walk searches for.
-struct Wanted {
+struct VerificationPoint {
     point: Point,
     found: Option<Hash>,
 }
 
-impl Wanted {
+impl VerificationPoint {
     fn new(point: Point) -> Self {
         Self { point, found: (point.rows == 0).then_some(Hash::GENESIS) }
     }
@@ -140,9 +140,11 @@ pub(crate) fn verify(
     // Read the head file before the log: a point written meanwhile could be ahead of this walk's
     // view.
     let found = HeadFile::look(head)?;
-    let mut wanted: Vec<Wanted> = match &found {
-        Found::Head(head) => vec![Wanted::new(head.flushed), Wanted::new(head.committed)],
-        Found::Broken | Found::Missing => Vec::new(),
+    let mut wanted: Vec<VerificationPoint> = match &found {
+        HeadRead::Head(head) => {
+            vec![VerificationPoint::new(head.flushed), VerificationPoint::new(head.committed)]
+        }
+        HeadRead::Broken | HeadRead::Missing => Vec::new(),
     };
     let mut expected_at = (expect == Some(Hash::GENESIS)).then_some(0);
     let (end, fault) = walk(database, |point| {
@@ -168,11 +170,11 @@ pub(crate) fn verify(
 }
 
 /// Compares the end of the log with the points that the head file names.
-fn judge(found: &Found, wanted: &[Wanted], end: Point) -> Result<HeadFileState, Fault> {
+fn judge(found: &HeadRead, wanted: &[VerificationPoint], end: Point) -> Result<HeadFileState, Fault> {
     let head: &Head = match found {
-        Found::Head(head) => head,
-        Found::Broken => return Err(Fault::HeadFileBroken),
-        Found::Missing => return Err(Fault::HeadFileMissing),
+        HeadRead::Head(head) => head,
+        HeadRead::Broken => return Err(Fault::HeadFileBroken),
+        HeadRead::Missing => return Err(Fault::HeadFileMissing),
     };
     let [flushed, committed] = wanted else { return Err(Fault::HeadFileBroken) };
     if let Some(fault) = flushed.fault(end.rows) {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::audit::Durability;
 use crate::audit::chain::Chain;
-use crate::audit::head::{Flushed, HeadFile};
+use crate::audit::head::{CommitDurability, HeadFile};
 use crate::audit::queue::{Batch, Claim, Entry, Next, Queue};
 use crate::audit::receipt::Receipt;
 use crate::audit::row::AuditRow;
@@ -71,10 +71,11 @@ impl Writer {
             }
         };
         let turn = direct.head.as_ref().map(HeadFile::try_turn).transpose().ok()?;
-        let point = direct.chain.extend(claim.rows(row), Flushed::No).ok()?;
+        let point = direct.chain.extend(claim.rows(row), CommitDurability::No).ok()?;
         claim.written();
-        let told =
-            turn.map_or(Ok(()), |turn| turn.advance(point, Flushed::No, |point| direct.chain.holds(point)));
+        let told = turn.map_or(Ok(()), |turn| {
+            turn.advance(point, CommitDurability::No, |point| direct.chain.holds(point))
+        });
         *kept = Some(direct);
         Some(told)
     }
@@ -158,7 +159,11 @@ fn serve(
     let mut batch = first;
     let mut debt = Debt::default();
     while !batch.entries.is_empty() {
-        let flushed = if batch.entries.iter().any(|entry| entry.flush) { Flushed::Yes } else { Flushed::No };
+        let flushed = if batch.entries.iter().any(|entry| entry.flush) {
+            CommitDurability::Yes
+        } else {
+            CommitDurability::No
+        };
         let point = match chain.extend(batch.entries.iter().map(|entry| &entry.row), flushed) {
             Ok(point) => point,
             Err(error) => return Err(Failure { error, entries: batch.entries, closing: batch.closing }),
@@ -203,8 +208,8 @@ impl Debt {
     /// Time without new rows after which the head file is flushed earlier.
     const QUIET: Duration = Duration::from_millis(20);
 
-    fn add(&mut self, flushed: Flushed) {
-        self.commits += u32::from(flushed == Flushed::Yes);
+    fn add(&mut self, flushed: CommitDurability) {
+        self.commits += u32::from(flushed == CommitDurability::Yes);
     }
 
     fn is_due(&self) -> bool {

@@ -7,9 +7,11 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, Statement, ToSql, params};
-use search::{Candidate, Evidence, Fused, Scored, Weights, background, bytes, cosine_of, fuse, terms};
+use search::{
+    Candidate, Evidence, RankedTexts, ScoredText, Weights, background, bytes, cosine_of, fuse, terms,
+};
 
-use super::{COLUMNS, Memories, Memory, Remembering, SEEN, memory};
+use super::{COLUMNS, Memories, Memory, MemoryCaller, SEEN, memory};
 use crate::approvals::bytes as path_bytes;
 use crate::error::StoreError;
 
@@ -20,7 +22,7 @@ const MOST_BY_WORDS: i64 = 10_000;
 
 /// A question as a vector of length one, with the hash of its model.
 #[derive(Clone, Copy, Debug)]
-pub struct Meaning<'a> {
+pub struct QueryVector<'a> {
     /// Vector of the question.
     pub vector: &'a [f32],
     /// Hash of the model.
@@ -29,7 +31,7 @@ pub struct Meaning<'a> {
 
 /// A memory without a vector of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct Unembedded {
     /// Row number of the memory.
     pub number: i64,
     /// Version that the vectors must belong to.
@@ -62,9 +64,9 @@ impl Memories {
     /// Returns an error if the database cannot be read.
     pub fn search(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         question: &str,
-        meaning: Option<Meaning<'_>>,
+        meaning: Option<QueryVector<'_>>,
         (skip, limit): (u64, u32),
     ) -> Result<FoundMemories, StoreError> {
         let (skip, limit) = (usize::try_from(skip).unwrap_or(usize::MAX), limit as usize);
@@ -82,12 +84,13 @@ impl Memories {
             let candidate =
                 |(id, words): (i64, Evidence)| Candidate { id, words, cosine: cosines.get(&id).copied() };
             let candidates = words.into_iter().map(candidate).collect();
-            let Fused { order, confidence } = fuse(&weights, background(mean, cosines.len()), candidates);
+            let RankedTexts { order, confidence } =
+                fuse(&weights, background(mean, cosines.len()), candidates);
             let has_more = order.len() > skip.saturating_add(limit);
             let sql = format!("SELECT {COLUMNS} FROM memories m WHERE {SEEN} AND {LIVE} AND m.number = ?3");
             let mut statement = connection.prepare_cached(&sql)?;
             let mut memories = Vec::new();
-            for Scored { id, score } in order.into_iter().skip(skip).take(limit) {
+            for ScoredText { id, score } in order.into_iter().skip(skip).take(limit) {
                 let mut rows = seen(&mut statement, who, id)?;
                 // A memory that was deleted meanwhile is skipped.
                 memories.extend(rows.pop().map(|memory| (memory, score)));
@@ -103,10 +106,10 @@ impl Memories {
     /// Returns an error if the database cannot be read.
     pub fn unread(
         &self,
-        who: &Remembering,
+        who: &MemoryCaller,
         model: &[u8; 32],
         most: u32,
-    ) -> Result<(u64, Vec<Unread>), StoreError> {
+    ) -> Result<(u64, Vec<Unembedded>), StoreError> {
         let without = format!(
             "FROM memories m WHERE {SEEN} AND {LIVE} AND NOT EXISTS
                (SELECT 1 FROM memory_vectors v WHERE v.memory = m.number AND v.version = m.version AND v.model = ?3)"
@@ -123,7 +126,7 @@ impl Memories {
                 "SELECT m.number, m.version, nullif(m.key, m.id), m.content {without} ORDER BY m.number DESC LIMIT ?4"
             ))?;
             let unread = statement.query_map(params![folder, who.agent, model.as_slice(), most], |row| {
-                Ok(Unread { number: row.get(0)?, version: row.get(1)?, key: row.get(2)?, content: row.get(3)? })
+                Ok(Unembedded { number: row.get(0)?, version: row.get(1)?, key: row.get(2)?, content: row.get(3)? })
             })?;
             Ok((count.unsigned_abs(), unread.collect::<rusqlite::Result<_>>()?))
         })
@@ -134,7 +137,11 @@ impl Memories {
     ///
     /// # Errors
     /// Returns an error if the database cannot be written.
-    pub fn keep_vectors(&self, model: &[u8; 32], of: &[(&Unread, &[Vec<f32>])]) -> Result<(), StoreError> {
+    pub fn keep_vectors(
+        &self,
+        model: &[u8; 32],
+        of: &[(&Unembedded, &[Vec<f32>])],
+    ) -> Result<(), StoreError> {
         self.database.write(|connection| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO memory_vectors (memory, version, model, vector)
@@ -163,7 +170,7 @@ pub(super) fn forget_vectors(connection: &Connection, number: i64) -> rusqlite::
     Ok(())
 }
 
-fn seen(statement: &mut Statement<'_>, who: &Remembering, number: i64) -> rusqlite::Result<Vec<Memory>> {
+fn seen(statement: &mut Statement<'_>, who: &MemoryCaller, number: i64) -> rusqlite::Result<Vec<Memory>> {
     statement.query_map(params![path_bytes(&who.workspace), who.agent, number], memory)?.collect()
 }
 
@@ -172,7 +179,7 @@ fn seen(statement: &mut Statement<'_>, who: &Remembering, number: i64) -> rusqli
 /// operator of the index.
 fn by_words(
     connection: &Connection,
-    who: &Remembering,
+    who: &MemoryCaller,
     question: &str,
 ) -> rusqlite::Result<(Weights, HashMap<i64, Evidence>)> {
     let count = |sql: &str, of: &[&dyn ToSql]| -> rusqlite::Result<u64> {
@@ -223,8 +230,8 @@ fn as_float(count: u64) -> f64 {
 /// Returns the best cosine of every memory that the agent sees and that has vectors of the model.
 fn cosines(
     connection: &Connection,
-    who: &Remembering,
-    meaning: Meaning<'_>,
+    who: &MemoryCaller,
+    meaning: QueryVector<'_>,
 ) -> rusqlite::Result<HashMap<i64, f32>> {
     // The order of the tables matters: few memories are visible to the agent, and vectors are looked
     // up by memory.
@@ -259,7 +266,7 @@ mod tests {
 
     /// Gives every memory that an agent sees a vector: one direction for each first letter of the
     /// text.
-    fn read_all(memories: &Memories, who: &Remembering, model: &[u8; 32]) -> u64 {
+    fn read_all(memories: &Memories, who: &MemoryCaller, model: &[u8; 32]) -> u64 {
         let (count, unread) = memories.unread(who, model, 1_000).unwrap();
         for unread in &unread {
             memories.keep_vectors(model, &[(unread, &[direction(&unread.content)])]).unwrap();
@@ -271,9 +278,9 @@ mod tests {
         if text.starts_with('b') { vec![1.0, 0.0] } else { vec![0.0, 1.0] }
     }
 
-    fn found(memories: &Memories, who: &Remembering, question: &str, model: &[u8; 32]) -> Vec<String> {
+    fn found(memories: &Memories, who: &MemoryCaller, question: &str, model: &[u8; 32]) -> Vec<String> {
         let vector = direction(question);
-        let meaning = Some(Meaning { vector: &vector, model });
+        let meaning = Some(QueryVector { vector: &vector, model });
         let found = memories.search(who, question, meaning, (0, 10)).unwrap();
         assert!(!found.has_more);
         assert!(found.memories.is_sorted_by(|one, next| one.1 >= next.1), "{found:?}");
@@ -286,7 +293,7 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let memories = store.memories();
         let (one, two) = (who("one"), who("two"));
-        let elsewhere = Remembering { workspace: "/other".into(), ..one.clone() };
+        let elsewhere = MemoryCaller { workspace: "/other".into(), ..one.clone() };
         for (agent, id, key, text, shared) in [
             (&one, "i1", "ship", "boats", false),
             (&one, "i2", "food", "water", false),
@@ -309,7 +316,7 @@ mod tests {
         assert_eq!(found(memories, &one, "berth", &MODEL)[0], "pier");
         let vector = direction("b");
         let page = memories
-            .search(&one, "baidarka", Some(Meaning { vector: &vector, model: &MODEL }), (1, 1))
+            .search(&one, "baidarka", Some(QueryVector { vector: &vector, model: &MODEL }), (1, 1))
             .unwrap();
         assert_eq!((page.memories[0].0.key.as_str(), page.has_more), ("pier", true));
         assert!(page.memories[0].1 > 0.4 && page.confidence > 0.9, "{page:?}");
@@ -331,7 +338,7 @@ mod tests {
         let (_, stale) = memories.unread(&one, &MODEL, 10).unwrap();
         read_all(memories, &one, &MODEL);
         // A dry run deletes no vectors.
-        let tries = Remembering { only_tries: true, ..one.clone() };
+        let tries = MemoryCaller { only_tries: true, ..one.clone() };
         done(memories.update(&tries, "k", "water", None).unwrap());
         done(memories.delete(&tries, "k", None).unwrap());
         assert_eq!((kept(), found(memories, &one, "b", &MODEL)), (1, vec!["k".to_owned()]));
@@ -385,7 +392,7 @@ mod tests {
         done(memories.create(&one, "i", ("", "water and boats"), false).unwrap());
         let (_, unread) = memories.unread(&one, &MODEL, 1).unwrap();
         memories.keep_vectors(&MODEL, &[(&unread[0], &[vec![0.0, 1.0], vec![0.6, 0.8]])]).unwrap();
-        let meaning = Meaning { vector: &[1.0, 0.0], model: &MODEL };
+        let meaning = QueryVector { vector: &[1.0, 0.0], model: &MODEL };
         let found = memories.search(&one, "x", Some(meaning), (0, 1)).unwrap();
         // For a strength s, the score is s / (1 + s).
         assert!((found.memories[0].1 - 0.6 / 1.6).abs() < 0.01, "{found:?}");

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use store::{Answered, ApprovalAnswer, AuditRow, Durability, Earlier, Kind, Store, StoreError};
+use store::{AnswerOutcome, ApprovalAnswer, AuditRow, Durability, EarlierAnswer, Kind, Store, StoreError};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,7 +50,7 @@ fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
         [folder, "use", id] => use_up(Path::new(folder), |store| store.approvals().use_up(id, asked_at())),
         [folder, "earlier", plan] => use_up(Path::new(folder), |store| {
             let earlier = store.approvals().earlier(Path::new("/w"), plan, "request", asked_at())?;
-            Ok(matches!(earlier, Earlier::Approved(row) if row.id == *plan))
+            Ok(matches!(earlier, EarlierAnswer::Approved(row) if row.id == *plan))
         }),
         _ => return None,
     };
@@ -112,8 +112,8 @@ fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), Sto
         lease: None,
     };
     let (said, row) = match Store::open(folder)?.approvals().answer(id, &answer, asked_at())? {
-        Answered::First(row) => ("first", row),
-        Answered::Before(row) => ("before", row),
+        AnswerOutcome::First(row) => ("first", row),
+        AnswerOutcome::Before(row) => ("before", row),
     };
     let _ = writeln!(io::stdout(), "{said} {}", row.answered_by.unwrap_or_default());
     Ok(())

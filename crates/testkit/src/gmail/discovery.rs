@@ -20,7 +20,7 @@ pub struct Discovery {
 
 /// A valid request.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ValidRequest {
     /// Id of the method, such as `gmail.users.messages.get`.
     pub method: String,
     /// Parameters by name, including those of the path.
@@ -53,7 +53,7 @@ impl Discovery {
     ///
     /// # Errors
     /// Returns a description of the first deviation from the document.
-    pub fn asked(&self, request: &Request) -> Result<Asked, String> {
+    pub fn asked(&self, request: &Request) -> Result<ValidRequest, String> {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let path = path.trim_start_matches('/');
         let found = self.methods.iter().find_map(|(id, method)| {
@@ -88,7 +88,7 @@ impl Discovery {
         if !uploads && !request.body.is_empty() {
             return Err(format!("{id} has a body"));
         }
-        Ok(Asked { method: id.clone(), parameters, body })
+        Ok(ValidRequest { method: id.clone(), parameters, body })
     }
 
     /// Returns the two parts of an upload.

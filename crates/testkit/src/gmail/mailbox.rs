@@ -11,13 +11,13 @@ const MOST_OF_A_PAGE: usize = 500;
 const BEGAN: usize = 1_772_323_200_000;
 
 pub(super) struct Mailbox {
-    messages: Vec<Stored>,
+    messages: Vec<StoredMessage>,
     pub(super) most_of_a_page: usize,
     /// True if sent messages get another `Message-ID`.
     pub(super) renames: bool,
 }
 
-struct Stored {
+struct StoredMessage {
     id: String,
     thread: String,
     labels: Vec<&'static str>,
@@ -41,7 +41,7 @@ impl Mailbox {
         let id = format!("18c{:013x}", self.messages.len() + 1);
         let mut attachments = Vec::new();
         let payload = part(&message, 0, "", &mut attachments);
-        self.messages.push(Stored {
+        self.messages.push(StoredMessage {
             thread: thread.unwrap_or(&id).to_owned(),
             id: id.clone(),
             labels: labels.to_vec(),
@@ -97,7 +97,8 @@ impl Mailbox {
         } else {
             page.strip_prefix("page-").and_then(|at| at.parse().ok()).ok_or("Invalid pageToken")?
         };
-        let found: Vec<&Stored> = self.messages.iter().rev().filter(|stored| stored.fits(query)).collect();
+        let found: Vec<&StoredMessage> =
+            self.messages.iter().rev().filter(|stored| stored.fits(query)).collect();
         let size = most.min(self.most_of_a_page);
         let ids: Vec<Value> = found
             .iter()
@@ -133,7 +134,7 @@ impl Mailbox {
     }
 }
 
-impl Stored {
+impl StoredMessage {
     fn header(&self, name: &str) -> String {
         let headers = self.payload["headers"].as_array().into_iter().flatten();
         let mut found = headers

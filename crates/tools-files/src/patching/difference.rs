@@ -6,17 +6,17 @@ use std::path::Path;
 
 use roots::LastLink;
 
-use super::{Made, Patching};
+use super::{NewContent, PatchedTree};
 
 /// Maximum number of bytes of a compared file, and of all diffs together: more is not readable.
 const LARGEST_SHOWN: u64 = 1024 * 1024;
 
-impl Patching<'_> {
+impl PatchedTree<'_> {
     /// Returns the diff of each file, sorted by path. A file that may not be read is named but not
     /// shown.
     pub(crate) fn difference(&self) -> String {
         let mut shown = String::new();
-        let sources: Vec<&Path> = self.made.values().filter_map(Made::source).collect();
+        let sources: Vec<&Path> = self.made.values().filter_map(NewContent::source).collect();
         for path in self.removed.iter().filter(|path| !self.made.contains_key(*path)) {
             // A renamed file is reported at its new path.
             if !sources.contains(&path.as_path()) {
@@ -47,15 +47,15 @@ impl Patching<'_> {
         }
     }
 
-    fn one(&self, path: &Path, made: &Made) -> String {
+    fn one(&self, path: &Path, made: &NewContent) -> String {
         let path_text = tool::path_text(path);
         let name = tool::visible(&path_text);
         let (content, executable) = match made {
-            Made::Link { target } => {
+            NewContent::Link { target } => {
                 let target = tool::visible(&String::from_utf8_lossy(target.as_bytes()));
                 return format!("{name} becomes a link to {target}\n");
             }
-            Made::File { content, executable, .. } => (content, executable),
+            NewContent::File { content, executable, .. } => (content, executable),
         };
         let source = made.source().unwrap_or(path);
         let mut shown = String::new();
@@ -92,7 +92,7 @@ impl Patching<'_> {
     }
 }
 
-impl Made {
+impl NewContent {
     /// Returns the file from which the new content derives.
     fn source(&self) -> Option<&Path> {
         match self {

@@ -7,7 +7,7 @@ use outgoing::EnvironmentSecrets;
 use serde_json::{Value, json};
 use testkit::web::{Reply, Server};
 use tool::{Code, Context, EffectState};
-use vault::{HostRule, Locked, Places, Position};
+use vault::{HostRule, RequestPart, RequestParts, SecretBytes};
 
 use crate::{Fixture, Rules, SECRET, echo, vault};
 
@@ -106,9 +106,9 @@ fn beyond_headers() -> (Fixture, tempfile::TempDir, Context) {
     let fixture = Fixture::new();
     let mut context = fixture.workspace.context();
     let value = "a&b \"\\0123456789";
-    let vault = vault(folder.path(), Places::of(&[Position::Query, Position::Body]));
+    let vault = vault(folder.path(), RequestParts::of(&[RequestPart::Query, RequestPart::Body]));
     let hosts = Some(HostRule::parse_all(["localhost"]).unwrap());
-    let places = Some(Places::of(&[Position::Query, Position::Body]));
+    let places = Some(RequestParts::of(&[RequestPart::Query, RequestPart::Body]));
     let change = vault::Change { hosts, places, ..vault::Change::named("ODD").unwrap() };
     vault.set(&change, value.as_bytes(), jiff::Timestamp::UNIX_EPOCH).unwrap();
     context.services.insert(vault);
@@ -214,7 +214,7 @@ fn a_secret_goes_to_its_host_and_nowhere_else() {
         assert!(!format!("{error:?}").contains(SECRET));
     }
     let folder = tempfile::tempdir().unwrap();
-    let only_body = vault(folder.path(), Places::of(&[Position::Body]));
+    let only_body = vault(folder.path(), RequestParts::of(&[RequestPart::Body]));
     let mut context = fixture.workspace.context();
     context.services.insert(only_body);
     let error = fixture
@@ -230,7 +230,7 @@ fn a_variable_that_is_listed_goes_to_its_hosts_before_the_vault_is_asked() {
     let fixture = Fixture::new();
     let entry = |hosts: &[&str]| {
         let hosts = HostRule::parse_all(hosts.iter().copied()).unwrap();
-        ("API_KEY".to_owned(), Locked::copy_of(b"from-the-environment"), hosts)
+        ("API_KEY".to_owned(), SecretBytes::copy_of(b"from-the-environment"), hosts)
     };
     let with = |hosts: &[&str]| {
         let mut context = fixture.workspace.context();

@@ -18,10 +18,10 @@ use fetch::address::Host;
 use fetch::web::Web;
 use serde_json::{Value, json};
 use testkit::web::{Authority, Reply, Request, Server};
-use testkit::{Covers, Workspace, check_family, run_in};
-use tool::{Code, Context, Effect, Erased, Hosts, Level, ToolError};
+use testkit::{TestSecrets, Workspace, check_family, run_in};
+use tool::{Code, Context, Effect, ErasedTool, Hosts, Level, ToolError};
 use tools_web::FetchUrl;
-use vault::{Change, HostRule, Keys, Places, Vault};
+use vault::{Change, HostRule, Keys, RequestParts, Vault};
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -56,7 +56,7 @@ pub(crate) const SECRET: &str = "sk-live-0123456789";
 pub(crate) const MARKED: &str = "sk_test_*0123*_[456]";
 
 /// Creates a vault with one secret, for `localhost` only and at these places only.
-pub(crate) fn vault(folder: &std::path::Path, places: Places) -> Arc<Vault> {
+pub(crate) fn vault(folder: &std::path::Path, places: RequestParts) -> Arc<Vault> {
     let key_file = folder.join("key");
     vault::make_key_file(&key_file).unwrap();
     let vault = Vault::new(folder.join("vault"), Keys { key_file: Some(key_file), ..Keys::default() });
@@ -86,9 +86,9 @@ impl Fixture {
     pub(crate) fn with(rules: Rules, web: Web) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let rules: Arc<dyn Hosts> = Arc::new(rules);
-        let vault = vault(folder.path(), Places::default());
+        let vault = vault(folder.path(), RequestParts::default());
         let workspace = Workspace::new()
-            .covering(Covers::of(&[("API_KEY", SECRET), ("MARKED", MARKED)]))
+            .covering(TestSecrets::of(&[("API_KEY", SECRET), ("MARKED", MARKED)]))
             .with_service(Arc::new(rules))
             .with_service(Arc::new(web))
             .with_service(vault);
@@ -105,7 +105,7 @@ impl Fixture {
 
     pub(crate) fn fetch_in(&self, context: &Context, arguments: Value) -> Result<Value, ToolError> {
         let _entered = self.runtime.enter();
-        run_in(Erased::tool(FetchUrl).as_ref(), context, arguments)
+        run_in(ErasedTool::tool(FetchUrl).as_ref(), context, arguments)
     }
 }
 

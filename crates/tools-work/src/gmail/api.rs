@@ -7,13 +7,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
-use fetch::web::{Ask, Web, WebError, pause};
+use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{Bytes, HeaderMap, HeaderValue};
 use outgoing::{BodyError, failure, permission};
 use serde::de::DeserializeOwned;
 use tool::{Code, Context, EffectState, Retry, ToolError};
 use url::form_urlencoded::Serializer;
-use vault::{Locked, Vault};
+use vault::{SecretBytes, Vault};
 
 use crate::gmail::errors::{Complaint, MOST_WAITS};
 use crate::gmail::message::Wire;
@@ -32,20 +32,20 @@ const SPARE: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 4;
 
 /// The requests of one call.
-pub(crate) struct Asking<'a> {
+pub(crate) struct ApiCalls<'a> {
     context: &'a Context,
     web: Arc<Web>,
     vault: Arc<Vault>,
     gmail: &'a Gmail,
     deadline: Instant,
     /// The last token that worked.
-    token: Mutex<Option<Arc<Locked>>>,
+    token: Mutex<Option<Arc<SecretBytes>>>,
     /// True while it is unknown whether a message was sent.
     began: Arc<AtomicBool>,
 }
 
 /// A reason why a request failed.
-pub(crate) enum Refused {
+pub(crate) enum ApiRefusal {
     /// The request was certainly not carried out. The flag is true if a retry may succeed.
     Undone(ToolError, bool),
     /// The request may have been carried out.
@@ -55,14 +55,14 @@ pub(crate) enum Refused {
 }
 
 /// A request that can be sent repeatedly.
-struct Request {
+struct ApiRequest {
     method: fetch::Method,
     target: Target,
     body: Bytes,
     kind: Option<HeaderValue>,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> ApiCalls<'a> {
     pub(crate) fn begin(context: &'a Context, gmail: &'a Gmail) -> Result<Self, ToolError> {
         Ok(Self {
             context,
@@ -94,17 +94,17 @@ impl<'a> Asking<'a> {
         query: &[(&str, &str)],
     ) -> Result<T, ToolError> {
         let target = self.target(path, query)?;
-        let request = Request { method: fetch::Method::GET, target, body: Bytes::new(), kind: None };
+        let request = ApiRequest { method: fetch::Method::GET, target, body: Bytes::new(), kind: None };
         let mut waits = WAITS.iter();
         loop {
             let (error, may_pass) = match self.patiently(&request).await {
                 Ok(body) => return serde_json::from_slice(&body).map_err(|error| unlike(&error)),
-                Err(Refused::Said(complaint)) => {
+                Err(ApiRefusal::Said(complaint)) => {
                     let may_pass = complaint.may_pass();
                     (complaint.into(), may_pass)
                 }
-                Err(Refused::Undone(error, may_pass)) => (error, may_pass),
-                Err(Refused::Lost(error)) => (error, true),
+                Err(ApiRefusal::Undone(error, may_pass)) => (error, may_pass),
+                Err(ApiRefusal::Lost(error)) => (error, true),
             };
             let wait = waits.next().copied().filter(|wait| may_pass && *wait < self.left());
             let Some(wait) = wait else { return Err(if may_pass { error.retry(Retry::Now) } else { error }) };
@@ -134,21 +134,22 @@ impl<'a> Asking<'a> {
     }
 
     /// Sends a message exactly once.
-    pub(crate) async fn upload(&self, body: Bytes, kind: HeaderValue) -> Result<Wire, Refused> {
-        let undone = |error| Refused::Undone(error, false);
+    pub(crate) async fn upload(&self, body: Bytes, kind: HeaderValue) -> Result<Wire, ApiRefusal> {
+        let undone = |error| ApiRefusal::Undone(error, false);
         let path = "upload/gmail/v1/users/me/messages/send?uploadType=multipart";
         let target = self.gmail.api().join(path).map_err(|error| undone(malformed(&error)))?;
-        let request = Request { method: fetch::Method::POST, target, body, kind: Some(kind) };
+        let request = ApiRequest { method: fetch::Method::POST, target, body, kind: Some(kind) };
         self.began.store(true, Ordering::SeqCst);
         let answer = self.patiently(&request).await;
         let is_sure = match &answer {
-            Ok(_) | Err(Refused::Undone(..)) => true,
-            Err(Refused::Said(complaint)) => !complaint.may_pass(),
-            Err(Refused::Lost(_)) => false,
+            Ok(_) | Err(ApiRefusal::Undone(..)) => true,
+            Err(ApiRefusal::Said(complaint)) => !complaint.may_pass(),
+            Err(ApiRefusal::Lost(_)) => false,
         };
         self.began.store(!is_sure, Ordering::SeqCst);
         let body = answer?;
-        serde_json::from_slice(&body).map_err(|error| Refused::Lost(unlike(&error).effect(EffectState::Done)))
+        serde_json::from_slice(&body)
+            .map_err(|error| ApiRefusal::Lost(unlike(&error).effect(EffectState::Done)))
     }
 
     fn target(&self, path: &str, query: &[(&str, &str)]) -> Result<Target, ToolError> {
@@ -166,7 +167,7 @@ impl<'a> Asking<'a> {
 
     /// Returns the body of the answer. Waits for Gmail's limits if the call has the time, and
     /// renews a refused token once. Gmail has not carried out the request in either case.
-    async fn patiently(&self, request: &Request) -> Result<Vec<u8>, Refused> {
+    async fn patiently(&self, request: &ApiRequest) -> Result<Vec<u8>, ApiRefusal> {
         let mut renewed = false;
         let mut attempt = 0;
         loop {
@@ -181,7 +182,7 @@ impl<'a> Asking<'a> {
                 continue;
             }
             if !complaint.is_limit() {
-                return Err(Refused::Said(complaint));
+                return Err(ApiRefusal::Said(complaint));
             }
             let now = self.context.clock.now();
             let wait = complaint.wait(&headers, now, attempt);
@@ -191,16 +192,16 @@ impl<'a> Asking<'a> {
                     attempt += 1;
                     pause(wait).await;
                 }
-                None => return Err(Refused::Undone(complaint.limited(wait, now), false)),
+                None => return Err(ApiRefusal::Undone(complaint.limited(wait, now), false)),
             }
         }
     }
 
     /// Returns the token of this call, other than `refused`.
-    async fn token(&self, refused: Option<&Locked>) -> Result<Arc<Locked>, Refused> {
-        let undone = |error| Refused::Undone(error, false);
+    async fn token(&self, refused: Option<&SecretBytes>) -> Result<Arc<SecretBytes>, ApiRefusal> {
+        let undone = |error| ApiRefusal::Undone(error, false);
         let kept = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_another = |token: &Arc<Locked>| refused.is_none_or(|refused| refused[..] != token[..]);
+        let is_another = |token: &Arc<SecretBytes>| refused.is_none_or(|refused| refused[..] != token[..]);
         let known = kept().clone().filter(is_another);
         if let Some(token) = known {
             return Ok(token);
@@ -220,11 +221,11 @@ impl<'a> Asking<'a> {
     /// Sends a request once.
     async fn once(
         &self,
-        request: &Request,
-        token: &Locked,
-    ) -> Result<Result<Vec<u8>, (Complaint, HeaderMap)>, Refused> {
-        let undone = |error| Refused::Undone(error, false);
-        let ask = Ask {
+        request: &ApiRequest,
+        token: &SecretBytes,
+    ) -> Result<Result<Vec<u8>, (Complaint, HeaderMap)>, ApiRefusal> {
+        let undone = |error| ApiRefusal::Undone(error, false);
+        let ask = WebRequest {
             target: request.target.clone(),
             method: request.method.clone(),
             headers: headers(token, request.kind.as_ref()).map_err(undone)?,
@@ -236,11 +237,11 @@ impl<'a> Asking<'a> {
         let (status, headers) = (answer.status, answer.headers.clone());
         let garbled = |why: &dyn std::fmt::Display| {
             let message = format!("Gmail's answer, of status {status}, cannot be read: {why}");
-            Refused::Lost(ToolError::new(Code::Runtime, message).hint("Gmail may answer later"))
+            ApiRefusal::Lost(ToolError::new(Code::Runtime, message).hint("Gmail may answer later"))
         };
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
         let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
-            BodyError::Web(error) => Refused::Lost(failure(error)),
+            BodyError::Web(error) => ApiRefusal::Lost(failure(error)),
             BodyError::Decode(error) => garbled(&error),
         })?;
         if (200..300).contains(&status) {
@@ -277,7 +278,7 @@ pub(crate) fn segment(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-fn headers(token: &Locked, kind: Option<&HeaderValue>) -> Result<HeaderMap, ToolError> {
+fn headers(token: &SecretBytes, kind: Option<&HeaderValue>) -> Result<HeaderMap, ToolError> {
     let mut value = b"Bearer ".to_vec();
     value.extend_from_slice(token);
     let made = HeaderValue::from_bytes(&value);
@@ -300,10 +301,10 @@ fn headers(token: &Locked, kind: Option<&HeaderValue>) -> Result<HeaderMap, Tool
     Ok(headers)
 }
 
-fn refused(error: WebError) -> Refused {
+fn refused(error: WebError) -> ApiRefusal {
     let (may_have_acted, may_pass) = (error.may_have_acted(), error.may_pass());
     let error = failure(error);
-    if may_have_acted { Refused::Lost(error) } else { Refused::Undone(error, may_pass) }
+    if may_have_acted { ApiRefusal::Lost(error) } else { ApiRefusal::Undone(error, may_pass) }
 }
 
 /// Returns the error for an answer that Gmail does not document.

@@ -31,7 +31,7 @@ const NOBODYS: &str = "handfast.invalid";
 
 /// A file to be sent with a message.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Attached {
+pub(crate) struct AttachedFile {
     /// File name.
     pub(crate) name: String,
     /// Media type, derived from the name.
@@ -70,7 +70,7 @@ pub(crate) struct Ready {
 }
 
 /// Reads the files to be sent with the message.
-pub(crate) fn attach(context: &Context, paths: &[String]) -> Result<Vec<Attached>, ToolError> {
+pub(crate) fn attach(context: &Context, paths: &[String]) -> Result<Vec<AttachedFile>, ToolError> {
     let roots = context.service::<Roots>()?;
     let mut total = 0;
     let mut attached = Vec::with_capacity(paths.len());
@@ -86,7 +86,7 @@ pub(crate) fn attach(context: &Context, paths: &[String]) -> Result<Vec<Attached
             let read = opened.file.take(most + 1).read_to_end(&mut content);
             read.map_err(|error| ToolError::io("read", Path::new(&context.place.show(&resolved)), error))?;
             let name = file_name(index, &resolved)?;
-            attached.push(Attached {
+            attached.push(AttachedFile {
                 mime_type: media_type(&name),
                 name,
                 size_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
@@ -125,8 +125,8 @@ fn media_type(name: &str) -> String {
 /// Writes the message.
 pub(crate) fn written(
     draft: &Draft<'_>,
-    attached: Vec<Attached>,
-) -> Result<(Ready, Vec<Attached>), ToolError> {
+    attached: Vec<AttachedFile>,
+) -> Result<(Ready, Vec<AttachedFile>), ToolError> {
     let message_id = own_id(draft.from)?;
     let mut message = MessageBuilder::new()
         .message_id(message_id.as_str())
@@ -152,9 +152,9 @@ pub(crate) fn written(
         message = message.html_body(html);
     }
     let mut told = Vec::with_capacity(attached.len());
-    for Attached { name, mime_type, size_bytes, content } in attached {
+    for AttachedFile { name, mime_type, size_bytes, content } in attached {
         message = message.attachment(mime_type.clone(), name.clone(), content);
-        told.push(Attached { name, mime_type, size_bytes, content: Vec::new() });
+        told.push(AttachedFile { name, mime_type, size_bytes, content: Vec::new() });
     }
     let about = draft.thread_id.map_or_else(|| json!({}), |id| json!({ "threadId": id }));
     let boundary = make_boundary("_");
@@ -235,9 +235,14 @@ mod tests {
         MessageParser::new().parse(raw.as_bytes()).unwrap().into_owned()
     }
 
-    fn attached(name: &str, content: &[u8]) -> Attached {
+    fn attached(name: &str, content: &[u8]) -> AttachedFile {
         let size_bytes = u64::try_from(content.len()).unwrap();
-        Attached { name: name.to_owned(), mime_type: media_type(name), size_bytes, content: content.to_vec() }
+        AttachedFile {
+            name: name.to_owned(),
+            mime_type: media_type(name),
+            size_bytes,
+            content: content.to_vec(),
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tool::ToolError;
 
-use crate::gmail::api::Asking;
+use crate::gmail::api::ApiCalls;
 use crate::gmail::message::WireList;
 
 /// Maximum number of characters of a query, and of a page token.
@@ -14,13 +14,13 @@ const MOST_OF_A_PAGE: usize = 500;
 const MOST_PAGES: usize = 20;
 
 /// The parameters of a search.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct SearchParameters<'a> {
     query: &'a str,
     results: usize,
     page: Option<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SearchParameters<'a> {
     /// Checks the arguments.
     pub(crate) fn read(
         query: &'a str,
@@ -46,8 +46,8 @@ impl<'a> Wanted<'a> {
 
 /// Returns the ids of the messages, the newest first, and the token of the next page.
 pub(crate) async fn ids(
-    asking: &Asking<'_>,
-    wanted: &Wanted<'_>,
+    asking: &ApiCalls<'_>,
+    wanted: &SearchParameters<'_>,
 ) -> Result<(Vec<String>, Option<String>), ToolError> {
     let mut found: Vec<String> = Vec::new();
     let mut page = wanted.page.map(str::to_owned);

@@ -192,7 +192,7 @@ pub(crate) enum Content {
 
 /// The requested parts of a message besides its headers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct RequestedParts {
     /// True if the text is requested.
     pub(crate) body: bool,
     /// True if the HTML is requested.
@@ -221,8 +221,8 @@ impl Wire {
         }
     }
 
-    pub(crate) fn mail(self, shown: Shown) -> Mail {
-        let mut found = Found::default();
+    pub(crate) fn mail(self, shown: RequestedParts) -> Mail {
+        let mut found = MessageParts::default();
         if let Some(payload) = &self.payload {
             found.take(payload);
         }
@@ -282,14 +282,14 @@ impl Part {
 
 /// The text, HTML and attachments of all parts.
 #[derive(Default)]
-struct Found {
+struct MessageParts {
     text: Option<String>,
     html: Option<String>,
     attachments: Vec<Attachment>,
     looked_at: usize,
 }
 
-impl Found {
+impl MessageParts {
     // BOUNDED: by `MOST_PARTS`.
     fn take(&mut self, part: &Part) {
         self.looked_at += 1;
@@ -404,7 +404,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: Shown = Shown { body: true, html: true, most: LONGEST_BODY };
+    const ALL: RequestedParts = RequestedParts { body: true, html: true, most: LONGEST_BODY };
 
     fn part(kind: &str, bytes: &[u8]) -> Value {
         let (mime, _) = kind.split_once(';').unwrap_or((kind, ""));

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::form_urlencoded::Serializer;
-use vault::{Change, HostRule, Locked, Places, Position, Vault, VaultError};
+use vault::{Change, HostRule, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 
 use crate::gmail::place::Gmail;
 
@@ -44,7 +44,7 @@ pub struct Client {
     /// Client id, which is not secret.
     pub id: String,
     /// Client secret, if any.
-    pub secret: Option<Locked>,
+    pub secret: Option<SecretBytes>,
 }
 
 /// One attempt to log in, with the values that tie the response to the request.
@@ -120,7 +120,7 @@ impl Attempt {
 }
 
 /// Returns the request body that renews an access token.
-pub(crate) fn refresh(client: &Client, token: &Locked) -> Vec<u8> {
+pub(crate) fn refresh(client: &Client, token: &SecretBytes) -> Vec<u8> {
     form(
         client,
         &[("grant_type", "refresh_token"), ("refresh_token", std::str::from_utf8(token).unwrap_or_default())],
@@ -128,7 +128,7 @@ pub(crate) fn refresh(client: &Client, token: &Locked) -> Vec<u8> {
 }
 
 /// Returns the request body that revokes a token and all tokens derived from it.
-pub fn revocation(token: &Locked) -> Vec<u8> {
+pub fn revocation(token: &SecretBytes) -> Vec<u8> {
     let mut form = Serializer::new(String::new());
     form.append_pair("token", std::str::from_utf8(token).unwrap_or_default());
     form.finish().into_bytes()
@@ -146,9 +146,9 @@ fn form(client: &Client, fields: &[(&str, &str)]) -> Vec<u8> {
 /// Issued tokens.
 pub struct Grant {
     /// Access token, which opens the mailbox.
-    pub access: Locked,
+    pub access: SecretBytes,
     /// Refresh token. A server that omits it means that the existing one stays valid.
-    pub refresh: Option<Locked>,
+    pub refresh: Option<SecretBytes>,
     /// Time at which the access token expires.
     pub expires_at: Option<Timestamp>,
     /// Granted scopes, if the server states them.
@@ -157,7 +157,7 @@ pub struct Grant {
 
 /// A reason why no tokens were issued.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum OauthRefusal {
     /// Error of the server, in its own words.
     #[error("{error}: {description}")]
     Said {
@@ -178,14 +178,14 @@ impl Grant {
     /// Parses the response of a token server, and wipes the bytes.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn read(status: u16, body: &mut [u8], now: Timestamp) -> Result<Self, Refused> {
+    /// [`OauthRefusal`].
+    pub fn read(status: u16, body: &mut [u8], now: Timestamp) -> Result<Self, OauthRefusal> {
         let read = Self::of(status, body, now);
         body.fill(0);
         read
     }
 
-    fn of(status: u16, body: &[u8], now: Timestamp) -> Result<Self, Refused> {
+    fn of(status: u16, body: &[u8], now: Timestamp) -> Result<Self, OauthRefusal> {
         // Borrowed fields leave no copy of a token behind.
         #[derive(Deserialize)]
         struct Given<'a> {
@@ -202,11 +202,11 @@ impl Grant {
             #[serde(default)]
             error_description: String,
         }
-        let unlike = || Refused::Unlike { status };
+        let unlike = || OauthRefusal::Unlike { status };
         if !(200..300).contains(&status) {
             let said: Said = serde_json::from_slice(body).map_err(|_| unlike())?;
             let short = |text: String| text.chars().take(MOST_REPEATED).collect();
-            return Err(Refused::Said {
+            return Err(OauthRefusal::Said {
                 error: short(said.error),
                 description: short(said.error_description),
             });
@@ -219,8 +219,8 @@ impl Grant {
         let lasts = given.expires_in.and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
         let lasts = lasts.map(|lasts| lasts.clamp(SignedDuration::ZERO, LONGEST));
         Ok(Self {
-            access: Locked::copy_of(given.access_token.as_bytes()),
-            refresh: given.refresh_token.map(|token| Locked::copy_of(token.as_bytes())),
+            access: SecretBytes::copy_of(given.access_token.as_bytes()),
+            refresh: given.refresh_token.map(|token| SecretBytes::copy_of(token.as_bytes())),
             expires_at: lasts.and_then(|lasts| now.checked_add(lasts).ok()),
             scopes: given.scope,
         })
@@ -234,9 +234,9 @@ impl Grant {
     pub fn keep(&self, vault: &Vault, gmail: &Gmail, now: Timestamp) -> Result<(), VaultError> {
         if let Some(refresh) = &self.refresh {
             let takes = [gmail.token().host().to_string(), gmail.revocation().host().to_string()];
-            vault.set(&for_hosts(REFRESH, &takes, Position::Body)?, refresh, now)?;
+            vault.set(&for_hosts(REFRESH, &takes, RequestPart::Body)?, refresh, now)?;
         }
-        let access = for_hosts(ACCESS, &[gmail.api().host().to_string()], Position::Header)?;
+        let access = for_hosts(ACCESS, &[gmail.api().host().to_string()], RequestPart::Header)?;
         vault.set(&Change { expires_at: self.expires_at, ..access }, &self.access, now).map(drop)
     }
 }
@@ -277,7 +277,8 @@ impl Login {
     ) -> Result<(), VaultError> {
         match &client.secret {
             Some(secret) => {
-                let change = for_hosts(CLIENT_SECRET, &[gmail.token().host().to_string()], Position::Body)?;
+                let change =
+                    for_hosts(CLIENT_SECRET, &[gmail.token().host().to_string()], RequestPart::Body)?;
                 vault.set(&change, secret, now)?;
             }
             None => {
@@ -285,13 +286,13 @@ impl Login {
             }
         }
         let text = serde_json::to_string(self).unwrap_or_default();
-        vault.set(&for_hosts(LOGIN, &[], Position::Body)?, text.as_bytes(), now).map(drop)
+        vault.set(&for_hosts(LOGIN, &[], RequestPart::Body)?, text.as_bytes(), now).map(drop)
     }
 }
 
-fn for_hosts(name: &str, hosts: &[String], position: Position) -> Result<Change, VaultError> {
+fn for_hosts(name: &str, hosts: &[String], position: RequestPart) -> Result<Change, VaultError> {
     let hosts = HostRule::parse_all(hosts.iter().map(String::as_str))?;
-    Ok(Change { hosts: Some(hosts), places: Some(Places::of(&[position])), ..Change::named(name)? })
+    Ok(Change { hosts: Some(hosts), places: Some(RequestParts::of(&[position])), ..Change::named(name)? })
 }
 
 #[cfg(test)]
@@ -335,7 +336,7 @@ mod tests {
             (500, "busy"),
             (302, ""),
         ] {
-            assert!(matches!(read(status, text), Err(Refused::Unlike { .. })), "{status} {text}");
+            assert!(matches!(read(status, text), Err(OauthRefusal::Unlike { .. })), "{status} {text}");
         }
         let endless = read(200, r#"{"access_token": "a", "expires_in": 1e300}"#);
         assert!(endless.is_ok_and(|grant| grant.expires_at.is_none()));

@@ -2,7 +2,7 @@
 
 use tool::ToolError;
 
-use crate::gmail::api::Asking;
+use crate::gmail::api::ApiCalls;
 use crate::gmail::message::Wire;
 
 /// Maximum number of ids that are passed on: the first of the conversation, and the newest.
@@ -24,7 +24,7 @@ const HEADERS: [(&str, &str); 6] = [
 
 /// The message to which a reply belongs.
 #[derive(Debug)]
-pub(crate) struct Answered {
+pub(crate) struct RepliedMessage {
     pub(crate) thread_id: String,
     /// Message-ID without angle brackets.
     pub(crate) message_id: Option<String>,
@@ -34,9 +34,9 @@ pub(crate) struct Answered {
     pub(crate) from: String,
 }
 
-impl Answered {
+impl RepliedMessage {
     /// Finds the message with this id.
-    pub(crate) async fn find(asking: &Asking<'_>, id: &str) -> Result<Self, ToolError> {
+    pub(crate) async fn find(asking: &ApiCalls<'_>, id: &str) -> Result<Self, ToolError> {
         let wire = asking.message(id, &HEADERS).await.map_err(|mut error| {
             if error.code == tool::Code::NotFound {
                 error.message = format!("`reply_to_id`: {}", error.message);
@@ -112,11 +112,11 @@ mod tests {
 
     use super::*;
 
-    fn answered(headers: &[(&str, &str)]) -> Answered {
+    fn answered(headers: &[(&str, &str)]) -> RepliedMessage {
         let headers: Vec<Value> =
             headers.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
         let wire = json!({"id": "1", "threadId": "t", "payload": {"headers": headers}});
-        Answered::of(&serde_json::from_value(wire).unwrap())
+        RepliedMessage::of(&serde_json::from_value(wire).unwrap())
     }
 
     #[test]

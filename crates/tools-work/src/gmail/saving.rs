@@ -8,7 +8,7 @@ use roots::{LastLink, Roots, RootsError};
 use tool::{Code, Context, SnapshotUse, ToolError};
 
 use crate::failure::of_roots;
-use crate::gmail::api::{Asking, segment};
+use crate::gmail::api::{ApiCalls, segment};
 use crate::gmail::message::{Attachment, Body, Content, Mail};
 
 /// Maximum number of bytes of a name: the limit of file systems, with room for a number.
@@ -34,7 +34,7 @@ pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolErro
 /// Saves all attachments of these messages. An existing file is not overwritten: a name that is
 /// taken gets a number.
 pub(crate) async fn save(
-    asking: &Asking<'_>,
+    asking: &ApiCalls<'_>,
     folder: &Path,
     mails: &mut [(String, Mail)],
 ) -> Result<(), ToolError> {
@@ -87,7 +87,7 @@ fn real_folder(context: &Context, roots: &Roots, folder: &Path) -> Result<PathBu
 /// Returns the bytes of an attachment, or `None` after it recorded the reason why the attachment is
 /// not saved.
 async fn content(
-    asking: &Asking<'_>,
+    asking: &ApiCalls<'_>,
     message: &str,
     attachment: &mut Attachment,
     left: u64,

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use fetch::web::{Ask, Web, pause};
+use fetch::web::{Web, WebRequest, pause};
 use fetch::{HeaderMap, HeaderValue};
 use jiff::SignedDuration;
 use outgoing::{BodyError, failure, permission};
 use tool::{Code, Context, Retry, ToolError};
-use vault::{Locked, Name, Position, Vault, VaultError};
+use vault::{Name, RequestPart, SecretBytes, Vault, VaultError};
 
-use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, Refused};
+use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, OauthRefusal, REFRESH};
 use crate::gmail::place::Gmail;
 
 /// Minimum remaining lifetime of a token at the start of a request, because the request takes time.
@@ -33,7 +33,7 @@ pub(crate) struct Tokens<'a> {
 
 impl Tokens<'_> {
     /// Returns a token that is valid as far as known, other than `refused`.
-    pub(crate) async fn access(&self, refused: Option<&Locked>) -> Result<Locked, ToolError> {
+    pub(crate) async fn access(&self, refused: Option<&SecretBytes>) -> Result<SecretBytes, ToolError> {
         let name = Name::parse(ACCESS).map_err(unreadable)?;
         if !self.vault.exists() {
             // Without a vault there is no login to renew, and no vault must be created.
@@ -62,7 +62,7 @@ impl Tokens<'_> {
     }
 
     /// Returns the token in the vault, if it is still valid.
-    fn kept(&self, refused: Option<&Locked>) -> Result<Option<Locked>, ToolError> {
+    fn kept(&self, refused: Option<&SecretBytes>) -> Result<Option<SecretBytes>, ToolError> {
         let now = self.context.clock.now();
         let contents = self.vault.contents().map_err(unreadable)?;
         let Some((entry, value)) = contents.get(ACCESS) else { return Ok(None) };
@@ -71,14 +71,14 @@ impl Tokens<'_> {
             return Ok(None);
         }
         let host = self.gmail.api().host().to_string();
-        self.vault.value_for(ACCESS, &host, Position::Header, now).map(Some).map_err(unreadable)
+        self.vault.value_for(ACCESS, &host, RequestPart::Header, now).map(Some).map_err(unreadable)
     }
 
     /// Renews the token and stores it in the vault.
-    async fn renew(&self) -> Result<Locked, ToolError> {
+    async fn renew(&self) -> Result<SecretBytes, ToolError> {
         let now = self.context.clock.now();
         let host = self.gmail.token().host().to_string();
-        let secret = |name: &str| match self.vault.value_for(name, &host, Position::Body, now) {
+        let secret = |name: &str| match self.vault.value_for(name, &host, RequestPart::Body, now) {
             Ok(value) => Ok(Some(value)),
             Err(VaultError::Unknown | VaultError::NoVault) => Ok(None),
             Err(error) => Err(unreadable(error)),
@@ -95,7 +95,7 @@ impl Tokens<'_> {
                     return Ok(grant.access);
                 }
                 Ok(Err(refused)) => {
-                    let may_pass = matches!(refused, Refused::Unlike { status } if status >= 500);
+                    let may_pass = matches!(refused, OauthRefusal::Unlike { status } if status >= 500);
                     (denied(&refused), may_pass)
                 }
                 Err(error) => error,
@@ -108,7 +108,7 @@ impl Tokens<'_> {
 
     /// Returns the response of the token server, or an error with a flag that is true if a retry
     /// may succeed.
-    async fn asked(&self, form: Vec<u8>) -> Result<Result<Grant, Refused>, (ToolError, bool)> {
+    async fn asked(&self, form: Vec<u8>) -> Result<Result<Grant, OauthRefusal>, (ToolError, bool)> {
         let last = |error| (error, false);
         let usual = [
             (fetch::ACCEPT, "application/json"),
@@ -117,7 +117,7 @@ impl Tokens<'_> {
         ];
         let headers: HeaderMap =
             usual.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
-        let ask = Ask {
+        let ask = WebRequest {
             target: self.gmail.token().clone(),
             method: fetch::Method::POST,
             headers,
@@ -131,7 +131,7 @@ impl Tokens<'_> {
         };
         let mut answer = self.web.send(ask).await.map_err(broken)?;
         let status = answer.status;
-        let garbled = |_| last(denied(&Refused::Unlike { status }));
+        let garbled = |_| last(denied(&OauthRefusal::Unlike { status }));
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(garbled)?;
         let mut body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
             BodyError::Web(error) => broken(error),
@@ -146,14 +146,14 @@ impl Tokens<'_> {
 }
 
 /// Converts a refusal of the token server into a tool error.
-fn denied(refused: &Refused) -> ToolError {
+fn denied(refused: &OauthRefusal) -> ToolError {
     match refused {
-        Refused::Said { error, .. } if error == "invalid_grant" => {
+        OauthRefusal::Said { error, .. } if error == "invalid_grant" => {
             let message = format!("the login of Gmail is good no longer ({refused})");
             ToolError::new(Code::Permission, message)
                 .hint("it was taken back, or has run out; the user logs in again: `handfast login gmail`")
         }
-        Refused::Said { error, .. }
+        OauthRefusal::Said { error, .. }
             if ["invalid_client", "unauthorized_client"].contains(&error.as_str()) =>
         {
             let message = format!("Google does not take the program that the login was made for ({refused})");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
-use fetch::web::{Ask, Web, WebError, pause};
+use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{HeaderMap, HeaderValue};
 use outgoing::{BodyError, EndpointError, failure, permission};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ impl Linear {
 }
 
 /// The requests of one call.
-pub(crate) struct Asking<'a> {
+pub(crate) struct ApiCalls<'a> {
     context: &'a Context,
     web: Arc<Web>,
     linear: &'a Linear,
@@ -76,7 +76,7 @@ pub(crate) struct Asking<'a> {
 }
 
 /// A reason why a request has no data.
-pub(crate) enum Refused {
+pub(crate) enum ApiRefusal {
     /// The request certainly did not arrive. The flag is true if a retry may succeed.
     Unsent(ToolError, bool),
     /// The request may have been carried out, but its answer did not arrive.
@@ -86,7 +86,7 @@ pub(crate) enum Refused {
 }
 
 /// The creation of an object under an id that the client chooses.
-pub(crate) struct Making<'a> {
+pub(crate) struct Creation<'a> {
     /// Mutation and its variables.
     pub(crate) document: &'a str,
     pub(crate) variables: Value,
@@ -98,7 +98,7 @@ pub(crate) struct Making<'a> {
     pub(crate) id: &'a str,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> ApiCalls<'a> {
     pub(crate) fn begin(context: &'a Context, linear: &'a Linear) -> Result<Self, ToolError> {
         let deadline = Instant::now() + context.timeout;
         Ok(Self { context, web: context.service()?, linear, deadline, began: Arc::default() })
@@ -123,10 +123,10 @@ impl<'a> Asking<'a> {
         loop {
             let error = match self.patiently(document, variables).await {
                 Ok(data) => return Ok(Ok(data)),
-                Err(Refused::Said(complaint)) if !complaint.may_pass() => return Ok(Err(complaint)),
-                Err(Refused::Said(complaint)) => complaint.into(),
-                Err(Refused::Unsent(error, false)) => return Err(error),
-                Err(Refused::Unsent(error, true) | Refused::Lost(error)) => error.retry(Retry::Now),
+                Err(ApiRefusal::Said(complaint)) if !complaint.may_pass() => return Ok(Err(complaint)),
+                Err(ApiRefusal::Said(complaint)) => complaint.into(),
+                Err(ApiRefusal::Unsent(error, false)) => return Err(error),
+                Err(ApiRefusal::Unsent(error, true) | ApiRefusal::Lost(error)) => error.retry(Retry::Now),
             };
             match self.next(&mut waits) {
                 Some(wait) => pause(wait).await,
@@ -148,7 +148,7 @@ impl<'a> Asking<'a> {
     /// Creates an object and returns it, with a flag that is true if this call created it. After a
     /// lost answer or a refusal, the object is searched for by its id before another attempt, so
     /// that it is created once.
-    pub(crate) async fn make(&self, making: &Making<'_>) -> Result<(Value, bool), ToolError> {
+    pub(crate) async fn make(&self, making: &Creation<'_>) -> Result<(Value, bool), ToolError> {
         let mut waits = WAITS.iter();
         let mut lost = false;
         loop {
@@ -159,13 +159,13 @@ impl<'a> Asking<'a> {
             };
             self.began.store(lost, Ordering::SeqCst);
             let (error, may_pass) = match refused {
-                Refused::Unsent(error, may_pass) => (error, may_pass),
-                Refused::Lost(error) => {
+                ApiRefusal::Unsent(error, may_pass) => (error, may_pass),
+                ApiRefusal::Lost(error) => {
                     lost = true;
                     self.began.store(true, Ordering::SeqCst);
                     (error, true)
                 }
-                Refused::Said(complaint) => {
+                ApiRefusal::Said(complaint) => {
                     lost |= complaint.may_pass();
                     self.began.store(lost, Ordering::SeqCst);
                     if complaint.is_about_input() || complaint.may_pass() {
@@ -194,7 +194,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    async fn find(&self, making: &Making<'_>) -> Result<Option<Value>, ToolError> {
+    async fn find(&self, making: &Creation<'_>) -> Result<Option<Value>, ToolError> {
         let mut data = Box::pin(self.query(making.finding, json!({"id": making.id}))).await?;
         let nodes = data.pointer_mut(&format!("/{}/nodes", making.found_at)).and_then(Value::as_array_mut);
         Ok(nodes.and_then(Vec::pop))
@@ -219,14 +219,14 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns the data of the answer. Waits for Linear's limits if the call has the time.
-    async fn patiently(&self, document: &str, variables: &Value) -> Result<Value, Refused> {
+    async fn patiently(&self, document: &str, variables: &Value) -> Result<Value, ApiRefusal> {
         loop {
             let (complaint, headers) = match self.once(document, variables).await? {
                 Ok(data) => return Ok(data),
                 Err(refused) => refused,
             };
             if !complaint.is_rate_limit() {
-                return Err(Refused::Said(complaint));
+                return Err(ApiRefusal::Said(complaint));
             }
             let wait = wait_asked_for(&headers, self.context.clock.now());
             match wait.filter(|wait| *wait + SPARE < self.left()) {
@@ -235,7 +235,7 @@ impl<'a> Asking<'a> {
                     pause(wait).await;
                 }
                 None => {
-                    return Err(Refused::Unsent(limited(&headers, wait, self.context.clock.now()), false));
+                    return Err(ApiRefusal::Unsent(limited(&headers, wait, self.context.clock.now()), false));
                 }
             }
         }
@@ -246,11 +246,11 @@ impl<'a> Asking<'a> {
         &self,
         document: &str,
         variables: &Value,
-    ) -> Result<Result<Value, (Complaint, HeaderMap)>, Refused> {
-        let unsent = |error| Refused::Unsent(error, false);
+    ) -> Result<Result<Value, (Complaint, HeaderMap)>, ApiRefusal> {
+        let unsent = |error| ApiRefusal::Unsent(error, false);
         let endpoint = &self.linear.endpoint;
         let body = json!({"query": document, "variables": variables}).to_string();
-        let ask = Ask {
+        let ask = WebRequest {
             target: endpoint.clone(),
             method: fetch::Method::POST,
             headers: self.headers().map_err(unsent)?,
@@ -262,11 +262,11 @@ impl<'a> Asking<'a> {
         let (status, headers) = (answer.status, answer.headers.clone());
         let garbled = |why: &dyn std::fmt::Display| {
             let message = format!("Linear's answer, of status {status}, cannot be read: {why}");
-            Refused::Lost(ToolError::new(Code::Runtime, message).hint("Linear may answer later"))
+            ApiRefusal::Lost(ToolError::new(Code::Runtime, message).hint("Linear may answer later"))
         };
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
         let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
-            BodyError::Web(error) => Refused::Lost(failure(error)),
+            BodyError::Web(error) => ApiRefusal::Lost(failure(error)),
             BodyError::Decode(error) => garbled(&error),
         })?;
         let mut said: Value = match serde_json::from_slice(&body) {
@@ -287,7 +287,7 @@ impl<'a> Asking<'a> {
 
     fn headers(&self) -> Result<HeaderMap, ToolError> {
         let host = self.linear.endpoint.host().to_string();
-        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::Position::Header)?;
+        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::RequestPart::Header)?;
         let mut value = if key.starts_with(OAUTH) { b"Bearer ".to_vec() } else { Vec::new() };
         value.extend_from_slice(&key);
         let made = HeaderValue::from_bytes(&value);
@@ -312,10 +312,10 @@ impl<'a> Asking<'a> {
     }
 }
 
-fn refused(error: WebError) -> Refused {
+fn refused(error: WebError) -> ApiRefusal {
     let (may_have_acted, may_pass) = (error.may_have_acted(), error.may_pass());
     let error = failure(error);
-    if may_have_acted { Refused::Lost(error) } else { Refused::Unsent(error, may_pass) }
+    if may_have_acted { ApiRefusal::Lost(error) } else { ApiRefusal::Unsent(error, may_pass) }
 }
 
 /// Returns the object that a mutation created or changed.

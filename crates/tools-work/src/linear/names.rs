@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
 
-use crate::linear::api::Asking;
+use crate::linear::api::ApiCalls;
 use crate::linear::queries;
 
 /// Maximum number of candidates that are compared, and shown if none matches.
@@ -47,12 +47,12 @@ const LABEL: Kind = Kind {
 };
 
 /// Returns the id of a team.
-pub(crate) async fn team(asking: &Asking<'_>, name: &str) -> Result<String, ToolError> {
+pub(crate) async fn team(asking: &ApiCalls<'_>, name: &str) -> Result<String, ToolError> {
     one(asking, &TEAM, name, None).await
 }
 
 /// Returns the id of a person; `me` is the owner of the key.
-pub(crate) async fn person(asking: &Asking<'_>, name: &str) -> Result<String, ToolError> {
+pub(crate) async fn person(asking: &ApiCalls<'_>, name: &str) -> Result<String, ToolError> {
     if name == "me" {
         let data = asking.query(queries::VIEWER, json!({})).await?;
         return id(&data["viewer"]);
@@ -61,13 +61,13 @@ pub(crate) async fn person(asking: &Asking<'_>, name: &str) -> Result<String, To
 }
 
 /// Returns the id of a state of a team.
-pub(crate) async fn state(asking: &Asking<'_>, name: &str, team: &str) -> Result<String, ToolError> {
+pub(crate) async fn state(asking: &ApiCalls<'_>, name: &str, team: &str) -> Result<String, ToolError> {
     one(asking, &STATE, name, Some(json!({"team": {"id": {"eq": team}}}))).await
 }
 
 /// Returns the ids of labels that issues of a team may have.
 pub(crate) async fn labels(
-    asking: &Asking<'_>,
+    asking: &ApiCalls<'_>,
     names: &[String],
     team: &str,
 ) -> Result<Vec<String>, ToolError> {
@@ -99,7 +99,7 @@ pub(crate) fn named(text: &str, names: &[&str]) -> Value {
 }
 
 async fn one(
-    asking: &Asking<'_>,
+    asking: &ApiCalls<'_>,
     kind: &Kind,
     name: &str,
     among: Option<Value>,
@@ -143,7 +143,7 @@ async fn one(
     }
 }
 
-async fn nodes(asking: &Asking<'_>, kind: &Kind, filters: Vec<Value>) -> Result<Vec<Value>, ToolError> {
+async fn nodes(asking: &ApiCalls<'_>, kind: &Kind, filters: Vec<Value>) -> Result<Vec<Value>, ToolError> {
     let variables = json!({"filter": {"and": filters}, "first": CANDIDATES});
     let mut data = asking.query(kind.document, variables).await?;
     match data[kind.root]["nodes"].take() {

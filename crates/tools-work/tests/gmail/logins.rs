@@ -157,7 +157,7 @@ fn each_secret_goes_to_its_own_host_and_no_other() {
     assert_eq!(fixture.error("gmail_search", search()).code, Code::Permission);
     let contents = fixture.vault().contents().unwrap();
     assert!(matches!(contents.get(ACCESS), Some((entry, _)) if entry.places.names() == ["header"]));
-    let used = fixture.vault().value_for(ACCESS, "evil.example", vault::Position::Header, now);
+    let used = fixture.vault().value_for(ACCESS, "evil.example", vault::RequestPart::Header, now);
     assert!(matches!(used, Err(VaultError::NotForHost)));
     assert!(fixture.server.server.seen().iter().all(|request| request.path != "/token"));
 }

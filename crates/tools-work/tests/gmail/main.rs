@@ -27,7 +27,7 @@ use testkit::{FixedClock, Workspace, check_family, run_in};
 use tool::{Clock, Code, Context, Effect, Hosts, Level, ToolError};
 use tools_work::oauth::{self, Client, Grant, Login};
 use tools_work::{Endpoints, Gmail, Linear};
-use vault::{Change, HostRule, Keys, Locked, Vault};
+use vault::{Change, HostRule, Keys, SecretBytes, Vault};
 
 /// A policy that allows connections to this machine, and nothing else.
 struct Rules;
@@ -142,7 +142,7 @@ pub(crate) fn gmail(server: &Server) -> Gmail {
 
 fn keep(vault: &Vault, gmail: &Gmail, (access, refresh): (&str, &str), seconds: i64) {
     let now = FixedClock::default().now();
-    let locked = |text: &str| Locked::copy_of(text.as_bytes());
+    let locked = |text: &str| SecretBytes::copy_of(text.as_bytes());
     let client = Client { id: CLIENT_ID.to_owned(), secret: Some(locked(CLIENT_SECRET)) };
     let login =
         Login { client_id: CLIENT_ID.to_owned(), account: Some(ACCOUNT.to_owned()), scopes: String::new() };

@@ -1,7 +1,7 @@
 //! Successful calls: searches, messages, conversations, and files in both directions.
 
 use serde_json::{Value, json};
-use testkit::{Covers, DenyNames, Workspace, assert_contains};
+use testkit::{DenyNames, TestSecrets, Workspace, assert_contains};
 use tool::{Code, EffectState};
 use tools_work::oauth;
 
@@ -95,7 +95,8 @@ fn attachments_are_saved_under_names_that_stay_in_their_folder_and_nothing_is_wr
 
 #[test]
 fn a_secret_in_an_attachment_is_covered_in_the_file() {
-    let fixture = Fixture::in_workspace(Workspace::new().covering(Covers::of(&[("KEY", "evil-0123456789")])));
+    let fixture =
+        Fixture::in_workspace(Workspace::new().covering(TestSecrets::of(&[("KEY", "evil-0123456789")])));
     fixture.log_in(&oauth::SCOPES, 3_600);
     let id = fixture.server.deliver(WITH_FILES.replace("\r\nevil\r\n", "\r\nkey: evil-0123456789\r\n"));
     fixture.data("gmail_read", json!({"id": id, "save_to": "in"}));

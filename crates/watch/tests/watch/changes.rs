@@ -47,7 +47,8 @@ fn what_takes_an_old_name_has_appeared_again() {
 #[test]
 fn a_root_that_is_replaced_is_looked_through_again() {
     let folder = Folder::new(&["root/.env"]);
-    let mut watch = watch::Watch::new(vec![folder.at("root")], crate::fixture::ByName, watch::Keep::Fresh);
+    let mut watch =
+        watch::Watch::new(vec![folder.at("root")], crate::fixture::ByName, watch::WatchMode::Fresh);
     assert_eq!(watch.sync().unwrap().hidden, [folder.at("root/.env")]);
     rename(folder.at("root"), folder.at("old")).unwrap();
     folder.write("root/a/.env");

@@ -6,12 +6,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use watch::{Keep, Kind, Marked, Marks, Rules, Watch};
+use watch::{Kind, MarkedPaths, Marks, Rules, Watch, WatchMode};
 
 pub(crate) struct ByName;
 
 impl Rules for ByName {
-    type Above = Marks;
+    type FolderMatches = Marks;
 
     fn top(&self, folder: &Path) -> Marks {
         let names = folder.iter().map(|name| self.below(&Marks::default(), Path::new(name), Kind::Folder));
@@ -73,16 +73,16 @@ impl Folder {
     }
 
     pub(crate) fn watch(&self) -> Watch<ByName> {
-        Watch::new(vec![self.path()], ByName, Keep::Fresh)
+        Watch::new(vec![self.path()], ByName, WatchMode::Fresh)
     }
 
     /// Returns the marked paths that a new walk finds.
-    pub(crate) fn walked(&self) -> Marked {
-        Watch::new(vec![self.path()], ByName, Keep::Once).sync().unwrap()
+    pub(crate) fn walked(&self) -> MarkedPaths {
+        Watch::new(vec![self.path()], ByName, WatchMode::Once).sync().unwrap()
     }
 
     /// Returns the hidden and the frozen paths, relative to the folder.
-    pub(crate) fn relative(&self, marked: &Marked) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn relative(&self, marked: &MarkedPaths) -> (Vec<String>, Vec<String>) {
         let below = |paths: &[PathBuf]| {
             let path = |path: &PathBuf| path.strip_prefix(self.path()).unwrap().to_str().unwrap().to_owned();
             paths.iter().map(path).collect()

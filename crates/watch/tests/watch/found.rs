@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use watch::{Keep, Marked, Watch};
+use watch::{MarkedPaths, Watch, WatchMode};
 
 use crate::fixture::{ByName, Folder};
 
@@ -56,7 +56,7 @@ fn further_names_of_a_marked_file_are_marked_wherever_they_lie() {
     hard_link(folder.at("deep/.env"), other.at("elsewhere")).unwrap();
     let hidden = ["deep/.env", "deep/key", "notes.txt", "secret"];
     folder.expect(&mut folder.watch(), &hidden, &["deep/loose", "fixed"]);
-    let both = Watch::new(vec![folder.path(), other.path()], ByName, Keep::Once).sync().unwrap();
+    let both = Watch::new(vec![folder.path(), other.path()], ByName, WatchMode::Once).sync().unwrap();
     assert!(both.hidden.contains(&other.at("elsewhere")), "{both:?}");
 }
 
@@ -155,7 +155,7 @@ fn deeper(at: &std::os::fd::OwnedFd, name: &str) -> std::os::fd::OwnedFd {
 fn a_root_that_is_marked_or_a_file_or_missing_is_answered_for() {
     let folder = Folder::new(&["secret/a", "x/.env", "plain"]);
     let roots = ["secret", "x/.env", "plain", "missing"].map(|name| folder.at(name)).to_vec();
-    let marked = Watch::new(roots, ByName, Keep::Fresh).sync().unwrap();
+    let marked = Watch::new(roots, ByName, WatchMode::Fresh).sync().unwrap();
     assert_eq!(folder.relative(&marked).0, ["secret", "x/.env"]);
 }
 
@@ -185,7 +185,7 @@ fn what_is_guarded_is_told_entry_by_entry_and_what_is_noted_as_it_comes() {
     );
     assert_eq!(
         marked,
-        Marked { noted: marked.noted.clone(), appeared: marked.appeared.clone(), ..folder.walked() }
+        MarkedPaths { noted: marked.noted.clone(), appeared: marked.appeared.clone(), ..folder.walked() }
     );
 
     // A further name of a guarded file is guarded too, and a file that takes an old name appears

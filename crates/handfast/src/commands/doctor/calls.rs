@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{CallRequest, Caller, Door, NoAsker};
 use serde_json::{Value, json};
-use tool::{Outcome, Stop, Unreported};
+use tool::{NoProgress, Outcome, Stop};
 
 use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};
@@ -46,7 +46,7 @@ pub(super) fn make_calls(
                     ceiling: engine::Ceiling::default(),
                 },
                 stop: Stop::default(),
-                progress: Arc::new(Unreported),
+                progress: Arc::new(NoProgress),
                 cache: false,
                 origin: engine::Origin::default(),
             };

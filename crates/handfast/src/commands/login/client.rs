@@ -7,7 +7,7 @@ use serde_json::Value;
 use tool::Clock;
 use tools_work::Gmail;
 use tools_work::oauth::{CLIENT_SECRET, Client, Login};
-use vault::{LEAST_CHARACTERS, Locked, Position, Vault, VaultError};
+use vault::{LEAST_CHARACTERS, RequestPart, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
 
 use crate::cli_login::GmailLogin;
@@ -38,7 +38,7 @@ pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result
         )));
     };
     let host = gmail.token().host().to_string();
-    let secret = match vault.value_for(CLIENT_SECRET, &host, Position::Body, SystemClock.now()) {
+    let secret = match vault.value_for(CLIENT_SECRET, &host, RequestPart::Body, SystemClock.now()) {
         Ok(secret) => Some(secret),
         Err(VaultError::Unknown) => None,
         Err(VaultError::NotForHost) => {
@@ -63,11 +63,11 @@ fn read(path: &Path) -> Result<Client, Failure> {
     }
     let client = file.get("installed").unwrap_or(&file);
     let id = client["client_id"].as_str().ok_or_else(|| wrong(&"this file names no `client_id`"))?;
-    let secret = client["client_secret"].as_str().map(|secret| Locked::copy_of(secret.as_bytes()));
+    let secret = client["client_secret"].as_str().map(|secret| SecretBytes::copy_of(secret.as_bytes()));
     checked(id.to_owned(), secret)
 }
 
-fn checked(id: String, secret: Option<Locked>) -> Result<Client, Failure> {
+fn checked(id: String, secret: Option<SecretBytes>) -> Result<Client, Failure> {
     if !id.bytes().all(|byte| byte.is_ascii_graphic()) || id.is_empty() {
         return Err(Failure::usage("the id of the OAuth client is no id"));
     }

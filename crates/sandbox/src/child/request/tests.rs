@@ -42,8 +42,8 @@ fn encoded(standard: Standard) -> Vec<u8> {
         },
         Step::Seal { at: at() },
         Step::Setting { at: at(), value: c"0".to_owned() },
-        Step::Check { at: at(), is: Expected::Hidden },
-        Step::Check { at: at(), is: Expected::Same { device: 1, inode: 2, read_only: true } },
+        Step::Check { at: at(), is: ExpectedEntry::Hidden },
+        Step::Check { at: at(), is: ExpectedEntry::Same { device: 1, inode: 2, read_only: true } },
     ];
     let strings = || StringArray::new(vec![c"one".to_owned(), c"".to_owned()]);
     let start = Start {
@@ -56,7 +56,7 @@ fn encoded(standard: Standard) -> Vec<u8> {
         announced: true,
         hands_over: true,
     };
-    encode(&steps, &[(c"/r".to_owned(), 7)], &Part::Call { start: &start, standard }, &[70, 71])
+    encode(&steps, &[(c"/r".to_owned(), 7)], &RequestPart::Call { start: &start, standard }, &[70, 71])
 }
 
 const OUTPUTS: Standard = Standard::Outputs { stdout: 5, stderr: 6 };
@@ -64,7 +64,7 @@ const OUTPUTS: Standard = Standard::Outputs { stdout: 5, stderr: 6 };
 #[test]
 fn a_request_that_was_decoded_says_what_was_encoded() {
     let request = Request::decode(&encoded(OUTPUTS), &[5, 6, 7, 8]).unwrap();
-    let Request { steps, rules, part: Part::Call { start, standard } } = request else { panic!() };
+    let Request { steps, rules, part: RequestPart::Call { start, standard } } = request else { panic!() };
     assert!(standard == OUTPUTS && start.announced);
     let handed = |step: &Step| match step {
         Step::Mount(Mount { source: Source::Handed(tree), .. }) => Some(*tree),
@@ -72,7 +72,7 @@ fn a_request_that_was_decoded_says_what_was_encoded() {
     };
     assert_eq!(steps.iter().find_map(handed), Some(8), "the second tree is the fourth descriptor");
     // Encoding again with the tree under its old number must return equal bytes.
-    let part = Part::Call { start: &start, standard };
+    let part = RequestPart::Call { start: &start, standard };
     assert_eq!(encode(&steps, &rules, &part, &[7, 8]), encoded(OUTPUTS));
     for (standard, descriptors) in [
         (Standard::Pipes { input: 5, output: 6 }, &[5, 6, 7, 8][..]),
@@ -80,13 +80,13 @@ fn a_request_that_was_decoded_says_what_was_encoded() {
         (Standard::GivenTerminal(5), &[5, 7, 8]),
     ] {
         let request = Request::decode(&encoded(standard), descriptors).unwrap();
-        assert!(matches!(request.part, Part::Call { standard: decoded, .. } if decoded == standard));
+        assert!(matches!(request.part, RequestPart::Call { standard: decoded, .. } if decoded == standard));
         assert_eq!(request.steps.iter().find_map(handed), Some(8));
     }
     for ahead in [true, false] {
-        let bytes = encode(&steps, &rules, &Part::Ahead { finish: ahead }, &[7, 8]);
+        let bytes = encode(&steps, &rules, &RequestPart::Ahead { finish: ahead }, &[7, 8]);
         let request = Request::decode(&bytes, &[5, 6]).unwrap();
-        assert!(matches!(request.part, Part::Ahead { finish } if finish == ahead));
+        assert!(matches!(request.part, RequestPart::Ahead { finish } if finish == ahead));
         assert_eq!(request.steps.iter().find_map(handed), Some(6), "all descriptors are trees");
     }
 }

@@ -13,7 +13,7 @@ use rustix::mount::MountAttrFlags;
 use rustix::process::{getgid, getuid};
 
 use super::tool::{Tool, handed};
-use crate::child::blueprint::{Expected, INNER_ID, Kind, Mount, Place, Source, Step};
+use crate::child::blueprint::{ExpectedEntry, INNER_ID, Kind, Mount, Place, Source, Step};
 use crate::error::SandboxError;
 use crate::roots::{Root, Roots};
 use crate::spec::Entrance;
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     /// can be made to lead elsewhere.
     pub(super) checks: Vec<Step>,
     /// Folders and files that must not have moved in the meantime.
-    pub(super) unmoved: Vec<Unmoved>,
+    pub(super) unmoved: Vec<CoveredFile>,
 }
 
 impl Arguments {
@@ -72,8 +72,8 @@ struct Making<'a> {
     tool: &'a Tool,
     words: Vec<OsString>,
     files: Vec<OwnedFd>,
-    expected: BTreeMap<PathBuf, Expected>,
-    unmoved: Vec<Unmoved>,
+    expected: BTreeMap<PathBuf, ExpectedEntry>,
+    unmoved: Vec<CoveredFile>,
     /// The lists of users and groups, and the content from which covers are cloned, by path.
     databases: BTreeMap<PathBuf, Vec<u8>>,
 }
@@ -227,8 +227,8 @@ impl Making<'_> {
         }
         let Some(root) = root else { return Ok(()) };
         if root.at == root.real {
-            self.expected.insert(path.to_owned(), Expected::Hidden);
-            self.unmoved.push(Unmoved::of(path)?);
+            self.expected.insert(path.to_owned(), ExpectedEntry::Hidden);
+            self.unmoved.push(CoveredFile::of(path)?);
         }
         Ok(())
     }
@@ -280,8 +280,8 @@ impl Making<'_> {
     /// through.
     fn expect(&mut self, root: &Root, real: &Path, path: &Path, read_only: bool) -> Result<(), SandboxError> {
         if root.at == root.real {
-            let Unmoved { device, inode, .. } = Unmoved::of(real)?;
-            self.expected.insert(path.to_owned(), Expected::Same { device, inode, read_only });
+            let CoveredFile { device, inode, .. } = CoveredFile::of(real)?;
+            self.expected.insert(path.to_owned(), ExpectedEntry::Same { device, inode, read_only });
         }
         Ok(())
     }
@@ -294,13 +294,13 @@ impl Making<'_> {
 }
 
 /// A covered file, as found on the host.
-pub(super) struct Unmoved {
+pub(super) struct CoveredFile {
     path: PathBuf,
     device: u64,
     inode: u64,
 }
 
-impl Unmoved {
+impl CoveredFile {
     fn of(path: &Path) -> Result<Self, SandboxError> {
         let found = fs::symlink_metadata(path)
             .map_err(|error| SandboxError::Root { path: path.to_owned(), reason: error.to_string() })?;

@@ -17,7 +17,7 @@ use rustix::process::{getegid, geteuid};
 
 use crate::cgroup::{self, Group, Owner};
 use crate::child::report::Report;
-use crate::child::request::{self, Part};
+use crate::child::request::{self, RequestPart};
 use crate::enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
@@ -34,7 +34,7 @@ use crate::program;
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Command};
 use crate::streams::{Streams, above_standard};
-use crate::view::{self, Shown};
+use crate::view::{self, ShownParts};
 use arguments::Arguments;
 use tool::Tool;
 
@@ -58,7 +58,8 @@ pub(super) fn launch(
     start.hands_over = false;
     let home = spec.shared_home().and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(InUse::kept);
-    let shown = Shown { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
+    let shown =
+        ShownParts { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
     let view = view::decide(spec, shown)?;
     let arguments = Arguments::of(&view.steps, &roots, &tool, entrance)?;
 
@@ -84,7 +85,7 @@ pub(super) fn launch(
     // After this drop, an end of bwrap closes the socket, which the wait below notices.
     drop(inner);
     let Some(process) = first_process(&control)? else { return Ok(None) };
-    arguments.unmoved.iter().try_for_each(arguments::Unmoved::check)?;
+    arguments.unmoved.iter().try_for_each(arguments::CoveredFile::check)?;
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
         drop((process, maker));
         cgroup::give_up();
@@ -92,7 +93,7 @@ pub(super) fn launch(
     }
     let (ends, theirs) = streams.make(spec.terminal, None)?;
     let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
-    let part = Part::Call { start: &start, standard: theirs.standard };
+    let part = RequestPart::Call { start: &start, standard: theirs.standard };
     let request = request::encode(&arguments.checks, &rules, &part, &[]);
     let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
     request::transmit(control.as_fd(), &request, &descriptors)

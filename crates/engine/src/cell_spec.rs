@@ -1,0 +1,178 @@
+//! Specification of a command's cell before the cell is needed: the files that it shows, and its
+//! network.
+
+use std::sync::Arc;
+
+use checkpoint::HiddenFile;
+use policy::Policy;
+use sandbox::CellSpec;
+use tool::{Effect, Lane, ToolError};
+
+use crate::call::Call;
+use crate::denied::{DeniedFiles, Writes};
+use crate::egress_gate::GateDeps;
+use crate::{Engine, cell};
+
+/// Task that specifies the cell of a command.
+pub(crate) type CellSpecTask = tokio::task::JoinHandle<Result<SpecifiedCell, ToolError>>;
+
+/// Cell of a command.
+pub(crate) struct SpecifiedCell {
+    pub(crate) cell: CellSpec,
+    /// Files that the cell replaces by placeholders, if the command runs on a snapshot.
+    pub(crate) hidden: Vec<HiddenFile>,
+    /// Warnings about the cell for its user.
+    pub(crate) told: Vec<String>,
+}
+
+/// Network of a call's commands.
+pub(crate) struct Network {
+    /// Owner of the network.
+    pub(crate) owner: String,
+    pub(crate) rules: Rules,
+}
+
+/// Rules of the network's way out.
+pub(crate) enum Rules {
+    These(Arc<Policy>),
+    /// The network can reach no host.
+    NoHosts,
+    /// The rules may allow hosts, but too many networks exist already.
+    TooMany,
+}
+
+const NO_NAMESPACES: &str = "no host can be reached from this command: this machine refuses namespaces, and without them nothing \
+                             would hold a program to the hosts that are listed; `handfast doctor` says what to do";
+const TOO_MANY: &str = "no host can be reached from this command: this session has had callers under too many different ceilings";
+
+impl Engine {
+    /// Returns the cell for one call. Blocks while denied files are searched for.
+    pub(crate) fn specification(
+        &self,
+        policy: &Policy,
+        denied: &Arc<DeniedFiles>,
+        writes: Writes,
+    ) -> Result<SpecifiedCell, ToolError> {
+        let parts = (&self.toolchains, &self.programs);
+        let (mut spec, warning) =
+            cell::specification(&self.cell, policy, &self.place, denied, writes, parts)?;
+        // A caller that may not write to the workspace must not influence the builds in it either.
+        let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
+        spec.kept_home = homes.map(|homes| homes.home());
+        let on_snapshot = writes == Writes::Apart && policy.cell_writes() && self.snapshots.is_some();
+        let hidden =
+            if on_snapshot { self.hidden.replace(&mut spec, &self.place.workspace) } else { Vec::new() };
+        Ok(SpecifiedCell { cell: spec, hidden, told: warning.into_iter().collect() })
+    }
+
+    /// Puts the cell into its network. If the network is not available, the cell gets a network of
+    /// its own, and its result reports that. Returns a warning for the user.
+    fn settle_network(&self, network: &Network, cell: &mut CellSpec) -> Option<String> {
+        let Network { owner, rules } = network;
+        match rules {
+            Rules::These(_) if !sandbox::has_namespaces() => {
+                return Some(NO_NAMESPACES.to_owned());
+            }
+            Rules::These(rules) => {
+                let around = GateDeps {
+                    policy: rules.clone(),
+                    store: self.store.clone(),
+                    redactor: self.redactor.clone(),
+                    clock: self.clock.clone(),
+                    vault: self.vault.clone(),
+                    folder: self.cell.certificates.clone(),
+                };
+                return self.networks.settle_with_way_out(owner, cell, &around).err();
+            }
+            Rules::NoHosts | Rules::TooMany => {}
+        }
+        if cell.spawner.is_some() && self.networks.settle(owner, cell).is_err() {
+            cell.spawner = None;
+        }
+        matches!(rules, Rules::TooMany).then(|| TOO_MANY.to_owned())
+    }
+
+    /// Returns the network for the commands of this call. Callers whose ceilings allow different
+    /// hosts never share a network, because each network has one way out. A caller that reaches
+    /// another caller's program also reaches that program's hosts.
+    pub(crate) fn network(&self, call: &Call) -> Network {
+        let owner = call.owner();
+        // A command that only reads needs no host.
+        if !self.policy.allows_hosts() || call.passed_as_reading() {
+            return Network { owner, rules: Rules::NoHosts };
+        }
+        if call.ceiling.is_unbounded() {
+            return Network { owner, rules: Rules::These(self.policy.clone()) };
+        }
+        let ceiling = call.ceiling.of_connections();
+        let rules = self.policy.under(&ceiling);
+        if !rules.allows_hosts() {
+            return Network { owner, rules: Rules::NoHosts };
+        }
+        match self.networks.owner_under(&owner, ceiling) {
+            Some(owner) => Network { owner, rules: Rules::These(Arc::new(rules)) },
+            None => Network { owner, rules: Rules::TooMany },
+        }
+    }
+
+    /// Returns true if the cell of the call has a separate network, because the call may not use
+    /// the way out of its session's network.
+    pub(crate) fn is_apart(&self, call: &Call) -> bool {
+        call.passed_as_reading() && self.policy.allows_hosts()
+    }
+
+    /// Starts to specify the cell of a command.
+    pub(crate) fn specify(self: &Arc<Self>, call: &mut Call, lane: Lane) -> Option<CellSpecTask> {
+        if lane != Lane::Command {
+            return None;
+        }
+        let engine = self.clone();
+        let (background, rules, network) = (call.background, call.rules(self), self.network(call));
+        let owner = call.owner();
+        let (reads_only, apart) = (call.passed_as_reading(), self.is_apart(call));
+        let starts_in = call.effects.iter().find_map(|part| match &part.effect {
+            Effect::Run { directory, .. } => Some(part.real.clone().unwrap_or_else(|| directory.clone())),
+            _ => None,
+        });
+        let denied = call.reach(self).denied();
+        call.network_in_use = Some(self.networks.enter(&network.owner));
+        Some(tokio::task::spawn_blocking(move || {
+            let writes = if background { Writes::AtOnce } else { Writes::Apart };
+            let mut specified = engine.specification(&rules, &denied, writes)?;
+            let SpecifiedCell { cell, told, .. } = &mut specified;
+            // A call that passes because it only reads starts no program that a call could have
+            // written.
+            if let Some(directory) = starts_in.filter(|_| !reads_only) {
+                let folders = policy::project_folders(&directory, &engine.place.workspace);
+                cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
+            }
+            told.extend(engine.settle_network(&network, cell));
+            told.extend(engine.hidden.tell(&owner, cell, &rules, &engine.place.workspace));
+            if reads_only {
+                cell.reads_only = true;
+                // Otherwise git would refresh its index, and that work would be discarded.
+                cell.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
+            }
+            if apart {
+                (cell.spawner, cell.network) = (None, None);
+            }
+            if !cell.has_doors {
+                cell.environment.extend(engine.cell.without_hosts.clone());
+            }
+            if background {
+                // A cell without namespaces makes these read-only too, although files can still be
+                // added next to them.
+                let guarded = std::mem::take(&mut cell.frozen_where_direct);
+                cell.frozen.extend(guarded);
+            }
+            Ok(specified)
+        }))
+    }
+
+    /// Returns true if effects of the call leave this machine, or may leave it, so that its intent
+    /// must be on the disk first.
+    pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
+        let reaches_hosts = lane == Lane::Command && matches!(self.network(call).rules, Rules::These(_));
+        reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())
+    }
+}

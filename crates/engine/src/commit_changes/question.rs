@@ -1,0 +1,88 @@
+//! The question about held changes: the command, the changed paths, and the diff.
+
+use std::sync::Arc;
+
+use checkpoint::Time;
+use policy::Policy;
+use tool::{Code, ToolError};
+
+use super::blocking;
+use crate::approvals::{Preview, QuestionOutcome};
+use crate::call::Call;
+use crate::snapshot::{Question, Snapshot};
+use crate::{Approval, Engine};
+
+/// Reason for the question.
+const HELD: &str = "the call has run, and changed what needs an approval of its own";
+
+/// Returns the error of a call whose changes wait for an answer, or got none.
+pub(super) fn held(what: &str) -> ToolError {
+    ToolError::new(Code::Approval, format!("{HELD}: {what}; nothing of it is in the workspace"))
+}
+
+impl Engine {
+    /// Returns the diff of held changes.
+    pub(super) async fn difference(
+        self: &Arc<Self>,
+        snapshot: Snapshot,
+        since: Time,
+        rules: Arc<Policy>,
+    ) -> Result<(Snapshot, Preview), ToolError> {
+        let engine = self.clone();
+        blocking(move || {
+            // The question can be asked without the diff, and then reports the error.
+            let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
+                |error| format!("the difference cannot be shown: {}", error.message),
+                |preview| preview.diff,
+            );
+            (snapshot, engine.cut(difference))
+        })
+        .await
+    }
+
+    /// Returns the command of the call on one line.
+    pub(super) fn what_ran(&self, call: &Call) -> Option<String> {
+        let runs = |part: &&policy::Part| matches!(part.effect, tool::Effect::Run { .. });
+        let part = call.effects.iter().find(runs)?;
+        Some(self.covered(crate::reach::line(part, &self.place)))
+    }
+
+    /// Asks a human about held changes.
+    pub(super) async fn ask_about(
+        &self,
+        call: &Call,
+        question: &Question,
+        difference: Preview,
+    ) -> Result<QuestionOutcome, ToolError> {
+        let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
+        let changed: Vec<String> = question.lines.iter().map(covered).collect();
+        let ran = self.what_ran(call);
+        let reason = match &ran {
+            Some(ran) => format!("{HELD}. It was: {ran}. It changed: {}", changed.join("; ")),
+            None => format!("{HELD}: {}", changed.join("; ")),
+        };
+        let effects = ran.into_iter().chain(changed).collect();
+        let approval = Approval {
+            id: format!("a{}c", call.id),
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            level: call.level,
+            preview: Some(difference.text),
+            preview_more_lines: difference.more_lines,
+            reason,
+            effects,
+            rule: "auto_run".to_owned(),
+            once_only: true,
+            terminal_only: true,
+            offers: Vec::new(),
+            pattern_kind: None,
+            suggestion: None,
+            digest: crate::record::digest(&(call.digest(), &question.digest)),
+            effects_digest: String::new(),
+            bound: Vec::new(),
+            program: self.program().clone(),
+        };
+        let request = crate::record::digest(&(&call.digest(), "what it changed"));
+        self.put(call, approval, &request, "what a command changed").await
+    }
+}

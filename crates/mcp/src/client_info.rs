@@ -1,0 +1,104 @@
+//! Properties of a client that affect its responses.
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientCapabilities, ProtocolVersion};
+use rmcp::service::RequestContext;
+
+/// Capability (extension or experimental) of a client that supports resource links in results. The
+/// protocol defines none, and agents fail on unknown content blocks.
+const LINKS: &str = "handfast/resource_links";
+
+/// The client of one request.
+#[derive(Clone)]
+pub(crate) struct ClientInfo {
+    /// True for revision 2026-07-28 and later, in which every request is self-contained.
+    pub(crate) modern: bool,
+    /// True if the client supports structured content and output schemas (revision 2025-06-18 and later).
+    pub(crate) structured: bool,
+    /// Revision of the protocol.
+    pub(crate) version: Option<ProtocolVersion>,
+    /// Capabilities of the client.
+    pub(crate) capabilities: ClientCapabilities,
+    /// Name of the answering user, for the audit log.
+    pub(crate) by: String,
+}
+
+impl ClientInfo {
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let version = context.protocol_version();
+        let since = |revision: ProtocolVersion| {
+            version.as_ref().is_some_and(|version| version.as_str() >= revision.as_str())
+        };
+        let by = context.client_info().map_or_else(
+            || "the user of an unnamed client".to_owned(),
+            |client| format!("the user of {} {}", client.name, client.version),
+        );
+        Self {
+            modern: since(ProtocolVersion::V_2026_07_28),
+            structured: since(ProtocolVersion::V_2025_06_18),
+            capabilities: context.client_capabilities().unwrap_or_default(),
+            version,
+            // The name goes into the audit log, and the client chose it.
+            by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
+        }
+    }
+
+    /// Returns true if the client accepts a task in place of a result.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        self.modern && self.capabilities.supports_tasks()
+    }
+
+    /// Returns true if the client supports tasks in the form of revision 2025-11-25, the only
+    /// revision with that form.
+    pub(crate) fn knows_past_tasks(&self) -> bool {
+        self.version == Some(ProtocolVersion::V_2025_11_25)
+    }
+
+    /// Returns true if the client supports resource links in results.
+    pub(crate) fn follows_links(&self) -> bool {
+        let ClientCapabilities { extensions, experimental, .. } = &self.capabilities;
+        let extended = extensions.as_ref().is_some_and(|known| known.contains_key(LINKS));
+        extended || experimental.as_ref().is_some_and(|known| known.contains_key(LINKS))
+    }
+
+    /// Returns true if the client can show a form. A client that names no mode can: forms were the
+    /// first mode.
+    pub(crate) fn shows_forms(&self) -> bool {
+        let elicitation = self.capabilities.elicitation.as_ref();
+        elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_by_who_says_so() {
+        let follows = |capabilities: serde_json::Value| {
+            let capabilities = serde_json::from_value(capabilities).unwrap();
+            ClientInfo { modern: true, structured: true, version: None, capabilities, by: String::new() }
+                .follows_links()
+        };
+        assert!(!follows(json!({})));
+        assert!(!follows(json!({"experimental": {"other": {}}, "extensions": {"other": {}}})));
+        assert!(follows(json!({"experimental": {"handfast/resource_links": {}}})));
+        assert!(follows(json!({"extensions": {"handfast/resource_links": {}}})));
+    }
+
+    #[test]
+    fn forms_are_shown_by_who_says_so_or_names_no_mode() {
+        let shows = |capabilities: serde_json::Value| {
+            let capabilities = serde_json::from_value(capabilities).unwrap();
+            ClientInfo { modern: true, structured: true, version: None, capabilities, by: String::new() }
+                .shows_forms()
+        };
+        assert!(!shows(json!({})));
+        assert!(shows(json!({"elicitation": {}})));
+        assert!(shows(json!({"elicitation": {"form": {}}})));
+        assert!(shows(json!({"elicitation": {"form": {}, "url": {}}})));
+        assert!(!shows(json!({"elicitation": {"url": {}}})));
+    }
+}

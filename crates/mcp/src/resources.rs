@@ -1,0 +1,282 @@
+//! Resources, prompts and completions. All data is read by tool calls on behalf of the client, so
+//! the policy and the audit log cover it like other calls.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
+};
+use serde_json::{Value, json};
+use tool::{CallResult, Code, Outcome, ToolError};
+
+use crate::active_request::ActiveRequest;
+use crate::address::{self, Address};
+use crate::asker::{ElicitByRetry, NoQuestions};
+use crate::calls::Calls;
+use crate::engine_server::{CallOutcome, EngineServer, RequestedCall};
+
+const REVIEW: &str = "review_changes";
+const EXPLAIN: &str = "explain_denial";
+const ABILITIES: &str = "what_can_be_done";
+
+/// Returns the prompts, with descriptions.
+pub(crate) fn prompts() -> Vec<Prompt> {
+    let argument = |name: &str, description: &str| {
+        Some(vec![PromptArgument::new(name).with_description(description).with_required(false)])
+    };
+    vec![
+        Prompt::new(
+            REVIEW,
+            Some("Review what a call changed"),
+            argument("checkpoint", "A checkpoint; the newest unless named."),
+        ),
+        Prompt::new(
+            EXPLAIN,
+            Some("Explain why a call was denied, and what can be done"),
+            argument("call", "A call of this session; the last one that was denied unless named."),
+        ),
+        Prompt::new(ABILITIES, Some("Say what can be done here, and how far each of it reaches"), None),
+    ]
+}
+
+/// Converts the error of a failed call to the error of a request. Its data is the error object of
+/// all protocols.
+fn refused(error: &ToolError) -> ErrorData {
+    let code = match error.code {
+        Code::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
+        Code::Validation => ErrorCode::INVALID_PARAMS,
+        Code::Internal => ErrorCode::INTERNAL_ERROR,
+        _ => ErrorCode(-32000),
+    };
+    ErrorData::new(code, format!("{}: {}", error.code, error.message), Some(error.to_wire()))
+}
+
+/// Returns the data of a successful call.
+///
+/// # Errors
+/// The error of a failed call.
+fn given(result: CallResult) -> Result<Value, ErrorData> {
+    match result.outcome {
+        Outcome::Ok(tool::Data::Value(data)) => Ok(data),
+        Outcome::Ok(tool::Data::Written(data)) => {
+            data.parse().map_err(|error| ErrorData::internal_error(error.to_string(), None))
+        }
+        Outcome::Err(error) => Err(refused(&error)),
+    }
+}
+
+/// Builds the content of a resource: JSON for a record, otherwise the text. The remaining fields
+/// are in `_meta`, for example the offset at which the text continues.
+fn contents(uri: String, mut data: Value) -> ResourceContents {
+    let field = ["content", "diff"].into_iter().find(|field| data[*field].is_string());
+    let Some(field) = field else {
+        let (mime_type, text) = (Some("application/json".to_owned()), data.to_string());
+        return ResourceContents::TextResourceContents { uri, mime_type, text, meta: None };
+    };
+    let text = data[field].as_str().unwrap_or_default().to_owned();
+    let kind =
+        data["mime_type"].as_str().unwrap_or(if field == "diff" { "text/x-diff" } else { "text/plain" });
+    let mime_type = Some(kind.to_owned());
+    let is_binary = data["encoding"] == "base64";
+    let meta = data.as_object_mut().map(|rest| {
+        rest.shift_remove(field);
+        serde_json::Map::from_iter([("handfast/part".to_owned(), Value::Object(std::mem::take(rest)))])
+    });
+    let meta = meta.map(rmcp::model::MetaObject);
+    if is_binary {
+        return ResourceContents::BlobResourceContents { uri, mime_type, blob: text, meta };
+    }
+    ResourceContents::TextResourceContents { uri, mime_type, text, meta }
+}
+
+fn no_resource(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri})))
+}
+
+impl<C: Calls> EngineServer<C> {
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// `-32002` if there is no such resource; `-32000` if it may not be read, or reading it failed.
+    pub(crate) async fn content(
+        &self,
+        request: ReadResourceRequestParams,
+        turn: &ActiveRequest,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
+            Address::Audit(call) => self.recorded(call, &uri).await?,
+            Address::Tool(tool, arguments) => {
+                let (state, responses) = (request.request_state, request.input_responses);
+                let wanted = RequestedCall { tool: tool.to_owned(), arguments, state, responses };
+                match self.make(wanted, turn).await? {
+                    CallOutcome::Asks(question) => return Ok(question.into()),
+                    CallOutcome::Done(mut result) => {
+                        turn.line.connection.hold(turn.number, std::mem::take(&mut result.held), None);
+                        given(*result)?
+                    }
+                }
+            }
+        };
+        let read = ReadResourceResult::new(vec![contents(uri, data)]);
+        // A file may change at any moment.
+        let modern = turn.peer.modern;
+        Ok(if modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read }.into())
+    }
+
+    /// Reads the audit log of this session, or of one of its calls.
+    async fn recorded(&self, call: Option<String>, uri: &str) -> Result<Value, ErrorData> {
+        let whole = call.is_none();
+        let rows = self.rows(call).await?;
+        if rows.is_empty() && !whole { Err(no_resource(uri)) } else { Ok(Value::Array(rows)) }
+    }
+
+    async fn rows(&self, call: Option<String>) -> Result<Vec<Value>, ErrorData> {
+        let (session, dialect) = (&self.options.session, self.options.dialect.as_str());
+        self.calls.recorded(session, dialect, call).await.map_err(|error| refused(&error))
+    }
+
+    /// Makes a call without asking the user.
+    async fn quietly(&self, tool: &str, arguments: Value, turn: &ActiveRequest) -> Result<Value, ErrorData> {
+        let nobody = Arc::new(ElicitByRetry::new(turn, self.options.elicitation, None).without_forms());
+        given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
+    }
+
+    /// Makes a call for a completion while the user types. Returns `None` if the call would need an
+    /// approval, or its arguments are not valid yet.
+    async fn at_once(&self, tool: &str, arguments: Value, turn: &ActiveRequest) -> Option<Value> {
+        given(self.accompanied(tool.to_owned(), arguments, Arc::new(NoQuestions), turn).await).ok()
+    }
+
+    /// Fills in a prompt.
+    ///
+    /// # Errors
+    /// `-32602` if there is no such prompt, or its subject does not exist.
+    pub(crate) async fn filled_in(
+        &self,
+        request: GetPromptRequestParams,
+        turn: &ActiveRequest,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let argument = |name: &str| match arguments.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(ErrorData::invalid_params(format!("`{name}` must be a string"), None)),
+        };
+        let (text, uri, data) = match request.name.as_str() {
+            REVIEW => {
+                let id = match argument("checkpoint")? {
+                    Some(id) => id,
+                    None => self.checkpoints(turn).await?.into_iter().next().ok_or_else(|| {
+                        ErrorData::invalid_params("nothing was changed yet that can be undone", None)
+                    })?,
+                };
+                let diff = self.quietly("checkpoint_diff", json!({"id": id}), turn).await?;
+                let text = format!(
+                    "Review the changes below, which the call {id} made: what they do, what could break, and what is missing. \
+                     `checkpoint_restore` with this id takes them back."
+                );
+                (text, format!("handfast://checkpoint/{id}"), diff)
+            }
+            EXPLAIN => {
+                let named = argument("call")?;
+                let rows = self.rows(named.clone()).await?;
+                let is_wanted = |row: &&Value| named.is_some() || row["decision"] == "deny";
+                let row = rows
+                    .iter()
+                    .rfind(|row| named.is_some() && is_wanted(row))
+                    .or_else(|| rows.iter().find(is_wanted));
+                let row = row.cloned().ok_or_else(|| {
+                    let problem = if named.is_some() {
+                        "this session has made no such call"
+                    } else {
+                        "nothing was denied in this session"
+                    };
+                    ErrorData::invalid_params(problem, None)
+                })?;
+                let id = row["call"].as_str().unwrap_or_default().to_owned();
+                let text = format!(
+                    "Explain to the user why the call {id} was decided on as the record below says: what it would have done, which rule \
+                     decided, and what the user could change if it should be allowed. Do not try to reach the same by other means."
+                );
+                (text, format!("handfast://call/{id}"), row)
+            }
+            ABILITIES => {
+                let abilities = self.quietly("self_list_capabilities", json!({}), turn).await?;
+                let text = "Say in a few sentences what can be done here: what only reads, what changes something, and what destroys or sends something.";
+                (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
+            }
+            _ => return Err(ErrorData::invalid_params("there is no such prompt", None)),
+        };
+        let shown = ContentBlock::resource(contents(uri, data));
+        let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
+        Ok(GetPromptResult::new(messages).into())
+    }
+
+    /// Completes an argument.
+    ///
+    /// # Errors
+    /// `-32602` if the argument cannot be completed.
+    pub(crate) async fn completed(
+        &self,
+        request: CompleteRequestParams,
+        turn: &ActiveRequest,
+    ) -> Result<CompletionInfo, ErrorData> {
+        let (begin, name) = (request.argument.value.as_str(), request.argument.name.as_str());
+        let of = match &request.r#ref {
+            Reference::Resource(reference) => reference.uri.as_str(),
+            Reference::Prompt(reference) => reference.name.as_str(),
+            _ => "",
+        };
+        let known = match (of, name) {
+            (address::FILE, "path") => self.paths(begin, turn).await,
+            (address::CHECKPOINT, "id") | (REVIEW, "checkpoint") => {
+                let listed = self.at_once("checkpoint_list", json!({"limit": 100}), turn).await;
+                listed.map(|listed| ids(&listed)).unwrap_or_default()
+            }
+            (address::CALL, "id") | (EXPLAIN, "call") => {
+                let rows = self.rows(None).await?;
+                rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
+            }
+            (address::OUTPUT | address::FILE, _) => Vec::new(),
+            _ => return Err(ErrorData::invalid_params("there is nothing of this name to complete", None)),
+        };
+        let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();
+        let all = fitting.len();
+        fitting.truncate(CompletionInfo::MAX_VALUES);
+        let mut info =
+            CompletionInfo::new(fitting).map_err(|problem| ErrorData::internal_error(problem, None))?;
+        info.total = u32::try_from(all).ok();
+        info.has_more = Some(all > CompletionInfo::MAX_VALUES);
+        Ok(info)
+    }
+
+    /// Returns the ids of the checkpoints, the newest first.
+    async fn checkpoints(&self, turn: &ActiveRequest) -> Result<Vec<String>, ErrorData> {
+        Ok(ids(&self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?))
+    }
+
+    /// Lists the folder named by the beginning of a path. Returns nothing if the folder cannot be
+    /// listed, because the user is still typing.
+    async fn paths(&self, begin: &str, turn: &ActiveRequest) -> Vec<String> {
+        let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
+        let within = match (folder, begin.starts_with('/')) {
+            ("", false) => ".",
+            ("", true) => "/",
+            (folder, _) => folder,
+        };
+        let arguments = json!({"path": within, "details": false, "include_hidden": name.starts_with('.')});
+        let Some(listed) = self.at_once("file_list", arguments, turn).await else { return Vec::new() };
+        let names = listed["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let separator = if folder.is_empty() && !begin.starts_with('/') { "" } else { "/" };
+        names.map(|name| format!("{folder}{separator}{}", name.trim_end_matches('@'))).collect()
+    }
+}
+
+/// Extracts the ids from a result of `checkpoint_list`.
+fn ids(listed: &Value) -> Vec<String> {
+    let checkpoints = listed["checkpoints"].as_array().into_iter().flatten();
+    checkpoints.filter_map(|checkpoint| checkpoint["id"].as_str()).map(str::to_owned).collect()
+}

@@ -1,0 +1,82 @@
+//! Errors for a text or a hunk that does not match a file, with the most similar places.
+
+use edit::{Near, ReplaceError};
+use serde_json::{Value, json};
+use tool::{Code, Retry, ToolError};
+
+pub(crate) fn changed_since(shown: &str, now: &str) -> ToolError {
+    ToolError::new(Code::Conflict, format!("{shown} changed since that `version` was read"))
+        .hint("read it again")
+        .data(json!({ "version": now }))
+}
+
+pub(crate) fn unreadable(shown: &str, problem: &edit::ReadError) -> ToolError {
+    let error = ToolError::new(Code::Validation, format!("{shown} cannot be edited as text: {problem}"));
+    match problem {
+        edit::ReadError::Binary => error.hint("file_write can replace it as a whole"),
+        edit::ReadError::NotIn { .. } => error.hint("name its `encoding`, or leave that out"),
+    }
+}
+
+pub(crate) fn refusal(shown: &str, refused: ReplaceError) -> ToolError {
+    match refused {
+        ReplaceError::Absent { index, nearest, comes_with } => {
+            let message = format!("`edits[{index}].old_text` is not in {shown}");
+            let error = match comes_with {
+                Some(earlier) => ToolError::new(
+                    Code::Conflict,
+                    format!(
+                        "{message}: `edits[{earlier}].new_text` has it, but edits see the file as it is now"
+                    ),
+                )
+                .hint("make one edit of the two"),
+                None => absent(&message, &nearest),
+            };
+            error.data(json!({ "edit": index, "nearest": nearest.iter().map(place).collect::<Vec<_>>() }))
+        }
+        ReplaceError::Count { index, found, wanted, places } => {
+            let lines: Vec<String> = places.iter().map(|place| place.line.to_string()).collect();
+            let more = if places.len() < found { ", …" } else { "" };
+            let message = format!(
+                "`edits[{index}].old_text` is {found} times in {shown}, not {wanted}: lines {}{more}",
+                lines.join(", ")
+            );
+            let places: Vec<Value> =
+                places.iter().map(|place| json!({ "line": place.line, "text": place.text })).collect();
+            ToolError::new(Code::Conflict, message)
+                .hint("add lines around it to `old_text`, or say `replace_all` or `expected_count`")
+                .data(json!({ "edit": index, "places": places }))
+        }
+        ReplaceError::Overlap { first, second, line } => ToolError::new(
+            Code::Conflict,
+            format!("`edits[{first}]` and `edits[{second}]` change the same text, in line {line} of {shown}"),
+        )
+        .hint("make one edit of the two"),
+    }
+    .retry(Retry::Never)
+}
+
+/// Returns the error for a missing text, with the most similar place.
+pub(crate) fn absent(message: &str, nearest: &[Near]) -> ToolError {
+    let Some(best) = nearest.first() else {
+        return ToolError::new(Code::Conflict, format!("{message}, nor anything like it"))
+            .hint("read the file again");
+    };
+    let lines = if best.line == best.end_line {
+        format!("line {}", best.line)
+    } else {
+        format!("lines {} to {}", best.line, best.end_line)
+    };
+    let how = if best.white_space_only { " but for white space" } else { "" };
+    ToolError::new(Code::Conflict, format!("{message}; nearest{how}, {lines}: {}", best.difference))
+        .hint("[-…-] is only in what was looked for, {+…+} only in the file")
+}
+
+pub(crate) fn place(near: &Near) -> Value {
+    json!({
+        "line": near.line,
+        "end_line": near.end_line,
+        "white_space_only": near.white_space_only,
+        "difference": near.difference,
+    })
+}
