@@ -151,7 +151,10 @@ fn all(place: &Place, small: &Place, options: &Options, seed: u64, deadline: Ins
         full_disk::run(small)?;
         let sum = |of: fn(&Worker<'_>) -> usize| workers.iter().map(of).sum::<usize>();
         let (calls, breaks) = (sum(|worker| worker.calls), sum(|worker| worker.breaks));
-        eprintln!("round {round}: {calls} calls, {breaks} of them broken off");
+        eprintln!(
+            "round {round}: {calls} calls, {breaks} of them broken off; memory {} KiB, {} KiB of it anonymous",
+            figures.memory_kib, figures.anonymous_kib
+        );
         if round == options.rounds.max(1) || Instant::now() > deadline {
             Figures::compare(first, figures)?;
             break;
@@ -310,12 +313,25 @@ fn nothing_runs(texts: &[&str]) -> Result<()> {
     }
 }
 
-/// Fails on folders of calls. Servers, which keep a folder for their next call, must have ended.
+/// Fails on folders of calls, except those of changes that are kept for a human: a process was
+/// killed while it committed them. Servers, which keep a folder for their next call, must have
+/// ended.
 fn no_folder_left(place: &Place) -> Result<()> {
     // The next start removes the leftovers of a killed process.
     capture(place.program().args(["call", "file_list", r#"{"path": "."}"#]))?;
     let entries = std::fs::read_dir(place.state.join("changes")).into_iter().flatten().flatten();
-    let folders: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let kept = capture(place.program().args(["changes", "list", "--json"]))?;
+    let kept: Value = serde_json::from_str(&kept).unwrap_or_default();
+    let is_kept = |name: &str| {
+        kept.as_array().into_iter().flatten().any(|changes| {
+            changes["id"] == name && changes["reason"] == "the program ended while they were being committed"
+        })
+    };
+    let folders: Vec<_> = entries
+        .filter(|entry| !entry.file_name().to_str().is_some_and(is_kept))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
     if folders.is_empty() {
         Ok(())
     } else {

@@ -1,69 +1,13 @@
 //! Sluagh: `run_command`, `fetch_url` and `linear_action`.
 
+mod keys;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tool::{Example, Timeout, ToolError};
 
 use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
-
-/// Variables that a call may not set: those that select programs or loaded code, and the worker's key.
-const PROTECTED_KEYS: [&str; 32] = [
-    "WORKER_API_KEY",
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "PWD",
-    "OLDPWD",
-    "TMPDIR",
-    "IFS",
-    "ENV",
-    "BASH_ENV",
-    "BASHOPTS",
-    "SHELLOPTS",
-    "CDPATH",
-    "PS4",
-    "PROMPT_COMMAND",
-    "GCONV_PATH",
-    "HOSTALIASES",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PYTHONSTARTUP",
-    "PERL5LIB",
-    "PERL5OPT",
-    "PERL5DB",
-    "RUBYLIB",
-    "RUBYOPT",
-    "JAVA_TOOL_OPTIONS",
-    "GLIBC_TUNABLES",
-    "XDG_CONFIG_HOME",
-];
-
-/// Parts of a key that mark a credential of the host, which no command gets or replaces.
-const CREDENTIAL_PARTS: [&str; 11] = [
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "API_KEY",
-    "APIKEY",
-    "ACCESS_KEY",
-    "PRIVATE_KEY",
-    "CREDENTIAL",
-    "AUTH_SOCK",
-];
-
-/// Words between underscores that mark a credential in the same way: `GITHUB_PAT` names a
-/// credential, `MY_PATH` does not.
-const CREDENTIAL_WORDS: [&str; 2] = ["PAT", "PASS"];
-
-/// Prefixes of keys that a call may not set.
-const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
 
 pub(crate) const TOOLS: &[ExternalTool] = &[
     ExternalTool {
@@ -403,7 +347,7 @@ fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Resu
     };
     let mut words = Vec::new();
     for (key, value) in variables {
-        require_free(key)?;
+        keys::require_free(key)?;
         words.push(json!(format!("{key}={}", value.as_str().unwrap_or_default())));
     }
     if given["command"].as_str().is_some_and(|program| program.contains('=')) {
@@ -413,29 +357,6 @@ fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Resu
     words.extend(given["args"].as_array().into_iter().flatten().cloned());
     canonical.insert("command".to_owned(), json!("env"));
     canonical.insert("argv".to_owned(), Value::Array(words));
-    Ok(())
-}
-
-fn require_free(key: &str) -> Result<(), ToolError> {
-    let field = format!("env.{}", key.chars().take(100).collect::<String>());
-    let is_name = key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
-    if !is_name {
-        return Err(ToolError::validation(&field, "this is no name of an environment variable"));
-    }
-    let begins = PROTECTED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning));
-    if begins || PROTECTED_KEYS.contains(&key) {
-        let problem = "this key is critical to the system and cannot be set";
-        return Err(ToolError::validation(&field, problem).hint("leave it out"));
-    }
-    let capitals = key.to_ascii_uppercase();
-    let has_part = CREDENTIAL_PARTS.iter().any(|part| capitals.contains(part));
-    if has_part || capitals.split('_').any(|word| CREDENTIAL_WORDS.contains(&word)) {
-        let problem =
-            "this key is that of a credential, which the worker keeps to itself and nobody else sets";
-        return Err(ToolError::validation(&field, problem)
-            .hint("leave it out; fetch_url and linear_action put keys in on the way out"));
-    }
     Ok(())
 }
 
@@ -480,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_protected_key_is_refused_by_name_and_its_neighbours_are_not() {
-        for key in PROTECTED_KEYS.iter().copied().chain(["LD_X", "GIT_DIR", "BASH_FUNC_ls"]) {
+        for key in keys::PROTECTED_KEYS.iter().copied().chain(["LD_X", "GIT_DIR", "BASH_FUNC_ls"]) {
             let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
             assert!(error.message.starts_with(&format!("`env.{key}`")), "{}", error.message);
         }

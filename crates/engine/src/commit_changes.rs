@@ -1,14 +1,13 @@
 //! Layer after the run, which commits the changes of a call's snapshot to the workspace, all or none.
 
+mod background_work;
 mod question;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use checkpoint::Time;
 use policy::Policy;
-use sandbox::CellSpec;
-use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
 use crate::approvals::{ForeseenWrites, QuestionOutcome};
@@ -16,9 +15,10 @@ use crate::call::Call;
 use crate::direct_checkpoint::{Author, DirectSave};
 use crate::life::ToolRun;
 use crate::saved_contents::SavingTime;
-use crate::snapshot::{CommitResult, HeldChanges, Snapshot, Snapshots};
+use crate::snapshot::{CommitResult, HeldChanges, Snapshot};
 use crate::trace::Stage;
 use crate::{Engine, dry_run};
+pub(crate) use background_work::{BackgroundWork, NextCall};
 
 /// State that was saved before the run, so that the changes of a call can be undone.
 pub(crate) enum SavedState {
@@ -429,67 +429,6 @@ enum ApprovedChanges {
 struct RefusedChanges {
     error: ToolError,
     open: Option<String>,
-}
-
-/// Preparation for the next call.
-pub(crate) struct NextCall {
-    snapshots: Arc<Snapshots>,
-    /// Cell of this call, if it was a command.
-    cell: Option<Arc<CellSpec>>,
-}
-
-/// Background work after responses. Removals may take long, and no response waits for them.
-#[derive(Default)]
-pub(crate) struct BackgroundWork(Mutex<Vec<JoinHandle<()>>>);
-
-impl BackgroundWork {
-    /// Prepares the next call, which may come at any moment, and then removes a snapshot.
-    fn add(&self, snapshot: Snapshot, next: Option<NextCall>) {
-        self.work(move || {
-            let cell = next.as_ref().and_then(|next| next.cell.as_deref());
-            if let Some(next) = &next {
-                next.snapshots.make_ready(cell);
-            }
-            // The next start removes folders that cannot be removed now.
-            drop(snapshot.discard());
-            // Large sets of changes use much memory, which is returned to the system here.
-            sandbox::give_memory_back();
-            // The spawner's work takes longest and comes last, because the next call does not need it.
-            if let Some(spawner) = cell.and_then(|cell| cell.spawner.as_ref()) {
-                spawner.look_after_the_ended();
-            }
-        });
-    }
-
-    /// Starts work on a thread that may block.
-    pub(crate) fn work(&self, work: impl FnOnce() + Send + 'static) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|removal| !removal.is_finished());
-        all.push(tokio::task::spawn_blocking(work));
-    }
-
-    /// Removes the preparation of a run that did nothing.
-    pub(crate) fn drop_unused(&self, before: SavedState) {
-        if let SavedState::Snapshot(snapshot) = before {
-            self.add(snapshot, None);
-        }
-    }
-
-    /// Removes the folder of a call.
-    pub(crate) fn remove(&self, folder: checkpoint::Call) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|removal| !removal.is_finished());
-        all.push(tokio::task::spawn_blocking(move || drop(folder.discard())));
-    }
-
-    /// Waits for all work that was started.
-    pub(crate) async fn wait(&self) {
-        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        for removal in all {
-            // After a panic, the next start removes remaining folders.
-            let _ = removal.await;
-        }
-    }
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {

@@ -16,6 +16,8 @@
 //! | cover | covers secrets, bounds the text, stores the whole by reference |
 //! | record outcome | records the result |
 
+mod recall;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,18 +30,16 @@ use tool::{
 
 use crate::admit::AdmittedCall;
 use crate::bounded_output::Reference;
-use crate::cache::Generation;
 use crate::call::Call;
 use crate::commit_changes::SavedState;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
-use crate::fingerprint::Fingerprint;
 use crate::reach::AccessScope;
 use crate::snapshot::{ChangedBy, SnapshotKind};
 use crate::stopping::{requested, start};
 use crate::summary::command_of;
 use crate::trace::Stage;
-use crate::{CellSpecTask, Engine, bounded_output, fingerprint, record, retained_output};
+use crate::{CellSpecTask, Engine, bounded_output, record, retained_output};
 
 /// Time for a tool to end after a stop request. A cell's command gets 200 ms of it after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -48,14 +48,6 @@ fn ends_with_session() -> ToolError {
     let message = "nothing can outlive this session, because Handfast ends with it";
     ToolError::new(Code::Unavailable, message)
         .hint("leave `keep` out; sessions over HTTP belong to a token, for which `handfast up` keeps what it starts")
-}
-
-/// Conditions that an answer from the cache must meet.
-struct Lookup {
-    /// Digest of the call and everything that it meets except the files that it reads.
-    key: String,
-    /// State of these files.
-    looked: Fingerprint,
 }
 
 pub(crate) struct ToolRun {
@@ -267,35 +259,6 @@ impl Engine {
         self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
     }
 
-    /// Inspects everything that the answer could depend on, if it may come from the cache.
-    async fn look(
-        self: &Arc<Self>,
-        call: &Call,
-        tool: &Arc<dyn AnyTool>,
-    ) -> Result<Option<Lookup>, ToolError> {
-        let is_plain = call.leased.is_none() && call.approved_by.is_none() && !call.background;
-        let reads = tool.spec().class.reads_only || call.passed_as_reading();
-        if !call.may_be_recalled() || !is_plain || !reads || self.has_background_commands(call) {
-            return Ok(None);
-        }
-        let met = self.bind(call).await?.plan;
-        let rules = (self.policy.profile(), self.policy.mode().as_str());
-        let key = record::digest(&(call.dialect, &call.tool, call.owner(), rules, met));
-        Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
-    }
-
-    async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
-        let engine = self.clone();
-        // If the task panics, nothing is known.
-        tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
-    }
-
-    fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
-        let answer = self.cache.get(&lookup.key, lookup.looked, Instant::now())?;
-        call.cached = true;
-        Some(answer)
-    }
-
     async fn record_intent(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
         if tool.spec().class.reads_only || call.dry_run.is_some() {
             return Ok(());
@@ -468,28 +431,6 @@ impl Engine {
             Err(panic) => call.warnings.push(format!("the whole output could not be kept: {panic}")),
         }
         result
-    }
-
-    /// Caches the answer if nothing has changed since before it was read.
-    async fn remember(self: &Arc<Self>, call: &Call, answer: &Data, before: Lookup, read_in: Generation) {
-        let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
-        if call.truncated || !nothing_done || !before.looked.is_settled {
-            return;
-        }
-        let now = self.look_around().await;
-        if now.is_some_and(|now| now.is_as(&before.looked)) {
-            self.cache.put(before.key, answer, before.looked, read_in, Instant::now());
-        }
-    }
-
-    /// Returns true if background commands run: they may change results without changing files.
-    fn has_background_commands(&self, call: &Call) -> bool {
-        let Some(sessions) = &self.sessions else { return false };
-        sessions
-            .of(&call.owner())
-            .list()
-            .iter()
-            .any(|listed| !matches!(listed.session.status().phase, sandbox::Phase::Ended(_)))
     }
 
     async fn record_outcome(&self, call: &Call, outcome: Outcome) -> Outcome {

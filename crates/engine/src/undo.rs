@@ -1,5 +1,6 @@
 //! Undoing the changes of calls, by tools and by the user on the command line.
 
+mod by_user;
 mod trial;
 
 use std::path::{Path, PathBuf};
@@ -17,16 +18,11 @@ use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
 
-use crate::db_checkpoint::{DataUndo, after_the_files, is_of_database};
+use crate::db_checkpoint::{DataUndo, is_of_database};
 use crate::difference::{Differences, Direction};
 use crate::direct_checkpoint::{entries, left_out};
 use crate::saved_contents::SavedContents;
-use crate::snapshot::{CommitResult, HeldChanges, Snapshots};
-use crate::{Engine, KeptError};
 pub use trial::UndoTrial;
-
-/// Maximum number of checkpoints that are searched for an id's prefix or for a time.
-const MOST_CHECKPOINTS: u32 = 100_000;
 
 /// Checkpoint with all its paths.
 #[derive(Debug, Serialize)]
@@ -151,9 +147,8 @@ impl Undo {
         if let Some(found) = self.store.checkpoints().find(id).map_err(unreadable)? {
             return self.usable(found);
         }
-        let all =
-            self.store.checkpoints().list(&self.place.workspace, MOST_CHECKPOINTS).map_err(unreadable)?;
-        let mut fits = all.into_iter().filter(|checkpoint| checkpoint.id.starts_with(id));
+        let fits = self.store.checkpoints().with_prefix(&self.place.workspace, id, 2).map_err(unreadable)?;
+        let mut fits = fits.into_iter();
         match (fits.next(), fits.next()) {
             (Some(only), None) => Ok(only),
             (Some(_), Some(_)) => {
@@ -184,10 +179,7 @@ impl Undo {
 
     /// Lists this checkpoint and all later ones, oldest first.
     fn since(&self, first: &Checkpoint) -> Result<Vec<Checkpoint>, ToolError> {
-        let key = |checkpoint: &Checkpoint| (checkpoint.made_at, checkpoint.id.clone());
-        let all =
-            self.store.checkpoints().list(&self.place.workspace, MOST_CHECKPOINTS).map_err(unreadable)?;
-        Ok(all.into_iter().rev().filter(|checkpoint| key(checkpoint) >= key(first)).collect())
+        self.store.checkpoints().since(&self.place.workspace, first).map_err(unreadable)
     }
 
     fn entries(&self, checkpoint: &Checkpoint) -> Result<Vec<SavedEntry>, ToolError> {
@@ -326,167 +318,6 @@ fn unsaved(error: store::StoreError) -> ToolError {
 
 pub(crate) fn failed(error: checkpoint::Error) -> ToolError {
     ToolError::caused_by(&format!("nothing was undone: {error}"), error).effect(EffectState::None)
-}
-
-impl Engine {
-    pub(crate) fn undo_parts(&self) -> Undo {
-        Undo {
-            store: self.store.clone(),
-            policy: self.policy.clone(),
-            place: self.place.clone(),
-            databases: self.databases.clone(),
-        }
-    }
-
-    /// Lists the checkpoints of this workspace, newest first.
-    ///
-    /// # Errors
-    /// Returns an error if the checkpoints cannot be read.
-    pub fn checkpoints(&self, limit: u32) -> Result<Vec<CheckpointSummary>, ToolError> {
-        self.undo_parts().list(limit)
-    }
-
-    /// Returns a checkpoint with all its paths, by its id or a prefix of the id.
-    ///
-    /// # Errors
-    /// `ENOTFOUND` if no checkpoint has this id.
-    pub fn checkpoint_details(&self, id: &str) -> Result<CheckpointDetails, ToolError> {
-        let undo = self.undo_parts();
-        let found = undo.find(id)?;
-        let all = undo.entries(&found)?;
-        let changed = all.iter().filter(|entry| entry.is_telling()).map(|entry| ChangedPath {
-            what: match (&entry.before, &entry.after) {
-                (None, _) => "created",
-                (_, None) => "removed",
-                _ => "changed",
-            },
-            path: tool::path_text(&entry.path),
-        });
-        let of_data = undo.changes_of(&found)?;
-        let of_data =
-            of_data.iter().map(|(path, _)| ChangedPath { what: "changed", path: self.place.show(path) });
-        Ok(CheckpointDetails {
-            changes: changed.chain(of_data).collect(),
-            unsaved: found.unsaved.iter().map(|path| tool::path_text(path)).collect(),
-            summary: summary(found),
-        })
-    }
-
-    /// Returns the changes since a checkpoint, as a unified diff from the saved state to the
-    /// current one.
-    ///
-    /// # Errors
-    /// `ENOTFOUND` if no checkpoint has this id.
-    pub fn checkpoint_diff(&self, id: &str, paths: &[PathBuf]) -> Result<String, ToolError> {
-        ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default(), data: Arc::default() }
-            .diff(id, paths)
-    }
-
-    /// Returns the id of the first checkpoint since a time or a call.
-    ///
-    /// # Errors
-    /// `ENOTFOUND` if nothing has changed since.
-    pub fn first_since(&self, since: &UndoSince) -> Result<String, ToolError> {
-        let all = self.checkpoints(MOST_CHECKPOINTS)?;
-        let first = all.into_iter().rfind(|checkpoint| match since {
-            UndoSince::Time(time) => checkpoint.made_at >= *time,
-            UndoSince::Call(call) => checkpoint.id >= *call,
-        });
-        first
-            .map(|checkpoint| checkpoint.id)
-            .ok_or_else(|| ToolError::new(Code::NotFound, "nothing that can be undone changed since"))
-    }
-
-    /// Undoes the requested checkpoints. The caller is the user, so the undo counts as approved;
-    /// denied changes stay denied.
-    ///
-    /// # Errors
-    /// `ENOTFOUND` if no checkpoint has this id, `ECONFLICT` with the diff if paths have changed since.
-    pub async fn undo(&self, request: &UndoRequest) -> Result<UndoOutcome, ToolError> {
-        let snapshots = self.snapshots.clone().ok_or_else(|| {
-            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
-        })?;
-        let arguments = serde_json::json!({
-            "id": request.checkpoint, "and_later": request.and_later,
-            "paths": shown(&request.paths), "force": shown(&request.force),
-        });
-        let mut outcome = None;
-        let recorded = self.recorded("undo", arguments, |author| {
-            let done = self.undo_now(&snapshots, request, author.clone());
-            let result = if done.is_ok() { Ok(()) } else { Err(KeptError::Refused(String::new())) };
-            outcome = Some(done);
-            result
-        });
-        match (recorded.await, outcome) {
-            (_, Some(Err(error))) => Err(error),
-            (Err(error), done) => {
-                let effect = if done.is_some() { EffectState::Done } else { EffectState::None };
-                Err(ToolError::new(Code::Runtime, error.to_string()).effect(effect))
-            }
-            (Ok(()), Some(done)) => done,
-            (Ok(()), None) => Err(ToolError::internal("nothing was undone")),
-        }
-    }
-
-    fn undo_now(
-        &self,
-        snapshots: &Snapshots,
-        request: &UndoRequest,
-        mut author: crate::direct_checkpoint::Author,
-    ) -> Result<UndoOutcome, ToolError> {
-        let undo = self.undo_parts();
-        let found = undo.find(&request.checkpoint)?;
-        let chosen = if request.and_later { undo.since(&found)? } else { vec![found] };
-        author.undoes = Some(undoes(&chosen));
-        let data = undo.data(&chosen, request)?;
-        let rows = undo.check_data(&data)?;
-        let of_data = author.clone();
-        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration, None).map_err(failed)?;
-        let draft = snapshot.draft()?;
-        let laid = undo.lay_out(&draft, &chosen, request);
-        let laid = match laid {
-            Ok(laid) => laid,
-            Err(error) => {
-                // The next start removes folders that cannot be removed now.
-                drop(snapshot.discard());
-                return Err(error);
-            }
-        };
-        // Without this record, new files would be attributed to a command with direct writes.
-        let coming = snapshot.coming(laid.taken_at.into());
-        snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
-        let (since, stop) = (laid.taken_at.into(), tool::Stop::default());
-        let ended = snapshot.commit(&self.policy, &self.store, &author, since, HeldChanges::Nothing, &stop);
-        let undone = match ended {
-            CommitResult::Committed(done) => {
-                if !done.is_settled {
-                    return Ok(UndoOutcome {
-                        checkpoint: Some(author.id),
-                        paths: done.paths,
-                        notes: done.warnings,
-                    });
-                }
-                let checkpoint = done.has_checkpoint.then_some(author.id);
-                let notes = [laid.notes, done.warnings].concat();
-                Ok(UndoOutcome { checkpoint, paths: laid.paths, notes })
-            }
-            CommitResult::Held(question) => Err(ToolError::new(Code::Permission, question.lines.join("; "))),
-            CommitResult::Refused(error) => Err(error),
-        };
-        drop(snapshot.discard());
-        let mut undone = undone?;
-        if data.is_empty() {
-            return Ok(undone);
-        }
-        let id = of_data.id.clone();
-        let (made, faults) = self
-            .undo_data_as(of_data, &data)
-            .map_err(|error| if undone.checkpoint.is_some() { after_the_files(error) } else { error })?;
-        undone.paths += rows;
-        undone.notes.extend(faults);
-        undone.checkpoint = undone.checkpoint.or(made.then_some(id));
-        Ok(undone)
-    }
 }
 
 fn shown(paths: &[PathBuf]) -> Vec<String> {

@@ -259,12 +259,54 @@ impl Checkpoints {
 
     /// Lists the finished checkpoints of a workspace, newest first, at most `limit`.
     pub fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
+        let condition = "workspace = ? ORDER BY made_at_us DESC, id DESC LIMIT ?";
+        self.finished(condition, params![workspace.as_os_str().as_bytes(), limit])
+    }
+
+    /// Lists the finished checkpoints of a workspace whose id starts with `prefix`, at most `limit`.
+    pub fn with_prefix(
+        &self,
+        workspace: &Path,
+        prefix: &str,
+        limit: u32,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
+        let end = format!("{prefix}{}", char::MAX);
+        // The plus keeps SQLite from searching by workspace, which would read every checkpoint of it.
+        let condition = "+workspace = ? AND id >= ? AND id < ? LIMIT ?";
+        self.finished(condition, params![workspace.as_os_str().as_bytes(), prefix, end, limit])
+    }
+
+    /// Lists the finished checkpoints of a workspace from this one on, oldest first.
+    pub fn since(&self, workspace: &Path, first: &Checkpoint) -> Result<Vec<Checkpoint>, StoreError> {
+        let condition = "workspace = ? AND (made_at_us, id) >= (?, ?) ORDER BY made_at_us, id";
+        let made_at = first.made_at.as_microsecond();
+        self.finished(condition, params![workspace.as_os_str().as_bytes(), made_at, first.id])
+    }
+
+    /// Returns the first finished checkpoint of a workspace that was made at or after `time`.
+    pub fn first_since(&self, workspace: &Path, time: Timestamp) -> Result<Option<Checkpoint>, StoreError> {
+        let condition = "workspace = ? AND made_at_us >= ? ORDER BY made_at_us, id LIMIT 1";
+        let found =
+            self.finished(condition, params![workspace.as_os_str().as_bytes(), time.as_microsecond()])?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Returns the first finished checkpoint of a workspace whose call is `call` or a later one.
+    pub fn first_since_call(&self, workspace: &Path, call: &str) -> Result<Option<Checkpoint>, StoreError> {
+        let condition = "workspace = ? AND id >= ? ORDER BY made_at_us, id LIMIT 1";
+        let found = self.finished(condition, params![workspace.as_os_str().as_bytes(), call])?;
+        Ok(found.into_iter().next())
+    }
+
+    fn finished(
+        &self,
+        condition: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
         self.read(|connection| {
-            let mut statement = connection.prepare(&format!(
-                "SELECT {COLUMNS} FROM checkpoints WHERE workspace = ? AND state = 2
-                 ORDER BY made_at_us DESC, id DESC LIMIT ?"
-            ))?;
-            statement.query_map(params![workspace.as_os_str().as_bytes(), limit], checkpoint)?.collect()
+            let mut statement = connection
+                .prepare(&format!("SELECT {COLUMNS} FROM checkpoints WHERE state = 2 AND {condition}"))?;
+            statement.query_map(params, checkpoint)?.collect()
         })
     }
 

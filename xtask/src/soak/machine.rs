@@ -10,6 +10,8 @@ use crate::command::{Failure, Result};
 pub(super) struct Figures {
     /// Proportional set size of the server that is never killed, with every process it has started.
     pub(super) memory_kib: u64,
+    /// Part of the memory that no file backs.
+    pub(super) anonymous_kib: u64,
     pub(super) descriptors: u64,
     pub(super) threads: u64,
     /// Number of folders below the state, without the fixed fan-out of the saved files.
@@ -38,6 +40,7 @@ impl Figures {
                 crate::bench::figure(&text, field).unwrap_or_default()
             };
             figures.memory_kib += of("smaps_rollup", "Pss");
+            figures.anonymous_kib += of("smaps_rollup", "Pss_Anon");
             figures.threads += of("status", "Threads");
             figures.descriptors += count(&format!("/proc/{process}/fd"));
             for thread in std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {

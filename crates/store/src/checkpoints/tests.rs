@@ -55,6 +55,35 @@ fn a_checkpoint_comes_back_as_it_was_added_once_it_is_done() {
 }
 
 #[test]
+fn checkpoints_are_found_by_prefix_and_by_time_in_their_workspace_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let checkpoints = store.checkpoints();
+    let at = |seconds: i64| later().checked_add(seconds.seconds()).unwrap();
+    for (id, second) in [("a1", 1), ("a2", 2), ("ab", 3), ("b1", 3), ("c1", 4)] {
+        checkpoints.add(&made(id, at(second), 1), [entry("x", None)]).unwrap();
+    }
+    let elsewhere = Checkpoint { workspace: "/other".into(), ..made("a9", at(2), 1) };
+    checkpoints.add(&elsewhere, [entry("x", None)]).unwrap();
+    let unfinished = Checkpoint { state: CheckpointState::Direct, ..made("a8", at(2), 1) };
+    checkpoints.add(&unfinished, [entry("x", None)]).unwrap();
+
+    let workspace = Path::new("/w");
+    let ids = |found: Vec<Checkpoint>| found.into_iter().map(|found| found.id).collect::<Vec<_>>();
+    assert_eq!(ids(checkpoints.with_prefix(workspace, "a", 9).unwrap()), ["a1", "a2", "ab"]);
+    assert_eq!(ids(checkpoints.with_prefix(workspace, "a", 2).unwrap()).len(), 2);
+    assert_eq!(ids(checkpoints.with_prefix(workspace, "ab", 9).unwrap()), ["ab"]);
+    assert_eq!(ids(checkpoints.with_prefix(workspace, "%", 9).unwrap()), [""; 0]);
+
+    let from = checkpoints.find("ab").unwrap().unwrap();
+    assert_eq!(ids(checkpoints.since(workspace, &from).unwrap()), ["ab", "b1", "c1"]);
+    let first = |seconds| checkpoints.first_since(workspace, at(seconds)).unwrap().map(|found| found.id);
+    assert_eq!((first(2).as_deref(), first(4).as_deref(), first(5)), (Some("a2"), Some("c1"), None));
+    let of_call = |call| checkpoints.first_since_call(workspace, call).unwrap().map(|found| found.id);
+    assert_eq!((of_call("a3").as_deref(), of_call("d")), (Some("ab"), None));
+}
+
+#[test]
 fn a_direct_change_ends_as_what_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();

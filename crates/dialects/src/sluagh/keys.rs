@@ -1,0 +1,85 @@
+//! Environment variables that a command of the worker may not set.
+
+use tool::ToolError;
+
+/// Variables that a call may not set: those that select programs or loaded code, and the worker's key.
+pub(super) const PROTECTED_KEYS: [&str; 32] = [
+    "WORKER_API_KEY",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "OLDPWD",
+    "TMPDIR",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "BASHOPTS",
+    "SHELLOPTS",
+    "CDPATH",
+    "PS4",
+    "PROMPT_COMMAND",
+    "GCONV_PATH",
+    "HOSTALIASES",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERL5DB",
+    "RUBYLIB",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "GLIBC_TUNABLES",
+    "XDG_CONFIG_HOME",
+];
+
+/// Parts of a key that mark a credential of the host, which no command gets or replaces.
+const CREDENTIAL_PARTS: [&str; 11] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "CREDENTIAL",
+    "AUTH_SOCK",
+];
+
+/// Words between underscores that mark a credential in the same way: `GITHUB_PAT` names a
+/// credential, `MY_PATH` does not.
+const CREDENTIAL_WORDS: [&str; 2] = ["PAT", "PASS"];
+
+/// Prefixes of keys that a call may not set.
+const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
+
+/// Returns an error if a call may not set this variable.
+pub(super) fn require_free(key: &str) -> Result<(), ToolError> {
+    let field = format!("env.{}", key.chars().take(100).collect::<String>());
+    let is_name = key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
+    if !is_name {
+        return Err(ToolError::validation(&field, "this is no name of an environment variable"));
+    }
+    let begins = PROTECTED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning));
+    if begins || PROTECTED_KEYS.contains(&key) {
+        let problem = "this key is critical to the system and cannot be set";
+        return Err(ToolError::validation(&field, problem).hint("leave it out"));
+    }
+    let capitals = key.to_ascii_uppercase();
+    let has_part = CREDENTIAL_PARTS.iter().any(|part| capitals.contains(part));
+    if has_part || capitals.split('_').any(|word| CREDENTIAL_WORDS.contains(&word)) {
+        let problem =
+            "this key is that of a credential, which the worker keeps to itself and nobody else sets";
+        return Err(ToolError::validation(&field, problem)
+            .hint("leave it out; fetch_url and linear_action put keys in on the way out"));
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Layer that answers reading calls from the cache, for callers that opted in.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tool::{AnyTool, Data, ToolError};
+
+use crate::cache::Generation;
+use crate::call::Call;
+use crate::fingerprint::Fingerprint;
+use crate::{Engine, fingerprint, record};
+
+/// Conditions that an answer from the cache must meet.
+pub(super) struct Lookup {
+    /// Digest of the call and everything that it meets except the files that it reads.
+    key: String,
+    /// State of these files.
+    looked: Fingerprint,
+}
+
+impl Engine {
+    /// Inspects everything that the answer could depend on, if it may come from the cache.
+    pub(super) async fn look(
+        self: &Arc<Self>,
+        call: &Call,
+        tool: &Arc<dyn AnyTool>,
+    ) -> Result<Option<Lookup>, ToolError> {
+        let is_plain = call.leased.is_none() && call.approved_by.is_none() && !call.background;
+        let reads = tool.spec().class.reads_only || call.passed_as_reading();
+        if !call.may_be_recalled() || !is_plain || !reads || self.has_background_commands(call) {
+            return Ok(None);
+        }
+        let met = self.bind(call).await?.plan;
+        let rules = (self.policy.profile(), self.policy.mode().as_str());
+        let key = record::digest(&(call.dialect, &call.tool, call.owner(), rules, met));
+        Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
+    }
+
+    async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
+        let engine = self.clone();
+        // If the task panics, nothing is known.
+        tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
+    }
+
+    pub(super) fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
+        let answer = self.cache.get(&lookup.key, lookup.looked, Instant::now())?;
+        call.cached = true;
+        Some(answer)
+    }
+
+    /// Caches the answer if nothing has changed since before it was read.
+    pub(super) async fn remember(
+        self: &Arc<Self>,
+        call: &Call,
+        answer: &Data,
+        before: Lookup,
+        read_in: Generation,
+    ) {
+        let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
+        if call.truncated || !nothing_done || !before.looked.is_settled {
+            return;
+        }
+        let now = self.look_around().await;
+        if now.is_some_and(|now| now.is_as(&before.looked)) {
+            self.cache.put(before.key, answer, before.looked, read_in, Instant::now());
+        }
+    }
+
+    /// Returns true if background commands run: they may change results without changing files.
+    fn has_background_commands(&self, call: &Call) -> bool {
+        let Some(sessions) = &self.sessions else { return false };
+        sessions
+            .of(&call.owner())
+            .list()
+            .iter()
+            .any(|listed| !matches!(listed.session.status().phase, sandbox::Phase::Ended(_)))
+    }
+}
