@@ -23,7 +23,7 @@ pub(crate) struct ContentSink<'a> {
 }
 
 /// State of an entry with the bytes of its file.
-enum Read {
+enum LazyState {
     NotYet,
     As(State),
     /// The file cannot be read, or changed during the read.
@@ -38,7 +38,7 @@ pub(crate) struct OpenEntry<'a> {
     keeping: Option<ContentSink<'a>>,
     /// State without the bytes of a file.
     looked_at: Option<State>,
-    read: Read,
+    read: LazyState,
 }
 
 impl<'a> OpenEntry<'a> {
@@ -48,7 +48,7 @@ impl<'a> OpenEntry<'a> {
         entry: Entry,
         keeping: Option<ContentSink<'a>>,
     ) -> Self {
-        Self { folder, path, entry, keeping, looked_at: None, read: Read::NotYet }
+        Self { folder, path, entry, keeping, looked_at: None, read: LazyState::NotYet }
     }
 
     /// Returns true if the entry matches `state`: the same kind, rights, attributes and bytes. Times
@@ -102,12 +102,12 @@ impl<'a> OpenEntry<'a> {
     }
 
     fn read(&mut self) -> Result<Option<&State>> {
-        if matches!(self.read, Read::NotYet) {
-            self.read = self.read_once()?.map_or(Read::Failed, Read::As);
+        if matches!(self.read, LazyState::NotYet) {
+            self.read = self.read_once()?.map_or(LazyState::Failed, LazyState::As);
         }
         Ok(match &self.read {
-            Read::As(state) => Some(state),
-            Read::NotYet | Read::Failed => None,
+            LazyState::As(state) => Some(state),
+            LazyState::NotYet | LazyState::Failed => None,
         })
     }
 
