@@ -162,11 +162,11 @@ pub(crate) enum Phase {
 #[derive(Default)]
 pub(crate) struct Watch {
     phase: AtomicU8,
-    seen: Mutex<Seen>,
+    seen: Mutex<StatementSummary>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct StatementSummary {
     statement: Statement,
     refused: Option<String>,
 }
@@ -184,7 +184,7 @@ impl Watch {
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::SeqCst);
         if phase == Phase::Judged {
-            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen::default();
+            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = StatementSummary::default();
         }
     }
 
