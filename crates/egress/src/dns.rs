@@ -27,10 +27,10 @@ const MOST: u32 = (1 << 17) - 2;
 
 /// Addresses of the names in one network. A name never changes its address.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses(Mutex<Given>);
+pub(crate) struct Addresses(Mutex<AssignedAddresses>);
 
 #[derive(Debug, Default)]
-struct Given {
+struct AssignedAddresses {
     of: HashMap<String, Ipv4Addr>,
     names: Vec<String>,
 }

@@ -22,12 +22,12 @@ const LOOKED: Duration = Duration::from_secs(1);
 /// The connection slots of one network.
 pub(crate) struct Slots {
     most: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<SlotTable>,
     freed: Notify,
 }
 
 #[derive(Default)]
-struct Taken {
+struct SlotTable {
     /// Slots in order of arrival.
     places: BTreeMap<u64, Arc<Slot>>,
     next: u64,

@@ -28,13 +28,13 @@ enum State {
     /// The proxy's own message.
     Said(Bytes),
     /// The body from the server.
-    Body(Box<Coming>),
+    Body(Box<IncomingBody>),
     /// The remaining trailers, after the body.
     Trailers(HeaderMap),
     Ended,
 }
 
-struct Coming {
+struct IncomingBody {
     body: Incoming,
     /// Received bytes that were not yet searched.
     pending: Bytes,
@@ -77,7 +77,7 @@ impl RedactedBody {
             return;
         }
         let (pending, patience) = (Bytes::new(), Box::pin(sleep(ANSWERED)));
-        let coming = Coming { body, pending, looking, failed, patience, back };
+        let coming = IncomingBody { body, pending, looking, failed, patience, back };
         self.state = State::Body(Box::new(coming));
     }
 
@@ -92,7 +92,7 @@ impl RedactedBody {
     }
 }
 
-impl Coming {
+impl IncomingBody {
     /// Returns the next bytes that are safe to pass on, or the trailers at the end of the body.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Result<Vec<u8>, HeaderMap>>> {
         loop {
@@ -156,7 +156,7 @@ impl Body for RedactedBody {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Said(words) if !words.is_empty() => Poll::Ready(Some(Ok(Frame::data(words)))),
             State::Body(coming) => {
-                let Coming { looking, back, .. } = *coming;
+                let IncomingBody { looking, back, .. } = *coming;
                 let (rest, trailers) = match looking.rest(trailers) {
                     Ok(rest) => rest,
                     Err(error) => {
