@@ -42,7 +42,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let (jobs, mut waiting) = unbounded_channel();
         let work = async move {
-            let asking = Asking { client, headers };
+            let asking = RequestSender { client, headers };
             asking.all(&mut waiting).await;
         };
         let thread = thread::Builder::new().name("embeddings".to_owned());
@@ -55,12 +55,12 @@ impl Worker {
     }
 }
 
-struct Asking {
+struct RequestSender {
     client: Client,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Asking {
+impl RequestSender {
     async fn all(&self, waiting: &mut UnboundedReceiver<Job>) {
         while let Some(job) = waiting.recv().await {
             tokio::select! {
