@@ -53,12 +53,12 @@ pub(crate) struct DbRecorder {
     stop: Stop,
     /// The change that the call is about to make, and the folder that shows other processes that
     /// this one lives.
-    begun: Mutex<Option<Begun>>,
+    begun: Mutex<Option<RecordingStart>>,
     made: Arc<AtomicBool>,
     faults: Arc<Mutex<Vec<String>>>,
 }
 
-struct Begun {
+struct RecordingStart {
     entry: CheckpointEntry,
     folder: Option<checkpoint::Call>,
 }
@@ -98,7 +98,7 @@ impl Keep for DbRecorder {
             checkpoints.add_with(&checkpoint, std::slice::from_ref(&entry), &needed)?;
             Some(folder)
         };
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { entry, folder });
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(RecordingStart { entry, folder });
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl DbRecorder {
         Ok((saved.into_iter().map(|(_, (hash, _))| hash).collect(), bytes))
     }
 
-    fn end(&self, settle: impl FnOnce(&Store, &Begun) -> Result<(), store::StoreError>) {
+    fn end(&self, settle: impl FnOnce(&Store, &RecordingStart) -> Result<(), store::StoreError>) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(begun) = begun else { return };
         match settle(&self.store, &begun) {

@@ -51,7 +51,7 @@ pub(crate) struct GateDeps {
 pub(crate) struct WayOut {
     around: GateDeps,
     session: String,
-    refused: Mutex<Refused>,
+    refused: Mutex<RefusalLog>,
     given: Arc<SessionPlaceholders>,
     /// Secrets that the session's programs may use, set by the first command for which such a
     /// secret exists.
@@ -59,7 +59,7 @@ pub(crate) struct WayOut {
 }
 
 #[derive(Default)]
-struct Refused {
+struct RefusalLog {
     /// Refusals that were not reported to the agent yet; `more` counts the others.
     told: Vec<String>,
     more: usize,

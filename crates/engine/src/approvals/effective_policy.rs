@@ -18,11 +18,11 @@ pub(crate) struct EffectivePolicy {
 
 /// Cache of the rules of the last call with leases, because leases seldom change.
 #[derive(Default)]
-pub(crate) struct Leases(Mutex<Option<Kept>>);
+pub(crate) struct Leases(Mutex<Option<CachedRules>>);
 
 type Patterns = Vec<(Arc<str>, LeasePattern)>;
 
-struct Kept {
+struct CachedRules {
     patterns: Patterns,
     rules: Arc<EffectivePolicy>,
 }
@@ -48,7 +48,7 @@ impl Leases {
         let reach = AccessScope::open(policy.clone(), denied.clone(), place)
             .map_err(|error| ToolError::new(tool::Code::Runtime, error.to_string()).because(error))?;
         let rules = Arc::new(EffectivePolicy { policy, reach });
-        *kept = Some(Kept { patterns, rules: rules.clone() });
+        *kept = Some(CachedRules { patterns, rules: rules.clone() });
         Ok(Some(rules))
     }
 }
