@@ -54,7 +54,7 @@ pub(crate) struct Composed {
 }
 
 /// Parameters of a runtime, in addition to the configuration.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RuntimeOptions<'a> {
     pub(crate) global: &'a Global,
     /// Folder of the user's configuration, if it differs from the usual one.
     pub(crate) configuration: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) warn: Warn<'a>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RuntimeOptions<'a> {
     /// Returns the parameters of a runtime for one command of the program.
     pub(crate) fn once(global: &'a Global) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl<'a> Wanted<'a> {
 }
 
 /// Composes the runtime.
-pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
-    let Wanted { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } = wanted;
+pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
+    let RuntimeOptions { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } = wanted;
     let mut surroundings = Surroundings::of_this_process();
     surroundings.configuration = configuration.or(surroundings.configuration);
     if home.is_some() {

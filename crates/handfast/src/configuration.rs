@@ -28,7 +28,7 @@ use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
 use crate::surroundings::Surroundings;
 use crate::toolchains;
-use crate::toolset::{Needed, Toolset, canonical};
+use crate::toolset::{ToolDependencies, Toolset, canonical};
 use crate::traces::Collector;
 
 /// Name of the folder with the user's skills, within the folder of the user's configuration.
@@ -179,7 +179,7 @@ pub(crate) struct Configuration {
     /// Names of the tools, and the selection that is listed.
     pub(crate) toolset: Toolset,
     /// Dependencies of the tools.
-    pub(crate) needed: Needed,
+    pub(crate) needed: ToolDependencies,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
     /// Function that opens the embedding model.
@@ -334,7 +334,7 @@ impl Configuration {
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
         let gmail = gmail(files.of_the_user("gmail", |settings| settings.gmail.clone(), warn))?;
-        let needed = Needed { databases, skills, knowledge, linear, gmail };
+        let needed = ToolDependencies { databases, skills, knowledge, linear, gmail };
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,

@@ -18,9 +18,9 @@ pub(crate) fn is_possible() -> bool {
 }
 
 /// A guard that restores the echo of the terminal when dropped.
-struct Shown<'a>(&'a File, Termios);
+struct EchoGuard<'a>(&'a File, Termios);
 
-impl Drop for Shown<'_> {
+impl Drop for EchoGuard<'_> {
     fn drop(&mut self) {
         // A terminal that is gone echoes nothing anyway.
         let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
@@ -42,7 +42,7 @@ pub(crate) fn ask(text: &str) -> io::Result<Zeroizing<String>> {
     tcsetattr(&terminal, OptionalActions::Flush, &hidden)?;
     let mut line = Zeroizing::new(String::with_capacity(vault::MOST_BYTES));
     let read = {
-        let _shown = Shown(&terminal, before);
+        let _shown = EchoGuard(&terminal, before);
         BufReader::new(&terminal).read_line(&mut line)
     };
     (&terminal).write_all(b"\n")?;

@@ -20,7 +20,7 @@ use vault::Keys;
 
 use crate::cli::Global;
 use crate::commands::{Failure, NoInput, mcp_options};
-use crate::compose::{Composed, Wanted, compose};
+use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report;
 
 /// The reason why a [`Runtime`] could not be built. [`Error::source`] returns the cause.
@@ -218,7 +218,7 @@ impl Builder {
         }
         let spawner = self.waiting.map(|waiting| Spawner::start(Pool { waiting })).transpose();
         let spawner = spawner.map_err(|error| BuildError(error.into()))?;
-        let composed = compose(Wanted {
+        let composed = compose(RuntimeOptions {
             global: &self.global,
             configuration: self.configuration,
             home: None,

@@ -19,7 +19,7 @@ use crate::toolchains;
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
 /// Dependencies of the tools.
-pub(crate) struct Needed {
+pub(crate) struct ToolDependencies {
     /// Databases of the workspace.
     pub(crate) databases: Arc<Databases>,
     /// Folders of skills outside the workspace.
@@ -33,7 +33,7 @@ pub(crate) struct Needed {
 }
 
 /// Returns every canonical tool, in listing order.
-pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
+pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
     let families = [
         tools_files::tools(),
         tools_shell::tools(),
@@ -66,7 +66,7 @@ impl Toolset {
         self,
         programs: &Programs,
         workspace: &Path,
-        needed: &Needed,
+        needed: &ToolDependencies,
     ) -> Vec<Arc<dyn AnyTool>> {
         let mut canonical = canonical(needed);
         if self.read_only {

@@ -10,7 +10,7 @@ use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
-use crate::compose::{SystemClock, Wanted, compose};
+use crate::compose::{SystemClock, RuntimeOptions, compose};
 use crate::places::open_store;
 use crate::report::{command, covered, note, table};
 use crate::surroundings::Surroundings;
@@ -45,7 +45,7 @@ pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<
 /// on the rules of that workspace.
 pub(crate) fn engine_of(global: &Global, asked: &StoredQuestion) -> Result<Arc<Engine>, Failure> {
     let there = Global { workspace: Some(asked.workspace.clone()), ..global.clone() };
-    Ok(compose(Wanted::once(&there))?.engine)
+    Ok(compose(RuntimeOptions::once(&there))?.engine)
 }
 
 fn failed(error: ApprovalError) -> Failure {

@@ -11,7 +11,7 @@ use tool::{CallResult, Code, NoProgress, Stop, StopReason, ToolError};
 
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
-use crate::compose::{Composed, Wanted, compose};
+use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::warn;
 use crate::signals::Signals;
 use crate::terminal::{NoTerminalAsker, ProgressLine, TerminalAsker, YesAsker};
@@ -19,7 +19,7 @@ use crate::terminal::{NoTerminalAsker, ProgressLine, TerminalAsker, YesAsker};
 /// Maximum size of one message to a door in bytes (design section 4).
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
 pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
-    let composed = compose(Wanted::once(global))?;
+    let composed = compose(RuntimeOptions::once(global))?;
     if call.arguments.as_deref().is_some_and(|given| given != "-")
         && composed.engine.tools().iter().any(|tool| tool.name() == call.tool && tool.takes_secrets())
     {

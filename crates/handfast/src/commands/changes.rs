@@ -8,11 +8,11 @@ use engine::{Engine, KeptDetails, KeptError};
 use super::checkpoints::lines;
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ChangesCommand, Global};
-use crate::compose::{Wanted, compose};
+use crate::compose::{RuntimeOptions, compose};
 use crate::report::{note, table};
 
 pub(super) fn run(global: &Global, command: Option<ChangesCommand>) -> Result<ExitCode, Failure> {
-    let engine = compose(Wanted::once(global))?.engine;
+    let engine = compose(RuntimeOptions::once(global))?.engine;
     match command.unwrap_or(ChangesCommand::List { json: false }) {
         ChangesCommand::List { json } => list(&engine, json)?,
         ChangesCommand::Show { id, json } => show(&engine.show_changes(&full_id(&engine, &id)?)?, json)?,

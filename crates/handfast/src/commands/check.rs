@@ -9,10 +9,10 @@ use tool::ToolError;
 
 use super::{Failure, call, print, print_json};
 use crate::cli::{CallArgs, Global};
-use crate::compose::{Composed, Wanted, compose};
+use crate::compose::{Composed, RuntimeOptions, compose};
 
 pub(super) fn run(global: &Global, call: &CallArgs) -> Result<ExitCode, Failure> {
-    let composed = compose(Wanted::once(global))?;
+    let composed = compose(RuntimeOptions::once(global))?;
     if call.arguments.as_deref() == Some("-") {
         return check_lines(&composed, &call.tool);
     }

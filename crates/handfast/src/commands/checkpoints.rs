@@ -9,11 +9,11 @@ use tool::{CheckpointSummary, ToolError};
 
 use super::{Failure, print, print_json};
 use crate::cli::{CheckpointsCommand, Global};
-use crate::compose::{Composed, Wanted, compose};
+use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::{note, table};
 
 pub(super) fn run(global: &Global, command: Option<CheckpointsCommand>) -> Result<ExitCode, Failure> {
-    let Composed { engine, workspace, .. } = compose(Wanted::once(global))?;
+    let Composed { engine, workspace, .. } = compose(RuntimeOptions::once(global))?;
     match command.unwrap_or(CheckpointsCommand::List { limit: 50, json: false }) {
         CheckpointsCommand::List { limit, json } => {
             list(&engine.checkpoints(limit).map_err(|error| refused(&error))?, json)?;

@@ -11,7 +11,7 @@ use tokio::io::BufReader;
 use super::serving::{prepare, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
-use crate::compose::{Composed, Wanted, compose};
+use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::note;
 use crate::signals::Signals;
 
@@ -26,7 +26,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("CSP/1 is a dialect of its own: leave --dialect out"));
     }
     let global = Global { dialect: Some(Dialect::Csp1), ..global.clone() };
-    let composed = compose(Wanted::serving(&global, start_spawner()))?;
+    let composed = compose(RuntimeOptions::serving(&global, start_spawner()))?;
     if composed.toolset.dialect != Dialect::Csp1 {
         return Err(Failure::usage("the administrator's configuration names another dialect than csp1"));
     }

@@ -12,7 +12,7 @@ use store::CheckResult;
 
 use super::{Failure, print, print_json, serving};
 use crate::cli::Global;
-use crate::compose::{Composed, Wanted, compose, entrance};
+use crate::compose::{Composed, RuntimeOptions, compose, entrance};
 use crate::places::open_store;
 use crate::report::table;
 use crate::surroundings::Surroundings;
@@ -38,7 +38,7 @@ struct Finding {
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
     let mut findings = vec![state(global, &surroundings), saved(global, &surroundings)];
-    let composed = compose(Wanted::once(global));
+    let composed = compose(RuntimeOptions::once(global));
     findings.push(configuration(&composed));
     let attempter = attempter()?;
     findings.extend(sandbox::probe(&attempter).into_iter().map(Finding::from));

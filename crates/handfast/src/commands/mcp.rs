@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use super::serving::{NoInput, mcp_options, prepare, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
-use crate::compose::{Wanted, compose};
+use crate::compose::{RuntimeOptions, compose};
 use crate::report::note;
 use crate::signals::Signals;
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
-    let composed = compose(Wanted::serving(global, start_spawner()))?;
+    let composed = compose(RuntimeOptions::serving(global, start_spawner()))?;
     let options = mcp_options(&composed, NoInput(global.no_input));
     if io::stdin().is_terminal() {
         note("serving MCP on standard input and output, which are usually an agent's; Ctrl-D ends it");

@@ -9,11 +9,11 @@ use super::checkpoints::{lines, refused, resolved};
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{Global, UndoArgs};
 use crate::cli_values::Since;
-use crate::compose::{Composed, SystemClock, Wanted, compose};
+use crate::compose::{Composed, SystemClock, RuntimeOptions, compose};
 use crate::report::{command, note};
 
 pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {
-    let Composed { engine, workspace, .. } = compose(Wanted::once(global))?;
+    let Composed { engine, workspace, .. } = compose(RuntimeOptions::once(global))?;
     let and_later = arguments.since.is_some();
     let checkpoint = match (arguments.id, arguments.since) {
         (Some(id), _) => id,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::serving::{NoInput, mcp_options, prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
-use crate::compose::{Composed, Wanted, compose};
+use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::identity::OAuth;
 use crate::listening::{Listening, Server, in_the_way};
 use crate::report::{command, warn};
@@ -32,7 +32,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         return Err(Failure::usage("--conformance listens on a loopback address alone"));
     }
     let spawner = start_spawner();
-    let composed = compose(Wanted::serving(global, spawner))?;
+    let composed = compose(RuntimeOptions::serving(global, spawner))?;
     let roles = Role::ALL.into_iter().filter(|role| !(arguments.no_token && *role == Role::Agent));
     let tokens = roles.map(|role| token(&composed.state, role)).collect::<Result<Vec<_>, _>>()?;
     let mut options = http::Options::new(composed.session.clone());

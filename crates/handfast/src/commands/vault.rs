@@ -119,31 +119,31 @@ impl Recorded<'_> {
         work: impl FnOnce() -> Result<T, VaultError>,
     ) -> Result<Result<T, VaultError>, Failure> {
         let store = open_store(self.global, self.surroundings)?;
-        let code = |error: &Refused| match error {
-            Refused::Vault(error) => tools_self::code_of_vault(error),
-            Refused::Store(_) => Code::Runtime,
+        let code = |error: &ChangeError| match error {
+            ChangeError::Vault(error) => tools_self::code_of_vault(error),
+            ChangeError::Store(_) => Code::Runtime,
         };
         match engine::by_hand((&store, &SystemClock), what, arguments, code, || Ok(work()?)) {
             Ok(done) => Ok(Ok(done)),
-            Err(Refused::Vault(error)) => Ok(Err(error)),
-            Err(Refused::Store(error)) => Err(error.into()),
+            Err(ChangeError::Vault(error)) => Ok(Err(error)),
+            Err(ChangeError::Store(error)) => Err(error.into()),
         }
     }
 }
 
 /// The reason why a change was refused.
-enum Refused {
+enum ChangeError {
     Vault(VaultError),
     Store(StoreError),
 }
 
-impl From<VaultError> for Refused {
+impl From<VaultError> for ChangeError {
     fn from(error: VaultError) -> Self {
         Self::Vault(error)
     }
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for ChangeError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }

@@ -226,7 +226,7 @@ fn removed(text: &str, profile: &str, key: &str, at: usize) -> Option<String> {
 }
 
 /// A key of a block mapping.
-struct Found {
+struct BlockKey {
     line: usize,
     /// Text after the colon, without a comment.
     value: String,
@@ -236,7 +236,7 @@ struct Found {
 }
 
 /// Finds the key among the outermost of these lines.
-fn find(lines: &[String], within: std::ops::Range<usize>, key: &str) -> Option<Found> {
+fn find(lines: &[String], within: std::ops::Range<usize>, key: &str) -> Option<BlockKey> {
     let is_key = |line: &usize| lines.get(*line).is_some_and(|line| !is_blank(line));
     let indent = within.clone().find(is_key).and_then(|line| lines.get(line)).map(|line| indent_of(line))?;
     let mut named = within.clone().filter(|line| {
@@ -259,7 +259,7 @@ fn find(lines: &[String], within: std::ops::Range<usize>, key: &str) -> Option<F
     let children = line + 1..end;
     let child_indent =
         children.clone().find(is_key).and_then(|line| lines.get(line)).map(|line| indent_of(line));
-    Some(Found { line, value, children, child_indent })
+    Some(BlockKey { line, value, children, child_indent })
 }
 
 fn key_of(line: &str) -> Option<&str> {

@@ -9,7 +9,7 @@ use tool::{NoProgress, Outcome, Stop};
 
 use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};
-use crate::compose::{Wanted, compose};
+use crate::compose::{RuntimeOptions, compose};
 
 /// Folders that replace those of the user.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) fn make_calls(
 ) -> Result<Vec<String>, Failure> {
     let quiet = |_: &str| {};
     let Places { configuration, home } = places;
-    let wanted = Wanted { configuration, home, warn: &quiet, ..Wanted::once(global) };
+    let wanted = RuntimeOptions { configuration, home, warn: &quiet, ..RuntimeOptions::once(global) };
     let composed = compose(wanted)?;
     let runtime = tokio_runtime()?;
     let answers = runtime.block_on(async {
