@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use mcp::{Answers, Endpoint, Follower, Headers, Once, PostOutcome, StreamMessage};
+use mcp::{Answers, Endpoint, Follower, Headers, SingleHeader, PostOutcome, StreamMessage};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -80,7 +80,7 @@ pub(crate) async fn post(
         }
         // Clients of earlier revisions mistake an event without data for a broken message.
         PostOutcome::Answers(answers) => {
-            answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await
+            answered(shared, answers, takes, said.version == SingleHeader::Is(PRIMED)).await
         }
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMa
             endpoint.resume(session, id.to_str().unwrap_or_default()).map(|follower| (follower, false))
         }
         None => {
-            endpoint.hear(session).map(|follower| (follower, once(headers, &VERSION) == Once::Is(PRIMED)))
+            endpoint.hear(session).map(|follower| (follower, once(headers, &VERSION) == SingleHeader::Is(PRIMED)))
         }
     };
     match begun {
@@ -227,12 +227,12 @@ fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Once<'a> {
+fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> SingleHeader<'a> {
     let mut values = headers.get_all(name).iter();
     match (values.next().map(HeaderValue::to_str), values.next()) {
-        (None, _) => Once::Absent,
-        (Some(Ok(value)), None) => Once::Is(value),
-        _ => Once::Several,
+        (None, _) => SingleHeader::Absent,
+        (Some(Ok(value)), None) => SingleHeader::Is(value),
+        _ => SingleHeader::Several,
     }
 }
 

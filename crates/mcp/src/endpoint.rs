@@ -21,7 +21,7 @@ use tool::{ByteReservation, SessionId};
 use crate::calls::Calls;
 use crate::decode::{Incoming, decode};
 use crate::dispatch::{self, Dispatcher};
-use crate::headers::{Headers, Once, agree, speaks_modern};
+use crate::headers::{Headers, SingleHeader, agree, speaks_modern};
 use crate::http_session::HttpSession;
 use crate::id::Id;
 use crate::origin::IndependentMessage;
@@ -117,7 +117,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// A refusal if there is no such session.
-    pub fn hear(&self, session: Once<'_>) -> Result<Follower, PostRefusal> {
+    pub fn hear(&self, session: SingleHeader<'_>) -> Result<Follower, PostRefusal> {
         self.0.hear(session)
     }
 
@@ -125,7 +125,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// A refusal if there is no such session, or the stream is no longer available.
-    pub fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, PostRefusal> {
+    pub fn resume(&self, session: SingleHeader<'_>, id: &str) -> Result<Follower, PostRefusal> {
         self.0.resume(session, id)
     }
 
@@ -196,13 +196,13 @@ impl<C: Calls> Sessions<C> {
         let modern = speaks_modern(headers, &incoming);
         let mut opened = None;
         let live = match headers.session {
-            Once::Several => return refuse(400, id, &several_sessions()),
-            Once::Is(session) => match self.lock().open.get(session) {
+            SingleHeader::Several => return refuse(400, id, &several_sessions()),
+            SingleHeader::Is(session) => match self.lock().open.get(session) {
                 Some(live) => live.clone(),
                 None => return refuse(404, id, &no_session()),
             },
-            Once::Absent if modern => self.alone.clone(),
-            Once::Absent => match &incoming {
+            SingleHeader::Absent if modern => self.alone.clone(),
+            SingleHeader::Absent => match &incoming {
                 Incoming::Request { request, .. } if is_initialize(request) => match self.open().await {
                     Ok((name, live)) => {
                         opened = Some(name);
@@ -290,22 +290,22 @@ impl<C: Calls> Sessions<C> {
         ended
     }
 
-    fn live(&self, session: Once<'_>) -> Result<Arc<HttpSession>, PostRefusal> {
+    fn live(&self, session: SingleHeader<'_>) -> Result<Arc<HttpSession>, PostRefusal> {
         let live = match session {
-            Once::Is(session) => self.lock().open.get(session).cloned(),
-            Once::Absent => return Err(refusal(400, None, &missing_session())),
-            Once::Several => return Err(refusal(400, None, &several_sessions())),
+            SingleHeader::Is(session) => self.lock().open.get(session).cloned(),
+            SingleHeader::Absent => return Err(refusal(400, None, &missing_session())),
+            SingleHeader::Several => return Err(refusal(400, None, &several_sessions())),
         };
         live.ok_or_else(|| refusal(404, None, &no_session()))
     }
 
-    pub(crate) fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, PostRefusal> {
+    pub(crate) fn resume(&self, session: SingleHeader<'_>, id: &str) -> Result<Follower, PostRefusal> {
         let live = self.live(session)?;
         live.touch();
         live.streams.resume(id).ok_or_else(|| refusal(400, None, &no_stream()))
     }
 
-    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Follower, PostRefusal> {
+    pub(crate) fn hear(&self, session: SingleHeader<'_>) -> Result<Follower, PostRefusal> {
         let live = self.live(session)?;
         live.touch();
         let (outbox, mail) = outbox();

@@ -14,20 +14,20 @@ use crate::envelope_scan::EnvelopeScan;
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
     /// `Mcp-Session-Id`.
-    pub session: Once<'a>,
+    pub session: SingleHeader<'a>,
     /// `MCP-Protocol-Version`.
-    pub version: Once<'a>,
+    pub version: SingleHeader<'a>,
     /// `Mcp-Method`.
-    pub method: Once<'a>,
+    pub method: SingleHeader<'a>,
     /// `Mcp-Name`.
-    pub name: Once<'a>,
+    pub name: SingleHeader<'a>,
     /// Parent span from `traceparent` and `tracestate`, if calls are traced.
     pub carrier: Option<&'a Parent>,
 }
 
 /// A header that may occur once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Once<'a> {
+pub enum SingleHeader<'a> {
     /// The header is missing.
     Absent,
     /// The header occurs once.
@@ -51,7 +51,7 @@ pub(crate) fn speaks_modern(headers: &Headers<'_>, incoming: &Incoming) -> bool 
 }
 
 fn named_modern(headers: &Headers<'_>) -> bool {
-    matches!(headers.version, Once::Is(version) if version >= ProtocolVersion::V_2026_07_28.as_str())
+    matches!(headers.version, SingleHeader::Is(version) if version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Checks that headers and body match.
@@ -93,30 +93,30 @@ pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> 
 /// Checks that a message of an earlier revision names a known revision, or none.
 fn known(headers: &Headers<'_>) -> Result<(), ErrorData> {
     match headers.version {
-        Once::Absent => Ok(()),
-        Once::Is(version)
+        SingleHeader::Absent => Ok(()),
+        SingleHeader::Is(version)
             if ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) =>
         {
             Ok(())
         }
-        Once::Is(version) => {
+        SingleHeader::Is(version) => {
             // Not truncated (a header has a bounded size): truncation before redaction could leave
             // a part of a secret.
             let shown = tool::visible(version);
             Err(ErrorData::invalid_request(format!("`MCP-Protocol-Version` {shown} is not supported"), None))
         }
-        Once::Several => {
+        SingleHeader::Several => {
             Err(ErrorData::invalid_request("`MCP-Protocol-Version` stands there several times", None))
         }
     }
 }
 
-fn same(header: &str, said: Once<'_>, body: &str) -> Result<(), ErrorData> {
+fn same(header: &str, said: SingleHeader<'_>, body: &str) -> Result<(), ErrorData> {
     let mismatch = |problem: String| Err(ErrorData::header_mismatch(problem, None));
     match said {
-        Once::Absent => mismatch(format!("the header `{header}` is missing")),
-        Once::Several => mismatch(format!("the header `{header}` stands there several times, or is no text")),
-        Once::Is(value) => match plain(value) {
+        SingleHeader::Absent => mismatch(format!("the header `{header}` is missing")),
+        SingleHeader::Several => mismatch(format!("the header `{header}` stands there several times, or is no text")),
+        SingleHeader::Is(value) => match plain(value) {
             Some(value) if value == body => Ok(()),
             Some(_) => mismatch(format!("the header `{header}` does not say what the body says")),
             None => mismatch(format!("the header `{header}` is not valid Base64")),

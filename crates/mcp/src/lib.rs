@@ -64,7 +64,7 @@ use tool::SessionId;
 use crate::calls::Calls;
 pub use crate::dispatch::holds_too_many_values;
 pub use crate::endpoint::{Answers, Endpoint, PostOutcome, PostRefusal, StreamMessage};
-pub use crate::headers::{Headers, Once};
+pub use crate::headers::{Headers, SingleHeader};
 pub use crate::question::Elicitation;
 pub use crate::resumable_stream::{Event, Follower};
 

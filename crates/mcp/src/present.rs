@@ -167,8 +167,8 @@ fn error_value(error: &ToolError) -> Value {
 /// Formats the value as JSON, truncated to [`RECORD_AS_TEXT`] characters with a note about the
 /// rest. The serializer stops at the limit.
 fn as_text(value: &Value, rest: &str) -> String {
-    struct Bounded(Vec<u8>);
-    impl std::io::Write for Bounded {
+    struct BoundedWriter(Vec<u8>);
+    impl std::io::Write for BoundedWriter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.extend_from_slice(bytes);
             // A character takes at most four bytes.
@@ -183,7 +183,7 @@ fn as_text(value: &Value, rest: &str) -> String {
             Ok(())
         }
     }
-    let mut json = Bounded(Vec::new());
+    let mut json = BoundedWriter(Vec::new());
     let whole = serde_json::to_writer(&mut json, value).is_ok();
     let mut text = String::from_utf8_lossy(&json.0).into_owned();
     let end = text.char_indices().nth(RECORD_AS_TEXT).map(|(end, _)| end);

@@ -35,10 +35,10 @@ const MOST: usize = 256;
 
 /// The streams of one session.
 #[derive(Default)]
-pub(crate) struct Streams(Mutex<Opened>);
+pub(crate) struct Streams(Mutex<StreamTable>);
 
 #[derive(Default)]
-struct Opened {
+struct StreamTable {
     last: u64,
     streams: VecDeque<Arc<Stream>>,
     /// Stream of the messages that belong to no request.
@@ -58,7 +58,7 @@ struct Stream {
 struct Log {
     /// Number of the first stored message. Number 0 is the stream itself.
     first: u64,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<RetainedMessage>,
     has_ended: bool,
     /// Total number of followers so far. Only the newest is active.
     followers: u64,
@@ -68,7 +68,7 @@ struct Log {
     is_forgotten: bool,
 }
 
-struct Kept {
+struct RetainedMessage {
     text: Option<Arc<Vec<u8>>>,
     is_answer: bool,
     held: ByteReservation,
@@ -128,7 +128,7 @@ impl Streams {
         self.lock().standing.as_ref().is_some_and(|stream| stream.log().left.is_none())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Opened> {
+    fn lock(&self) -> MutexGuard<'_, StreamTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,7 +145,7 @@ impl Streams {
     }
 }
 
-impl Opened {
+impl StreamTable {
     fn next(&mut self, stands: bool) -> Arc<Stream> {
         self.last += 1;
         let log = Mutex::new(Log { first: 1, ..Log::default() });
@@ -178,7 +178,7 @@ impl Stream {
             return;
         }
         let held = if is_large { held } else { ByteReservation::default() };
-        log.kept.push_back(Kept { text: Some(Arc::new(text)), is_answer, held });
+        log.kept.push_back(RetainedMessage { text: Some(Arc::new(text)), is_answer, held });
         if log.kept.len() > KEPT {
             log.kept.pop_front();
             log.first += 1;
@@ -334,14 +334,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_back_as_the_stream_is_let_go_of_is_told_so_and_waits_for_nothing() {
-        let stream = Opened::default().next(false);
+        let stream = StreamTable::default().next(false);
         drop(Follower::begins(stream.clone()));
         tokio::time::advance(AWAY).await;
         // The call is being ended.
         assert!(stream.is_forgotten());
         assert!(Follower::comes_back(stream, 0).is_none());
         // Control: a moment earlier, the stream can be resumed.
-        let stream = Opened::default().next(false);
+        let stream = StreamTable::default().next(false);
         drop(Follower::begins(stream.clone()));
         tokio::time::advance(AWAY.mul_f64(0.99)).await;
         assert!(!stream.is_forgotten());

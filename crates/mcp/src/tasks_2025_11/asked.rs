@@ -21,17 +21,17 @@ use crate::active_request::{ClientLine, ElicitAnswer, ElicitError};
 pub(super) const WAIT_TO_BE_ASKED: &str =
     "the user is to be asked: send tasks/result, on which the question comes";
 
-type Said = Result<ElicitAnswer, ElicitError>;
+type FormResult = Result<ElicitAnswer, ElicitError>;
 
 /// A question for the client.
 pub(super) struct Question {
     form: ElicitRequestParams,
     /// Sender for the answer, until it is answered.
-    said: Mutex<Option<oneshot::Sender<Said>>>,
+    said: Mutex<Option<oneshot::Sender<FormResult>>>,
 }
 
 impl Question {
-    fn answer(&self, said: Said) {
+    fn answer(&self, said: FormResult) {
         if let Some(asker) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // The task that asked may have given up.
             let _ = asker.send(said);
@@ -53,7 +53,7 @@ impl Task {
     ///
     /// # Errors
     /// The reason why there is no answer.
-    pub(crate) async fn ask(&self, mut form: ElicitRequestParams, patience: Duration) -> Said {
+    pub(crate) async fn ask(&self, mut form: ElicitRequestParams, patience: Duration) -> FormResult {
         if let ElicitRequestParams::FormElicitationParams { meta, .. } = &mut form {
             let related = (RELATED.to_owned(), json!({ "taskId": self.name }));
             *meta = Some(JsonObject::from_iter([related]).into());

@@ -12,13 +12,13 @@ use tool::SessionId;
 use crate::Options;
 use crate::endpoint::{Answers, PostOutcome, Sessions, StreamMessage};
 use crate::fake::{Fake, modern_meta, settle};
-use crate::headers::{Headers, Once};
+use crate::headers::{Headers, SingleHeader};
 
 pub(super) const NONE: Headers<'static> = Headers {
-    session: Once::Absent,
-    version: Once::Absent,
-    method: Once::Absent,
-    name: Once::Absent,
+    session: SingleHeader::Absent,
+    version: SingleHeader::Absent,
+    method: SingleHeader::Absent,
+    name: SingleHeader::Absent,
     carrier: None,
 };
 
@@ -85,15 +85,15 @@ pub(super) async fn open(endpoint: &Sessions<Fake>, capabilities: Value) -> Stri
 }
 
 pub(super) fn within(session: &str) -> Headers<'_> {
-    Headers { session: Once::Is(session), ..NONE }
+    Headers { session: SingleHeader::Is(session), ..NONE }
 }
 
 fn modern<'a>(method: &'a str, name: Option<&'a str>) -> Headers<'a> {
     Headers {
-        session: Once::Absent,
-        version: Once::Is("2026-07-28"),
-        method: Once::Is(method),
-        name: name.map_or(Once::Absent, Once::Is),
+        session: SingleHeader::Absent,
+        version: SingleHeader::Is("2026-07-28"),
+        method: SingleHeader::Is(method),
+        name: name.map_or(SingleHeader::Absent, SingleHeader::Is),
         carrier: None,
     }
 }
@@ -143,9 +143,9 @@ async fn a_message_without_a_session_is_refused_unless_it_opens_one_or_needs_non
     assert_eq!(refusal(&endpoint, &NONE, &call("record", json!({}))).await, (400, -32600));
     assert_eq!(refusal(&endpoint, &NONE, "{").await, (400, -32700));
     assert_eq!(refusal(&endpoint, &NONE, "[]").await, (400, -32600));
-    let twice = Headers { session: Once::Several, ..NONE };
+    let twice = Headers { session: SingleHeader::Several, ..NONE };
     assert_eq!(refusal(&endpoint, &twice, &call("record", json!({}))).await.0, 400);
-    let unknown = Headers { version: Once::Is("1999-01-01"), ..NONE };
+    let unknown = Headers { version: SingleHeader::Is("1999-01-01"), ..NONE };
     let hello = request(
         1,
         "initialize",
@@ -192,14 +192,14 @@ async fn headers_that_do_not_say_what_the_body_says_are_refused() {
     let body = modern_call("record", json!({}));
     let right = modern("tools/call", Some("record"));
     for headers in [
-        Headers { version: Once::Absent, ..right },
-        Headers { version: Once::Is("2025-11-25"), ..right },
-        Headers { method: Once::Absent, ..right },
-        Headers { method: Once::Is("tools/list"), ..right },
-        Headers { method: Once::Several, ..right },
-        Headers { name: Once::Absent, ..right },
-        Headers { name: Once::Is("file_read"), ..right },
-        Headers { name: Once::Is("=?base64?!?="), ..right },
+        Headers { version: SingleHeader::Absent, ..right },
+        Headers { version: SingleHeader::Is("2025-11-25"), ..right },
+        Headers { method: SingleHeader::Absent, ..right },
+        Headers { method: SingleHeader::Is("tools/list"), ..right },
+        Headers { method: SingleHeader::Several, ..right },
+        Headers { name: SingleHeader::Absent, ..right },
+        Headers { name: SingleHeader::Is("file_read"), ..right },
+        Headers { name: SingleHeader::Is("=?base64?!?="), ..right },
     ] {
         assert_eq!(refusal(&endpoint, &headers, &body).await, (400, -32020), "{headers:?}");
     }
@@ -210,7 +210,7 @@ async fn headers_that_do_not_say_what_the_body_says_are_refused() {
         meta["io.modelcontextprotocol/protocolVersion"] = json!(version);
         request(1, "tools/list", json!({"_meta": meta}))
     };
-    let unknown = Headers { version: Once::Is("2031-01-01"), ..modern("tools/list", None) };
+    let unknown = Headers { version: SingleHeader::Is("2031-01-01"), ..modern("tools/list", None) };
     assert_eq!(refusal(&endpoint, &unknown, &list("2031-01-01")).await, (400, -32022));
     let method = request(1, "no/such", json!({"_meta": modern_meta(&json!({}))}));
     assert_eq!(refusal(&endpoint, &modern("no/such", None), &method).await, (404, -32601));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::apart::{NONE, answers, endpoint, open, request, within};
 use crate::endpoint::Sessions;
 use crate::fake::{Fake, modern_meta, settle};
-use crate::headers::Once;
+use crate::headers::SingleHeader;
 use crate::resumable_stream::{Event, Follower};
 
 /// Makes a call whose response is a stream.
@@ -41,7 +41,7 @@ async fn who_comes_back_hears_on_from_there_and_the_call_has_gone_on() {
     tokio::time::sleep(Duration::from_secs(50)).await;
     fake.gate.notify_one();
     settle().await;
-    let mut again = endpoint.resume(Once::Is(&session), &first.id).unwrap();
+    let mut again = endpoint.resume(SingleHeader::Is(&session), &first.id).unwrap();
     let next = again.next().await.unwrap();
     assert_eq!((&next.id, said(&next)), (&second.id, said(&second)), "what may have been lost comes again");
     let mut last = next;
@@ -54,11 +54,11 @@ async fn who_comes_back_hears_on_from_there_and_the_call_has_gone_on() {
     // The response may have been lost as well.
     let before: u64 = last.id.split_once('-').unwrap().1.parse().unwrap();
     let id = format!("{}-{}", last.id.split_once('-').unwrap().0, before - 1);
-    let mut once_more = endpoint.resume(Once::Is(&session), &id).unwrap();
+    let mut once_more = endpoint.resume(SingleHeader::Is(&session), &id).unwrap();
     assert_eq!(said(&once_more.next().await.unwrap()), said(&last));
     drop(once_more);
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert!(endpoint.resume(Once::Is(&session), &id).is_err(), "nobody came back");
+    assert!(endpoint.resume(SingleHeader::Is(&session), &id).is_err(), "nobody came back");
     assert_eq!(stopped(&fake), 0);
 }
 
@@ -72,7 +72,7 @@ async fn who_stays_away_for_a_minute_has_given_the_call_up() {
     settle().await;
     drop(follower);
     tokio::time::sleep(Duration::from_secs(59)).await;
-    let follower = endpoint.resume(Once::Is(&session), &id).unwrap();
+    let follower = endpoint.resume(SingleHeader::Is(&session), &id).unwrap();
     // The call continues while a client follows it.
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(stopped(&fake), 0);
@@ -88,12 +88,12 @@ async fn a_stream_is_that_of_its_session_and_of_who_came_last() {
     let (session, other) = (open(&endpoint, json!({})).await, open(&endpoint, json!({})).await);
     let mut follower = begin(&endpoint, &session, "gate").await;
     let id = follower.begin();
-    let refused = |session: Once<'_>, id: &str| {
+    let refused = |session: SingleHeader<'_>, id: &str| {
         endpoint.resume(session, id).map(drop).map_err(|refused| refused.status)
     };
-    assert_eq!(refused(Once::Is(&other), &id), Err(400));
-    assert_eq!(refused(Once::Is("nobody"), &id), Err(404));
-    assert_eq!(refused(Once::Absent, &id), Err(400));
+    assert_eq!(refused(SingleHeader::Is(&other), &id), Err(400));
+    assert_eq!(refused(SingleHeader::Is("nobody"), &id), Err(404));
+    assert_eq!(refused(SingleHeader::Absent, &id), Err(400));
     for bad in [
         "",
         "-",
@@ -107,9 +107,9 @@ async fn a_stream_is_that_of_its_session_and_of_who_came_last() {
         "18446744073709551616-0",
         "1-18446744073709551615",
     ] {
-        assert_eq!(refused(Once::Is(&session), bad), Err(400), "{bad:?}");
+        assert_eq!(refused(SingleHeader::Is(&session), bad), Err(400), "{bad:?}");
     }
-    let mut later = endpoint.resume(Once::Is(&session), &id).unwrap();
+    let mut later = endpoint.resume(SingleHeader::Is(&session), &id).unwrap();
     while follower.next().await.is_some() {}
     drop(follower);
     fake.gate.notify_one();
@@ -123,7 +123,7 @@ async fn a_stream_is_that_of_its_session_and_of_who_came_last() {
     let meta = modern_meta(&json!({}));
     let body = request(1, "server/discover", json!({"_meta": meta}));
     let headers =
-        crate::Headers { version: Once::Is("2026-07-28"), method: Once::Is("server/discover"), ..NONE };
+        crate::Headers { version: SingleHeader::Is("2026-07-28"), method: SingleHeader::Is("server/discover"), ..NONE };
     assert!(answers(&endpoint, &headers, &body).await.follow(None).is_err());
 }
 
@@ -139,8 +139,8 @@ async fn what_is_kept_of_a_stream_is_bounded() {
         last = follower.next().await.unwrap().id;
     }
     drop(follower);
-    assert!(endpoint.resume(Once::Is(&session), &id).is_err(), "the beginning is gone");
-    assert!(endpoint.resume(Once::Is(&session), &last).is_ok());
+    assert!(endpoint.resume(SingleHeader::Is(&session), &id).is_err(), "the beginning is gone");
+    assert!(endpoint.resume(SingleHeader::Is(&session), &last).is_ok());
     endpoint.end(&session).await;
     settle().await;
     assert_eq!((stopped(&fake), fake.outstanding()), (1, 0));
@@ -161,7 +161,7 @@ async fn who_takes_messages_too_slowly_gets_those_that_are_there_under_their_own
         said(&first)
     );
     drop(follower);
-    let mut again = endpoint.resume(Once::Is(&session), &first.id).unwrap();
+    let mut again = endpoint.resume(SingleHeader::Is(&session), &first.id).unwrap();
     let next = again.next().await.unwrap();
     assert_eq!((&next.id, said(&next)), (&second.id, said(&second)), "the id of one message names another");
     fake.gate.notify_one();
@@ -188,7 +188,7 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
         assert!(answers(&endpoint, &here, &body).await.next().await.unwrap().is_answer);
         settle().await;
     };
-    let mut heard = endpoint.hear(Once::Is(&session)).unwrap();
+    let mut heard = endpoint.hear(SingleHeader::Is(&session)).unwrap();
     assert!(heard.stands());
     let begin = heard.begin();
     change().await;
@@ -199,7 +199,7 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
     change().await;
     change().await;
     tokio::time::sleep(Duration::from_mins(90)).await;
-    let mut again = endpoint.resume(Once::Is(&session), &first.id).unwrap();
+    let mut again = endpoint.resume(SingleHeader::Is(&session), &first.id).unwrap();
     let (second, third) = (again.next().await.unwrap(), again.next().await.unwrap());
     let mut ids = vec![begin.clone(), first.id.clone(), second.id, third.id];
     ids.dedup();
@@ -214,18 +214,18 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
     for _ in 0..300 {
         change().await;
     }
-    let mut late = endpoint.resume(Once::Is(&session), &fourth.id).unwrap();
+    let mut late = endpoint.resume(SingleHeader::Is(&session), &fourth.id).unwrap();
     let mut kept = 0;
     while tokio::time::timeout(Duration::from_secs(1), late.next()).await.is_ok_and(|event| event.is_some()) {
         kept += 1;
     }
     assert_eq!(kept, 240);
     // A new standing stream replaces the old one, which can no longer be resumed.
-    let anew = endpoint.hear(Once::Is(&session)).unwrap();
+    let anew = endpoint.hear(SingleHeader::Is(&session)).unwrap();
     assert!(late.next().await.is_none());
-    assert_eq!(endpoint.resume(Once::Is(&session), &fourth.id).map(drop).unwrap_err().status, 400);
+    assert_eq!(endpoint.resume(SingleHeader::Is(&session), &fourth.id).map(drop).unwrap_err().status, 400);
     drop(anew);
     tokio::time::sleep(Duration::from_hours(30)).await;
     open(&endpoint, json!({})).await;
-    assert_eq!(endpoint.hear(Once::Is(&session)).map(drop).unwrap_err().status, 404, "nobody heard it");
+    assert_eq!(endpoint.hear(SingleHeader::Is(&session)).map(drop).unwrap_err().status, 404, "nobody heard it");
 }
