@@ -146,14 +146,14 @@ pub(crate) fn start_in_same_memory<T>(
     data: &T,
     inside: fn(&T) -> !,
 ) -> Result<i32, Errno> {
-    struct Inside<'a, T>(&'a T, fn(&T) -> !);
+    struct ChildEntry<'a, T>(&'a T, fn(&T) -> !);
     extern "C" fn enter<T>(inside: *mut c_void) -> c_int {
         // SAFETY: this is the structure below, which lives until the parent goes on.
-        let inside = unsafe { &*inside.cast::<Inside<'_, T>>() };
+        let inside = unsafe { &*inside.cast::<ChildEntry<'_, T>>() };
         (inside.1)(inside.0)
     }
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let inside = Inside(data, inside);
+    let inside = ChildEntry(data, inside);
     let stack = stack.0.as_mut_ptr_range().end;
     // The stack grows downwards from here, and the ABIs of both architectures want this alignment.
     let top = stack.wrapping_sub(stack.addr() % 16);
