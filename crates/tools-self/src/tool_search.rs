@@ -28,7 +28,7 @@ pub struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Tools that match, the best first.
-    tools: Vec<Found>,
+    tools: Vec<FoundTool>,
     /// Number of available tools.
     total: usize,
     /// Names of all tools; only if no tool matches.
@@ -38,7 +38,7 @@ pub struct Output {
 
 /// A tool.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Found {
+struct FoundTool {
     /// Name of the tool.
     name: String,
     /// safe, moderate, destructive or critical.
@@ -99,9 +99,9 @@ impl Tool for ToolSearch {
     }
 }
 
-fn shown(entry: &CatalogueEntry) -> Found {
+fn shown(entry: &CatalogueEntry) -> FoundTool {
     let first = entry.description.split_once(". ").map_or(&*entry.description, |(first, _)| first);
-    Found {
+    FoundTool {
         name: entry.name.clone(),
         level: entry.level.to_string(),
         summary: first.trim_end_matches('.').to_owned(),
