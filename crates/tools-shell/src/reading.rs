@@ -96,9 +96,9 @@ impl Source for Live<'_> {
     }
 }
 
-pub(crate) struct Kept(pub(crate) File);
+pub(crate) struct SpoolFile(pub(crate) File);
 
-impl Source for Kept {
+impl Source for SpoolFile {
     fn read(&self, offset: u64, limit: usize) -> io::Result<Part> {
         let size = self.0.metadata()?.len();
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);

@@ -13,7 +13,7 @@ use tool::{
     Retry, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::reading::{self, Kept, Live, RequestedPart, Source};
+use crate::reading::{self, SpoolFile, Live, RequestedPart, Source};
 use crate::wording::exit_code;
 use crate::{keys, network};
 
@@ -173,7 +173,7 @@ impl Tool for ShellSession {
             if args.action == Action::Read
                 && let Some(kept) = kept(context, &id)
             {
-                return read(context, &args, &Kept(kept), None);
+                return read(context, &args, &SpoolFile(kept), None);
             }
             return Err(ToolError::new(Code::NotFound, format!("there is no session `{}`", shortened(&id)))
                 .hint("`list` shows those of this connection, with which they end, and those that were started with `keep`"));
