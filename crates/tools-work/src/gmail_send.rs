@@ -71,12 +71,12 @@ pub struct Output {
     thread_id: Option<String>,
     /// Message of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    would_send: Option<Shown>,
+    would_send: Option<DraftPreview>,
 }
 
 /// A message that would be sent.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Shown {
+struct DraftPreview {
     /// Address of the sender, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
@@ -103,13 +103,13 @@ struct Shown {
 }
 
 /// The parsed arguments.
-struct Read {
+struct ParsedRecipients {
     to: Vec<Mailbox>,
     cc: Vec<Mailbox>,
     bcc: Vec<Mailbox>,
 }
 
-impl Read {
+impl ParsedRecipients {
     /// Returns all recipients.
     fn everybody(&self) -> Vec<&Mailbox> {
         [&self.to, &self.cc, &self.bcc].into_iter().flatten().collect()
@@ -117,7 +117,7 @@ impl Read {
 }
 
 impl Args {
-    fn read(&self) -> Result<Read, ToolError> {
+    fn read(&self) -> Result<ParsedRecipients, ToolError> {
         let texts: Vec<&str> = match &self.to {
             Value::String(text) => vec![text],
             Value::Array(list) if list.iter().all(Value::is_string) => {
@@ -125,7 +125,7 @@ impl Args {
             }
             _ => return Err(ToolError::validation("to", "is no address and no list of addresses")),
         };
-        let read = Read { to: all("to", &texts)?, cc: all("cc", &self.cc)?, bcc: all("bcc", &self.bcc)? };
+        let read = ParsedRecipients { to: all("to", &texts)?, cc: all("cc", &self.cc)?, bcc: all("bcc", &self.bcc)? };
         if read.to.is_empty() {
             return Err(ToolError::validation("to", "names nobody"));
         }
@@ -286,7 +286,7 @@ async fn send(asking: &ApiCalls<'_>, context: &Context, args: Args) -> Result<Ou
     let (ready, attachments) = compose::written(&draft, attached)?;
     if args.dry_run {
         let shown = |list: &[Mailbox]| list.iter().map(ToString::to_string).collect();
-        let would_send = Shown {
+        let would_send = DraftPreview {
             to: shown(&read.to),
             cc: shown(&read.cc),
             bcc: shown(&read.bcc),

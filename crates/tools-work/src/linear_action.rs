@@ -56,12 +56,12 @@ pub struct Output {
     next_cursor: Option<String>,
     /// Mutation of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    would_send: Option<Sent>,
+    would_send: Option<MutationPreview>,
 }
 
 /// A mutation for Linear.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Sent {
+struct MutationPreview {
     /// GraphQL document.
     query: &'static str,
     /// Variables of the document.
@@ -82,7 +82,7 @@ impl Output {
     }
 
     fn would_send(action: Action, query: &'static str, variables: Value) -> Self {
-        Self { would_send: Some(Sent { query, variables }), ..Self::of(action) }
+        Self { would_send: Some(MutationPreview { query, variables }), ..Self::of(action) }
     }
 }
 

@@ -188,7 +188,7 @@ impl Grant {
     fn of(status: u16, body: &[u8], now: Timestamp) -> Result<Self, OauthRefusal> {
         // Borrowed fields leave no copy of a token behind.
         #[derive(Deserialize)]
-        struct Given<'a> {
+        struct TokenResponse<'a> {
             #[serde(borrow)]
             access_token: Cow<'a, str>,
             #[serde(borrow)]
@@ -197,21 +197,21 @@ impl Grant {
             scope: Option<String>,
         }
         #[derive(Deserialize)]
-        struct Said {
+        struct OauthFailure {
             error: String,
             #[serde(default)]
             error_description: String,
         }
         let unlike = || OauthRefusal::Unlike { status };
         if !(200..300).contains(&status) {
-            let said: Said = serde_json::from_slice(body).map_err(|_| unlike())?;
+            let said: OauthFailure = serde_json::from_slice(body).map_err(|_| unlike())?;
             let short = |text: String| text.chars().take(MOST_REPEATED).collect();
             return Err(OauthRefusal::Said {
                 error: short(said.error),
                 description: short(said.error_description),
             });
         }
-        let given: Given<'_> = serde_json::from_slice(body).map_err(|_| unlike())?;
+        let given: TokenResponse<'_> = serde_json::from_slice(body).map_err(|_| unlike())?;
         let is_token = |token: &str| token.bytes().all(|byte| byte.is_ascii_graphic()) && !token.is_empty();
         if !is_token(&given.access_token) || !given.refresh_token.as_deref().is_none_or(is_token) {
             return Err(unlike());
