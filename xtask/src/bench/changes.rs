@@ -32,7 +32,7 @@ const CHANGE_ALL: &str = "cp -r new/. files/";
 
 /// Durations of one operation with Handfast and with the other program.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct Comparison {
     pub(super) handfast: Durations,
     pub(super) other: Durations,
 }
@@ -41,20 +41,20 @@ pub(super) struct Beside {
 #[derive(Default)]
 pub(super) struct Changes {
     /// Edit of one text in [`EDITED`] bytes, compared with the peer's tool.
-    pub(super) edit: Beside,
+    pub(super) edit: Comparison,
     /// Patch of [`PATCHED`], compared with `git apply`.
-    pub(super) patch: Beside,
+    pub(super) patch: Comparison,
     /// Saving the changes that a command made to [`CHANGED`] and putting them in place, compared
     /// with `cp -r` of these files.
-    pub(super) checkpoint: Beside,
+    pub(super) checkpoint: Comparison,
     /// Undo of the same changes, compared with `cp -r`.
-    pub(super) undo: Beside,
+    pub(super) undo: Comparison,
     /// Command that changes [`CHANGED`], with its checkpoint, compared with the same command
     /// without a cell.
-    pub(super) command: Beside,
+    pub(super) command: Comparison,
     /// Read of [`EDITED`] bytes that the caller already has, compared with a read of the first KB
     /// of them.
-    pub(super) unchanged: Beside,
+    pub(super) unchanged: Comparison,
 }
 
 /// Number of samples per measurement.
@@ -141,7 +141,7 @@ fn keep(durations: &mut Durations, turn: usize, took: Duration) {
     }
 }
 
-fn edits(kind: &Kind, peer: &Kind, count: usize, edit: &mut Beside) -> Result<()> {
+fn edits(kind: &Kind, peer: &Kind, count: usize, edit: &mut Comparison) -> Result<()> {
     let mut servers = [Server::start(kind)?, Server::start(peer)?];
     for turn in 0..=count {
         let (old, new) = (format!("turn {turn}\n"), format!("turn {}\n", turn + 1));
@@ -154,7 +154,7 @@ fn edits(kind: &Kind, peer: &Kind, count: usize, edit: &mut Beside) -> Result<()
     servers.into_iter().try_for_each(Server::stop)
 }
 
-fn reads(kind: &Kind, count: usize, unchanged: &mut Beside) -> Result<()> {
+fn reads(kind: &Kind, count: usize, unchanged: &mut Comparison) -> Result<()> {
     let mut server = Server::start(kind)?;
     let part = json!({"path": "large.txt", "max_bytes": 1024});
     let first = server.call(("file_read", part.clone()))?;
@@ -172,7 +172,7 @@ fn reads(kind: &Kind, count: usize, unchanged: &mut Beside) -> Result<()> {
     server.stop()
 }
 
-fn patches(kind: &Kind, places: &Places, count: usize, patch: &mut Beside) -> Result<()> {
+fn patches(kind: &Kind, places: &Places, count: usize, patch: &mut Comparison) -> Result<()> {
     let mut server = Server::start(kind)?;
     let file = places.other.join("patch");
     for turn in 0..=count {

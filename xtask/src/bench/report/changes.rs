@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{mebibytes, milliseconds, print_table, quotient};
-use crate::bench::changes::{Beside, Changes, Peaks};
+use crate::bench::changes::{Comparison, Changes, Peaks};
 use crate::bench::measure::Durations;
 use crate::command::Result;
 
@@ -60,7 +60,7 @@ fn table(changes: &Changes) -> String {
     lines.join("\n") + "\n"
 }
 
-fn rows(changes: &Changes) -> [(&'static str, &'static str, &Beside, Target); 6] {
+fn rows(changes: &Changes) -> [(&'static str, &'static str, &Comparison, Target); 6] {
     let within = |milliseconds| Duration::from_millis(milliseconds);
     [
         ("one text in 10 MB", "the peer's `edit_file`", &changes.edit, Target::Within(within(60))),
