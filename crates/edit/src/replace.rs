@@ -87,7 +87,7 @@ const MOST_PLACES: usize = 5;
 /// Maximum number of characters of a shown line.
 const MOST_CHARACTERS: usize = 120;
 
-struct Replacement {
+struct FoundOccurrence {
     index: usize,
     range: Range<usize>,
     /// Replacement with the file's line ends.
@@ -128,7 +128,7 @@ pub fn replace(text: &[u8], replacements: &[Replacement<'_>]) -> Result<ReplaceO
     let mut made = Vec::with_capacity(text.len());
     let mut edited: Vec<EditedRange> = Vec::with_capacity(count);
     let mut from = 0;
-    for Replacement { range, new, .. } in found {
+    for FoundOccurrence { range, new, .. } in found {
         made.extend_from_slice(&text[from..range.start]);
         let start = made.len();
         made.extend_from_slice(&new);
@@ -144,7 +144,7 @@ fn find(
     plain: &Plain<'_>,
     index: usize,
     replacement: &Replacement<'_>,
-    found: &mut Vec<Replacement>,
+    found: &mut Vec<FoundOccurrence>,
 ) -> Result<(), ReplaceError> {
     let names_ends = replacement.old.contains('\r') || replacement.new.contains('\r');
     let literal = names_ends && memmem::find(text, replacement.old.as_bytes()).is_some();
@@ -184,7 +184,7 @@ fn find(
         } else {
             with_line_ends(new, line_end_at(text, range.start)).into_owned()
         };
-        found.push(Replacement { index, range, new });
+        found.push(FoundOccurrence { index, range, new });
     }
     Ok(())
 }

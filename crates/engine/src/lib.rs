@@ -43,6 +43,7 @@ mod registry;
 mod renames;
 mod request;
 mod retained_output;
+mod running;
 mod saved_contents;
 mod secrets;
 mod snapshot;
@@ -94,6 +95,7 @@ pub use user_action::by_hand;
 
 use call::Call;
 use cell_spec::CellSpecTask;
+use running::RunningCall;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -478,24 +480,4 @@ fn new_call_id(clock: &dyn Clock) -> CallId {
     let _ = getrandom::fill(&mut chance);
     let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
-}
-
-/// A running call, as [`Engine::shutdown`] sees it.
-struct RunningCall {
-    engine: Arc<Engine>,
-    call: CallId,
-}
-
-impl RunningCall {
-    fn enter(engine: Arc<Engine>, call: CallId, stop: Stop) -> Self {
-        engine.running.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), stop);
-        Self { engine, call }
-    }
-}
-
-impl Drop for RunningCall {
-    fn drop(&mut self) {
-        self.engine.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
-        self.engine.ended.notify_waiters();
-    }
 }

@@ -98,7 +98,8 @@ impl<'a> RuntimeOptions<'a> {
 
 /// Composes the runtime.
 pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
-    let RuntimeOptions { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } = wanted;
+    let RuntimeOptions { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } =
+        wanted;
     let mut surroundings = Surroundings::of_this_process();
     surroundings.configuration = configuration.or(surroundings.configuration);
     if home.is_some() {

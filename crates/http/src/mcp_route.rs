@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use mcp::{Answers, Endpoint, Follower, Headers, SingleHeader, PostOutcome, StreamMessage};
+use mcp::{Answers, Endpoint, Follower, Headers, PostOutcome, SingleHeader, StreamMessage};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -102,9 +102,9 @@ pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMa
         Some(id) => {
             endpoint.resume(session, id.to_str().unwrap_or_default()).map(|follower| (follower, false))
         }
-        None => {
-            endpoint.hear(session).map(|follower| (follower, once(headers, &VERSION) == SingleHeader::Is(PRIMED)))
-        }
+        None => endpoint
+            .hear(session)
+            .map(|follower| (follower, once(headers, &VERSION) == SingleHeader::Is(PRIMED))),
     };
     match begun {
         Ok((follower, primes)) => follow(shared, follower, primes),

@@ -115,7 +115,9 @@ fn same(header: &str, said: SingleHeader<'_>, body: &str) -> Result<(), ErrorDat
     let mismatch = |problem: String| Err(ErrorData::header_mismatch(problem, None));
     match said {
         SingleHeader::Absent => mismatch(format!("the header `{header}` is missing")),
-        SingleHeader::Several => mismatch(format!("the header `{header}` stands there several times, or is no text")),
+        SingleHeader::Several => {
+            mismatch(format!("the header `{header}` stands there several times, or is no text"))
+        }
         SingleHeader::Is(value) => match plain(value) {
             Some(value) if value == body => Ok(()),
             Some(_) => mismatch(format!("the header `{header}` does not say what the body says")),

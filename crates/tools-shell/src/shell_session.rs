@@ -13,7 +13,7 @@ use tool::{
     Retry, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::reading::{self, SpoolFile, Live, RequestedPart, Source};
+use crate::reading::{self, Live, RequestedPart, Source, SpoolFile};
 use crate::wording::exit_code;
 use crate::{keys, network};
 

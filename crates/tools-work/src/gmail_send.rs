@@ -125,7 +125,11 @@ impl Args {
             }
             _ => return Err(ToolError::validation("to", "is no address and no list of addresses")),
         };
-        let read = ParsedRecipients { to: all("to", &texts)?, cc: all("cc", &self.cc)?, bcc: all("bcc", &self.bcc)? };
+        let read = ParsedRecipients {
+            to: all("to", &texts)?,
+            cc: all("cc", &self.cc)?,
+            bcc: all("bcc", &self.bcc)?,
+        };
         if read.to.is_empty() {
             return Err(ToolError::validation("to", "names nobody"));
         }

@@ -10,7 +10,7 @@ use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
-use crate::compose::{SystemClock, RuntimeOptions, compose};
+use crate::compose::{RuntimeOptions, SystemClock, compose};
 use crate::places::open_store;
 use crate::report::{command, covered, note, table};
 use crate::surroundings::Surroundings;

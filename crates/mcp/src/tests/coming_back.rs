@@ -122,8 +122,11 @@ async fn a_stream_is_that_of_its_session_and_of_who_came_last() {
     // A message of the revision without sessions cannot be resumed.
     let meta = modern_meta(&json!({}));
     let body = request(1, "server/discover", json!({"_meta": meta}));
-    let headers =
-        crate::Headers { version: SingleHeader::Is("2026-07-28"), method: SingleHeader::Is("server/discover"), ..NONE };
+    let headers = crate::Headers {
+        version: SingleHeader::Is("2026-07-28"),
+        method: SingleHeader::Is("server/discover"),
+        ..NONE
+    };
     assert!(answers(&endpoint, &headers, &body).await.follow(None).is_err());
 }
 
@@ -227,5 +230,9 @@ async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
     drop(anew);
     tokio::time::sleep(Duration::from_hours(30)).await;
     open(&endpoint, json!({})).await;
-    assert_eq!(endpoint.hear(SingleHeader::Is(&session)).map(drop).unwrap_err().status, 404, "nobody heard it");
+    assert_eq!(
+        endpoint.hear(SingleHeader::Is(&session)).map(drop).unwrap_err().status,
+        404,
+        "nobody heard it"
+    );
 }

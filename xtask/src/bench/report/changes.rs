@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{mebibytes, milliseconds, print_table, quotient};
-use crate::bench::changes::{Comparison, Changes, Peaks};
+use crate::bench::changes::{Changes, Comparison, Peaks};
 use crate::bench::measure::Durations;
 use crate::command::Result;
 
