@@ -73,7 +73,7 @@ pub(crate) fn encode(
     let mut bytes = Encoder(Vec::new());
     match part {
         RequestPart::Ahead { finish } => {
-            bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD })
+            bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD });
         }
         RequestPart::Call { standard, .. } => bytes.standard(*standard),
     }
