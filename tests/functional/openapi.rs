@@ -1,4 +1,4 @@
-//! The OpenAPI document of the HTTP door, checked against the standard.
+//! The `OpenAPI` document of the HTTP door, checked against the standard.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -15,7 +15,7 @@ use crate::command::{Failure, Result, capture, write};
 use crate::repository::Repository;
 
 const FOLDER: &str = "docs/tools";
-/// Path of the OpenAPI document of the HTTP door. A unit test of that door compares it.
+/// Path of the `OpenAPI` document of the HTTP door. A unit test of that door compares it.
 const OPENAPI: &str = "docs/openapi.json";
 
 /// Pages by file name.

@@ -1,4 +1,4 @@
-//! The host name in a TLS ClientHello (SNI).
+//! The host name in a TLS `ClientHello` (SNI).
 //!
 //! The hello is parsed by the TLS library, so it may arrive in any number of records and pieces. A
 //! hello that the library refuses is not forwarded.

@@ -286,7 +286,7 @@ impl Engine {
                     ended = CommitResult::Refused(error);
                 }
                 Ok(QuestionOutcome::Closed { hint, .. }) => {
-                    ended = CommitResult::Refused(question::held(&what).hint(hint))
+                    ended = CommitResult::Refused(question::held(&what).hint(hint));
                 }
                 Err(error) => ended = CommitResult::Refused(error),
             }

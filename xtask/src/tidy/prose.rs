@@ -3,10 +3,8 @@
 //! A reader finds a function by its verb and a type by its noun. A comment that begins with "What" or "Whether"
 //! has neither, and a type that is called `Kept` leaves open what was kept.
 
-use std::collections::BTreeMap;
-
 use crate::repository::File;
-use crate::tidy::{Finding, Tree};
+use crate::tidy::{Finding, Tree, has_extension};
 
 /// First words that no comment may have.
 const OPENINGS: [&str; 33] = [
@@ -91,14 +89,10 @@ const NO_NOUNS: [&str; 64] = [
 
 const DECLARES: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
-/// Folders with findings that are left from before this rule. A number may only shrink.
-const LEFT: [(&str, usize); 1] = [("tests/", 0)];
-
 /// Comments that begin with a word of the lists.
 pub(super) fn openings(tree: &Tree) -> Vec<Finding> {
-    let files = tree.files.iter().filter(|file| file.path.ends_with(".rs"));
-    let found = files.flat_map(|file| blocks(file).filter_map(|block| block.fault(&file.path)));
-    without_left(found.collect(), &LEFT)
+    let files = tree.files.iter().filter(|file| has_extension(&file.path, "rs"));
+    files.flat_map(|file| blocks(file).filter_map(|block| block.fault(&file.path))).collect()
 }
 
 /// Types that are named by a participle, an adverb or a preposition.
@@ -159,25 +153,6 @@ fn blocks(file: &File) -> impl Iterator<Item = Block<'_>> {
     })
 }
 
-/// Removes the findings that may be left, and reports a number that is higher than it has to be.
-fn without_left(mut found: Vec<Finding>, left: &[(&str, usize)]) -> Vec<Finding> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (folder, _) in left {
-        counts.insert(folder, found.iter().filter(|finding| finding.place.starts_with(folder)).count());
-    }
-    for (folder, most) in left {
-        let count = counts.get(folder).copied().unwrap_or_default();
-        if count <= *most {
-            found.retain(|finding| !finding.place.starts_with(folder));
-        }
-        if count < *most {
-            let message = format!("{count} findings are left; write that number instead of {most}");
-            found.push(Finding::file("xtask/src/tidy/prose.rs", format!("{folder}: {message}")));
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,19 +173,6 @@ mod tests {
         assert_eq!(
             places(&types(&tree(&[("crates/x/src/a.rs", text)]))),
             ["crates/x/src/a.rs:1", "crates/x/src/a.rs:3"]
-        );
-    }
-
-    #[test]
-    fn a_number_of_findings_that_are_left_may_only_shrink() {
-        let found = || {
-            vec![Finding::file("tests/a.rs", "x".to_owned()), Finding::file("crates/a.rs", "x".to_owned())]
-        };
-        assert_eq!(places(&without_left(found(), &[("tests/", 1)])), ["crates/a.rs"]);
-        assert_eq!(places(&without_left(found(), &[("tests/", 0)])), ["tests/a.rs", "crates/a.rs"]);
-        assert_eq!(
-            places(&without_left(found(), &[("tests/", 2)])),
-            ["crates/a.rs", "xtask/src/tidy/prose.rs"]
         );
     }
 }

@@ -210,7 +210,7 @@ impl<'a> View<'a> {
         match self.over {
             LayeredView::Nothing | LayeredView::Empty => {}
             LayeredView::Touches(touches) => {
-                names.extend(touches.names_in(folder).into_iter().map(OsStr::to_owned))
+                names.extend(touches.names_in(folder).into_iter().map(OsStr::to_owned));
             }
             LayeredView::Planned(planned) => {
                 let new = planned.written.iter().chain(planned.moved.iter().map(|(_, to)| to));
