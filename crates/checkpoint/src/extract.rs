@@ -49,7 +49,7 @@ impl Call {
         let above = path.parent().unwrap_or(Path::new(""));
         let from = match open(workspace.folder.as_fd(), above, PLACE) {
             Ok(from) => from,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(errno) if is_gone(errno) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
         match look(&from, name).map_err(&failed)? {
@@ -57,7 +57,8 @@ impl Call {
             Some(entry) if entry.kind == Kind::Folder => return Err(failed(Errno::ISDIR)),
             Some(_) => {}
         }
-        let to = self.folders_like(workspace, above)?;
+        // If a folder above was moved meanwhile, the entry no longer exists at this path.
+        let Some(to) = self.folders_like(workspace, above)? else { return Ok(None) };
         remove(&to, name).map_err(&failed)?;
         let taken = self.open(TAKEN)?;
         // A single rename if possible, so that no process of the host sees the entry any more.
@@ -87,12 +88,17 @@ impl Call {
     }
 
     /// Opens the folder at this path among the changes, and creates missing folders like those of
-    /// the workspace.
-    fn folders_like(&self, workspace: &Workspace, path: &Path) -> Result<OwnedFd> {
+    /// the workspace. Returns `None` if the workspace has no such folder.
+    fn folders_like(&self, workspace: &Workspace, path: &Path) -> Result<Option<OwnedFd>> {
         let failed = Error::while_doing("take away", path);
         let mut upper = self.open(UPPER)?;
         let mut lower = open(workspace.folder.as_fd(), Path::new(""), PLACE).map_err(&failed)?;
         for name in path {
+            let below = match open(lower.as_fd(), Path::new(name), PLACE) {
+                Ok(below) => below,
+                Err(errno) if is_gone(errno) => return Ok(None),
+                Err(errno) => return Err(failed(errno)),
+            };
             let made = match mkdirat(&upper, name, Mode::from_raw_mode(0o700)) {
                 Ok(()) => true,
                 Err(Errno::EXIST) => false,
@@ -102,10 +108,15 @@ impl Call {
                 keep(&lower, &upper, name, &entry).map_err(&failed)?;
             }
             upper = open(upper.as_fd(), Path::new(name), LIST).map_err(&failed)?;
-            lower = open(lower.as_fd(), Path::new(name), PLACE).map_err(&failed)?;
+            lower = below;
         }
-        Ok(upper)
+        Ok(Some(upper))
     }
+}
+
+/// Returns true if a path could not be opened because one of its folders was moved, removed or replaced.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }
 
 /// Returns the entry when it has stopped changing, or after [`LONGEST_WAIT`]: its creator may be
@@ -240,6 +251,19 @@ mod tests {
         assert!(area.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap().is_empty());
         area.forget_applied(crate::Time { seconds: i64::MAX, nanoseconds: 0 }).unwrap();
         assert!(!area.was_applied(Path::new("/w/a"), now));
+    }
+
+    #[test]
+    fn a_folder_that_was_moved_meanwhile_is_no_failure() {
+        let Scene { workspace, area, _folder } = scene();
+        let opened = Workspace::open(&workspace).unwrap();
+        let call = area.begin().unwrap();
+        let has_folder = |path: &str| call.folders_like(&opened, Path::new(path)).unwrap().is_some();
+        assert!(has_folder("a/b"));
+        fs::rename(workspace.join("a"), workspace.join("moved")).unwrap();
+        assert!(!has_folder("a/b") && !has_folder("a") && has_folder("moved/b"));
+        fs::write(workspace.join("a"), "a file").unwrap();
+        assert!(!has_folder("a/b"));
     }
 
     #[test]

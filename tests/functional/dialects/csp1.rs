@@ -129,7 +129,11 @@ fn the_limits_of_the_source_hold_and_npm_runs_within_them() {
     assert_ne!(big["data"]["exit_code"], 0, "{big:#}");
     assert!(big["data"]["stderr"].as_str().unwrap().contains("MemoryError"), "{big:#}");
     let many = run("sh many.sh");
-    assert_eq!(many["ok"], false, "{many:#}");
+    // The kernel refuses new processes, or the watchdog kills the command, whichever comes first.
+    assert!(
+        many["ok"] == false || many["data"]["stderr"].as_str().unwrap().contains("Cannot fork"),
+        "{many:#}"
+    );
     // The shell counts as one of ten processes at once. Threads have another limit.
     let jobs = |count: u32| run(&format!("for i in $(seq {count}); do sleep 3 & done; wait; echo all ran"));
     let few = jobs(9);
