@@ -129,7 +129,7 @@ fn a_placeholder_elsewhere_goes_nowhere_and_the_agent_is_told() {
         ("curl -sS -H \"X-$api_key: 1\" $OWN/echo", "name of a header"),
         (
             "curl -sS -H \"Authorization: Bearer handfast_secret_00112233445566778899aabbccddeeff\" $OWN/echo",
-            "none of this session",
+            "does not belong to this session",
         ),
         (
             "curl -sS --noproxy '*' -H \"X-Key: $api_key\" http://${OWN#https://}/echo",
@@ -191,7 +191,7 @@ fn the_placeholder_of_one_session_means_nothing_in_another() {
     assert_eq!(placeholder(&mut first), one, "it is the same for the whole session");
     let ask = |key: &str| json!({"command": format!("curl -sS -H 'X-Key: {key}' https://{OWN}:{}/echo", world.https.port)});
     let refused = second.data("shell_execute", ask(&one));
-    assert!(refused["stdout"].as_str().unwrap().contains("none of this session"), "{refused:#}");
+    assert!(refused["stdout"].as_str().unwrap().contains("does not belong to this session"), "{refused:#}");
     assert!(!world.was_sent());
     first.data("shell_execute", ask(&one));
     assert!(world.was_sent(), "the control");

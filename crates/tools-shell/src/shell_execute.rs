@@ -207,7 +207,7 @@ impl Tool for ShellExecute {
             ..CellSpec::clone(&cell)
         };
         if args.dry_run && cell.overlay.is_none() {
-            return Err(no_dry_run("this runtime keeps no changes apart"));
+            return Err(no_dry_run("this runtime does not isolate changes"));
         }
         let at_most = timeout(&args);
         let (program, line) = match args.argv {

@@ -73,7 +73,7 @@ impl Gate for Opening {
         if placeholder == PLACEHOLDER {
             return Ok(Secret::of(SECRET.as_bytes()));
         }
-        Err("the placeholder of a secret in the request is none of this session".to_owned())
+        Err("the request contains a placeholder of a secret that does not belong to this session".to_owned())
     }
 
     fn swaps_bodies(&self, _host: &Host) -> bool {
@@ -413,7 +413,7 @@ fn the_placeholder_of_another_session_goes_nowhere() {
         format!("{}30\r\n{FOREIGN}\r\n0\r\n\r\n", world.head("POST /", "Transfer-Encoding: chunked\r\n")),
     ] {
         let answer = world.ask(&said);
-        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("none of this session"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("does not belong to this session"), "{answer}");
     }
     assert!(received.try_iter().all(|got| !got.contains("handfast_secret_")));
     assert_eq!(world.refusals().len(), 5);
