@@ -16,7 +16,7 @@ pub struct CheckpointDiff;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Checkpoint id from an answer.
+    /// Checkpoint id from a result.
     id: String,
     /// One path to show; default all.
     path: Option<String>,
@@ -36,7 +36,7 @@ impl Tool for CheckpointDiff {
     const SPEC: Spec = Spec {
         name: "checkpoint_diff",
         title: "Show what a call changed",
-        description: "Shows what a call changed, as a diff.",
+        description: "Show the changes of a call as a diff.",
         example: Example {
             files: &[],
             arguments: r#"{"id": "c1"}"#,
