@@ -301,7 +301,7 @@ impl Engine {
                     "a pattern covers more than one call; choose a wider --scope".to_owned(),
                 ));
             }
-            let covers = "only this call".to_owned();
+            let covers = "this call only".to_owned();
             return Ok(Offer { scope: Scope::Once, pattern: None, covers, seconds: lasts.as_secs() });
         }
         if question.once_only {
