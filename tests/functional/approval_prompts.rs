@@ -81,7 +81,7 @@ fn a_yes_at_the_terminal_covers_the_file_that_the_question_named() {
         let run = serde_json::json!({"command": "cat plain > .envrc"}).to_string();
         let call = ["--mode", mode, "call", "shell_execute", &run];
         let mut terminal = Terminal::start(&fixture, (40, 200), &call);
-        terminal.shows(".envrc is a file through which a later program would run code");
+        terminal.shows(".envrc is a run-later file");
         terminal.shows("Allow it?");
         terminal.press("y\r");
         assert_eq!(terminal.ends(), 0, "{mode}");
