@@ -283,8 +283,7 @@ impl Drop for QueuedCommand<'_> {
 
 fn full(running: usize, waiting: usize) -> ToolError {
     let message = format!(
-        "{running} commands of this session are running and {waiting} are waiting; this one \
-             was refused"
+        "{running} commands of this session are running and {waiting} are waiting; this one was refused"
     );
     ToolError::new(Code::Quota, message)
         .hint("wait for a running command to end, then try again")

@@ -329,10 +329,8 @@ fn save_directly(
     contents: &SavedContents<'_>,
 ) -> Result<DirectSave, ToolError> {
     let failed = |error: checkpoint::Error| {
-        let message = format!(
-            "the files that the call would change could not be saved, so nothing was \
-             done: {error}"
-        );
+        let message =
+            format!("the files that the call would change could not be saved, so nothing was done: {error}");
         ToolError::caused_by(&message, error)
     };
     let (folder, workspace) = snapshots.begin().map_err(failed)?;
@@ -351,8 +349,7 @@ fn save_directly(
         })
         .map_err(|error| {
             let message = format!(
-                "the files that the call would change could not be saved, so nothing was done: \
-                     {error}"
+                "the files that the call would change could not be saved, so nothing was done: {error}"
             );
             ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
         })?;

@@ -109,7 +109,11 @@ impl Call<'_> {
         (self.level == Level::Critical).then(|| Decision {
             part,
             hint: Some("only a human can approve it; no mode or list lets it pass".to_owned()),
-            ..self.by_setting(Line::Critical, Verdict::Check, "calls of level critical are always asked about")
+            ..self.by_setting(
+                Line::Critical,
+                Verdict::Check,
+                "calls of level critical are always asked about",
+            )
         })
     }
 

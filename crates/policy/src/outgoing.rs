@@ -193,7 +193,10 @@ mod tests {
         // A chain of ceilings only ever removes rights.
         let both = bounded.under(&Ceiling::default().with_policy(denying));
         let reason = both.host_verdict("a.example", 443).unwrap_err();
-        assert!(reason.contains("this caller has fewer permissions") && reason.contains("denied"), "{reason}");
+        assert!(
+            reason.contains("this caller has fewer permissions") && reason.contains("denied"),
+            "{reason}"
+        );
         assert!(!both.names_host("a.example") && !both.names_host("b.example"));
         for (kinds, hosts, secrets) in [
             (&[EffectKind::Run][..], false, false),

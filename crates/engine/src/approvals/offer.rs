@@ -135,10 +135,9 @@ impl Engine {
             return None;
         }
         let what = match kind {
-            PatternKind::Command => format!(
-                "every command that begins with `{pattern}`, with any \
-                 further arguments"
-            ),
+            PatternKind::Command => {
+                format!("every command that begins with `{pattern}`, with any further arguments")
+            }
             PatternKind::Write => format!("writing any content to every file that matches `{pattern}`"),
             PatternKind::Read => format!("reading everything in {pattern}, with file tools and commands"),
         };

@@ -117,11 +117,7 @@ impl Engine {
     /// Returns the difference of a dry run's changes, as applying them would make it now.
     fn preview_of_kept(&self, id: &str, rules: &Policy) -> Result<String, ToolError> {
         let snapshots = self.snapshots.as_ref().ok_or_else(|| {
-            ToolError::new(
-                tool::Code::Unavailable,
-                "this runtime does not isolate \
-                 changes",
-            )
+            ToolError::new(tool::Code::Unavailable, "this runtime does not isolate changes")
         })?;
         let snapshot = snapshots.take_up(id)?;
         let since = snapshot.since(SystemTime::UNIX_EPOCH.into());

@@ -85,8 +85,7 @@ impl DeniedFiles {
         self.look_below(&mut state, &record.roots);
         if let Err(error) = self.refresh(&mut state) {
             return vec![format!(
-                "the search for files left by a command of a killed process failed: \
-                 {error}"
+                "the search for files left by a command of a killed process failed: {error}"
             )];
         }
         let noted = state.watch.as_ref().map(Watch::noted).unwrap_or_default();

@@ -176,7 +176,7 @@ impl DeniedFiles {
             cell.write_record(roots, snapshots).map_err(|error| {
                 let message = format!(
                     "the files that the command may change cannot be recorded, so nothing was \
-                         run: {error}"
+                     run: {error}"
                 );
                 ToolError::new(Code::Runtime, message).effect(EffectState::None)
             })?;

@@ -75,7 +75,7 @@ pub(super) fn stopped(reason: StopReason) -> ToolError {
     let (code, why) = match reason {
         StopReason::Deadline => (Code::Timeout, "saving the files that the call replaces took too long"),
         StopReason::Cancelled => {
-            (Code::Cancelled, "the call was stopped while what it replaces was being saved")
+            (Code::Cancelled, "the call was stopped while the files that it replaces were being saved")
         }
     };
     ToolError::new(code, format!("{why}, so none of its changes are in the workspace"))
