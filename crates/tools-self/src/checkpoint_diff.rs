@@ -36,7 +36,7 @@ impl Tool for CheckpointDiff {
     const SPEC: Spec = Spec {
         name: "checkpoint_diff",
         title: "Show what a call changed",
-        description: "Show the changes of a call as a diff.",
+        description: "Show what a call changed, as a diff.",
         example: Example {
             files: &[],
             arguments: r#"{"id": "c1"}"#,

@@ -61,7 +61,7 @@ impl Tool for CheckpointRestore {
     const SPEC: Spec = Spec {
         name: "checkpoint_restore",
         title: "Undo",
-        description: "Undo the changes of a call, all or nothing; can itself be undone.",
+        description: "Undo what a call changed, all or nothing; can itself be undone.",
         example: Example { files: &[], arguments: r#"{"id": "c1"}"#, result: r#"{"paths": 1}"# },
         level: Level::Destructive,
         class: Class { reads_only: false, destructive: true, idempotent: true, open_world: false },
