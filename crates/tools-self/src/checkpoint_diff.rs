@@ -35,7 +35,7 @@ impl Tool for CheckpointDiff {
 
     const SPEC: Spec = Spec {
         name: "checkpoint_diff",
-        title: "Show what a call changed",
+        title: "Show a diff of a call",
         description: "Show what a call changed, as a diff.",
         example: Example {
             files: &[],

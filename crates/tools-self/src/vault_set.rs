@@ -86,7 +86,7 @@ impl Tool for VaultSet {
     const SPEC: Spec = Spec {
         name: "vault_set",
         title: "Store a secret",
-        description: "Store a credential in the encrypted vault; no tool reveals it again.",
+        description: "Store a credential in the encrypted vault; no tool shows it again.",
         example: Example {
             files: &[],
             arguments: r#"{"key": "telegram_bot_token", "value": "123456:ABC-DEF1234", "hosts": ["api.telegram.org"]}"#,
