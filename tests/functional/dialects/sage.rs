@@ -149,7 +149,7 @@ fn edit_applies_a_diff_to_its_file_or_only_checks_it() {
     let other = edit("--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n", Value::Null);
     assert_eq!(other["error"]["code"], "EVALIDATION");
     assert!(
-        other["error"]["message"].as_str().unwrap().starts_with("`patch`: it is about b.txt"),
+        other["error"]["message"].as_str().unwrap().starts_with("`patch`: it changes b.txt"),
         "{other:#}"
     );
     assert_eq!(fixture.read("b.txt"), "one\n");
