@@ -295,7 +295,7 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
     // The file to copy changed after the approval.
     let (fixture, result) = approved("cp plain .envrc", &|fixture| fixture.write("plain", "evil\n"));
     assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
-    assert!(result["error"]["message"].as_str().unwrap().contains("plain is not as it was"), "{result:#}");
+    assert!(result["error"]["message"].as_str().unwrap().contains("plain has changed"), "{result:#}");
     assert_eq!(result["error"]["retry"], "now", "made again it is asked about as it is now: {result:#}");
     assert!(!fixture.workspace().join(".envrc").exists());
 }
@@ -384,7 +384,7 @@ fn a_wider_answer_is_suggested_after_three_of_a_kind() {
     let id = asked(&fixture, "file_write", &json!({"path": "docs/a.md", "content": ""}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     assert!(
-        shown.contains("`--scope project --pattern './docs/**'` would cover writing every file"),
+        shown.contains("`--scope project --pattern './docs/**'` would cover writing any content to every file"),
         "{shown}"
     );
     fixture.write("docs/0.txt", "x");

@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn an_error_is_text_for_the_model_and_an_object_for_programs_and_never_structured_content() {
         let error = ToolError::new(Code::Timeout, "it took too long")
-            .hint("request less")
+            .hint("ask for less")
             .effect(EffectState::Maybe)
             .retry(Retry::AfterMs(10))
             .data(json!({"stdout": "x".repeat(RECORD_AS_TEXT)}));
