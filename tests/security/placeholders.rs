@@ -133,11 +133,11 @@ fn a_placeholder_elsewhere_goes_nowhere_and_the_agent_is_told() {
         ),
         (
             "curl -sS --noproxy '*' -H \"X-Key: $api_key\" http://${OWN#https://}/echo",
-            "only on connections by TLS",
+            "only on TLS connections",
         ),
         (
             "curl -sS -x http://127.0.0.1:880 -d \"$api_key\" http://${OWN#https://}/echo",
-            "only on connections by TLS",
+            "only on TLS connections",
         ),
     ] {
         let result = world.shell(line);
@@ -237,7 +237,7 @@ fn an_answer_that_cannot_be_looked_through_is_not_passed_on() {
     let world = World::with(&[]);
     let said = world.out("curl -sS $OWN/compressed");
     assert!(
-        said.contains("handfast: the answer of the server cannot be looked through for secrets"),
+        said.contains("handfast: the server's response cannot be searched for secrets"),
         "{said}"
     );
 }
@@ -250,7 +250,7 @@ fn a_server_with_another_certificate_gets_nothing() {
     let result = world.fixture.call("shell_execute", arguments);
     let said = result["data"]["stdout"].as_str().unwrap();
     assert!(
-        said.contains("handfast: api.localhost cannot be spoken to: invalid peer certificate"),
+        said.contains("handfast: cannot connect to api.localhost: invalid peer certificate"),
         "{result:#}"
     );
     assert!(!world.was_sent());
