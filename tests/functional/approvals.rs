@@ -384,7 +384,9 @@ fn a_wider_answer_is_suggested_after_three_of_a_kind() {
     let id = asked(&fixture, "file_write", &json!({"path": "docs/a.md", "content": ""}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     assert!(
-        shown.contains("`--scope project --pattern './docs/**'` would cover writing any content to every file"),
+        shown.contains(
+            "`--scope project --pattern './docs/**'` would cover writing any content to every file"
+        ),
         "{shown}"
     );
     fixture.write("docs/0.txt", "x");

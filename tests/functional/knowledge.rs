@@ -214,6 +214,5 @@ fn a_server_that_the_users_own_configuration_names_makes_the_vectors_with_a_key_
     let told = fixture.run(&["doctor", "--json"]).json();
     let told =
         told.as_array().unwrap().iter().find(|finding| finding["name"] == "embeddings").unwrap().clone();
-    assert_eq!((&told["verdict"], &told["detail"]), (&json!("holds"), &json!("m, 2 dimensions")), "{told:#}"
-    );
+    assert_eq!((&told["verdict"], &told["detail"]), (&json!("holds"), &json!("m, 2 dimensions")), "{told:#}");
 }

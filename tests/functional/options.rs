@@ -34,17 +34,17 @@ fn an_undo_that_is_only_tried_shows_what_it_would_do_with_conflicts_and_undoes_n
         let tried = fixture.run(arguments);
         assert_eq!(tried.code, 0, "{}", tried.stderr);
         assert!(tried.stdout.contains("-after\n+before\n"), "{}", tried.stdout);
-        assert!(
-            tried.stderr.contains("1 paths would be restored; nothing was changed"),
-            "{}",
-            tried.stderr
-        );
+        assert!(tried.stderr.contains("1 paths would be restored; nothing was changed"), "{}", tried.stderr);
         assert_eq!(fixture.read("a"), "after\n");
     }
     fixture.write("a", "somebody else\n");
     let tried = fixture.run(&["undo", &id, "--dry-run", "--json"]);
     assert_eq!(tried.code, 1);
-    assert!(tried.json()["conflict"].as_str().unwrap().contains("changed by others since"), "{}", tried.stdout);
+    assert!(
+        tried.json()["conflict"].as_str().unwrap().contains("changed by others since"),
+        "{}",
+        tried.stdout
+    );
     let forced = fixture.run(&["undo", &id, "--dry-run", "--force"]);
     assert_eq!(forced.code, 0, "{}", forced.stderr);
     assert_eq!(fixture.read("a"), "somebody else\n");

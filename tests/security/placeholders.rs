@@ -236,10 +236,7 @@ fn real_programs_trust_the_authority_of_their_session() {
 fn an_answer_that_cannot_be_looked_through_is_not_passed_on() {
     let world = World::with(&[]);
     let said = world.out("curl -sS $OWN/compressed");
-    assert!(
-        said.contains("handfast: the server's response cannot be searched for secrets"),
-        "{said}"
-    );
+    assert!(said.contains("handfast: the server's response cannot be searched for secrets"), "{said}");
 }
 
 #[test]

@@ -105,8 +105,7 @@ fn a_server_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     let always = Server::http(|_| Reply::of(429, &[("retry-after", "0")], "{}"));
     assert!(failure(open(settings(&always))).contains("429"));
     assert_eq!(always.seen().len(), 5);
-    for (status, said) in
-        [(401, "check the key"), (404, "the model name"), (500, "500"), (307, "redirects")]
+    for (status, said) in [(401, "check the key"), (404, "the model name"), (500, "500"), (307, "redirects")]
     {
         let refuses = Server::http(move |_| {
             Reply::of(

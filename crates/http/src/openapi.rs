@@ -115,7 +115,7 @@ fn all() -> Vec<RouteDescription> {
         body: None,
         answer,
     };
-    let status = || answer("Unchanged.", json!({ "type": "object" }));
+    let status = || answer("A JSON object.", json!({ "type": "object" }));
     let anything = || json!({ "type": "object" });
     let mut call = answer("The result of the call.", reference("Result"));
     call["content"]["text/event-stream"] = json!({ "schema": {

@@ -91,7 +91,10 @@ fn the_folder_of_sage_is_denied_to_every_tool() {
     let shown = call(&fixture, "sage", "Bash", &command).json();
     assert_eq!(shown["data"]["stdout"], "open", "{shown:#}");
     let named = call(&fixture, "sage", "Bash", &json!({"command": "cat .sage/key"})).json();
-    assert!(named["error"]["message"].as_str().unwrap().contains("it is blocked for every tool"), "{named:#}");
+    assert!(
+        named["error"]["message"].as_str().unwrap().contains("it is blocked for every tool"),
+        "{named:#}"
+    );
     let other = fixture.run(&["call", "file_read", r#"{"path": ".sage/key"}"#]).json();
     assert_eq!(other["data"]["content"], "secret", "no other dialect closes it: {other:#}");
 }

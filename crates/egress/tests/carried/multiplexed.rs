@@ -302,7 +302,12 @@ fn what_is_refused_is_explained_written_down_and_reaches_no_server() {
     let name = format!("x-{PLACEHOLDER}");
     for (request, status, why, is_noted) in [
         (key(FOREIGN), 403, "does not belong to this session", true),
-        (world.get(&format!("/?key={FOREIGN}")).body(empty()).unwrap(), 403, "does not belong to this session", true),
+        (
+            world.get(&format!("/?key={FOREIGN}")).body(empty()).unwrap(),
+            403,
+            "does not belong to this session",
+            true,
+        ),
         (posted.unwrap(), 403, "does not belong to this session", true),
         (world.get(&format!("/{PLACEHOLDER}")).body(empty()).unwrap(), 403, "the path of a URL", true),
         (world.get("/").header(name, "1").body(empty()).unwrap(), 403, "the name of a header", true),

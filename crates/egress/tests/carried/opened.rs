@@ -413,7 +413,10 @@ fn the_placeholder_of_another_session_goes_nowhere() {
         format!("{}30\r\n{FOREIGN}\r\n0\r\n\r\n", world.head("POST /", "Transfer-Encoding: chunked\r\n")),
     ] {
         let answer = world.ask(&said);
-        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("does not belong to this session"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 403 ") && answer.contains("does not belong to this session"),
+            "{answer}"
+        );
     }
     assert!(received.try_iter().all(|got| !got.contains("handfast_secret_")));
     assert_eq!(world.refusals().len(), 5);
