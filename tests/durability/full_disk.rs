@@ -152,7 +152,7 @@ fn assert_bounded(results: &[Value]) {
     assert_eq!(results.len(), WAYS.len() + 1, "{results:#?}");
     for (way, result) in WAYS.iter().zip(results) {
         let message = result["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains("half of what was free"), "{way}: {result:#}");
+        assert!(message.contains("half of the free space"), "{way}: {result:#}");
         let hint = result["error"]["hint"].as_str().unwrap_or_default();
         assert!(hint.contains("limits.disk_bytes"), "{way}: {result:#}");
     }

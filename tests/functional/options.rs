@@ -11,7 +11,7 @@ fn a_dry_run_of_what_cannot_be_tried_is_refused_and_changes_nothing() {
         for place in [&[option, "init"][..], &["init", option]] {
             let refused = fixture.run(place);
             assert_eq!(refused.code, 2, "{place:?}: {}", refused.stderr);
-            assert!(refused.stderr.contains("means nothing to `handfast init`"), "{}", refused.stderr);
+            assert!(refused.stderr.contains("`handfast init` does not accept"), "{}", refused.stderr);
         }
     }
     assert!(!fixture.workspace().join("handfast.yaml").exists());
@@ -34,17 +34,17 @@ fn an_undo_that_is_only_tried_shows_what_it_would_do_with_conflicts_and_undoes_n
         let tried = fixture.run(arguments);
         assert_eq!(tried.code, 0, "{}", tried.stderr);
         assert!(tried.stdout.contains("-after\n+before\n"), "{}", tried.stdout);
-        assert!(
-            tried.stderr.contains("1 paths would be as they were; nothing was changed"),
-            "{}",
-            tried.stderr
-        );
+        assert!(tried.stderr.contains("1 paths would be restored; nothing was changed"), "{}", tried.stderr);
         assert_eq!(fixture.read("a"), "after\n");
     }
     fixture.write("a", "somebody else\n");
     let tried = fixture.run(&["undo", &id, "--dry-run", "--json"]);
     assert_eq!(tried.code, 1);
-    assert!(tried.json()["conflict"].as_str().unwrap().contains("changed since"), "{}", tried.stdout);
+    assert!(
+        tried.json()["conflict"].as_str().unwrap().contains("changed by others since"),
+        "{}",
+        tried.stdout
+    );
     let forced = fixture.run(&["undo", &id, "--dry-run", "--force"]);
     assert_eq!(forced.code, 0, "{}", forced.stderr);
     assert_eq!(fixture.read("a"), "somebody else\n");
@@ -73,7 +73,7 @@ fn an_empty_id_and_what_is_no_time_are_usage_errors_that_say_what_they_look_like
     ] {
         let refused = fixture.run(arguments);
         assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.stdout, refused.stderr);
-        assert!(refused.stderr.contains("is no id: one is made of digits and letters"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("is not an id: an id consists of digits"), "{}", refused.stderr);
     }
     for since in ["yesterday", "10 minutes", "10", "", "2026-13-01T00:00:00Z"] {
         for command in [&["undo", "--since", since][..], &["audit", "list", "--since", since]] {

@@ -157,7 +157,7 @@ fn nothing_outlives_a_connection_that_the_program_ends_with() {
     let refused = server.call("shell_execute", kept.clone());
     assert_eq!(refused["_meta"]["handfast/error"]["code"], "EUNAVAILABLE", "{refused:#}");
     let text = refused["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("nothing can outlive this session") && text.contains("handfast up"), "{text}");
+    assert!(text.contains("no program can outlive this session") && text.contains("handfast up"), "{text}");
     let listed = server.data("shell_session", json!({"action": "list"}));
     assert_eq!(listed["sessions"], json!([]));
     server.end();

@@ -55,10 +55,10 @@ fn a_model_reads_what_undoing_does_not_bring_back_and_where_changes_lie_aside() 
     let mut server = Server::start(&fixture, &[]);
     let removed =
         all_text(&server.call("shell_execute", json!({"command": "rm -r node_modules; echo 1 > kept"})));
-    assert_eq!(line(&removed, "[not saved"), "[not saved, so undoing does not bring it back: node_modules]");
+    assert_eq!(line(&removed, "[not saved"), "[not saved, so undo does not restore it: node_modules]");
     let tried = all_text(&server.call("shell_execute", json!({"command": "echo 2 > kept", "dry_run": true})));
     let aside = line(&tried, "[kept aside as ");
-    let id = aside.strip_suffix(": 1 changed path; the workspace is as it was]").unwrap();
+    let id = aside.strip_suffix(": 1 changed path; the workspace is unchanged]").unwrap();
     let id = id.strip_prefix("[kept aside as ").unwrap();
     server.call("shell_execute", json!({"command": "true", "apply": id}));
     assert_eq!(fixture.read("kept"), "2\n", "{tried}");

@@ -142,10 +142,10 @@ fn a_folder_that_has_another_name_is_told_in_one_line() {
     fixture.write("d/last", "last\n");
     let diff = |id: &str| fixture.run(&["checkpoints", "diff", id]).stdout;
     let by_tool = checkpoint(&fixture.call("file_move", json!({"source": "d", "destination": "e"})));
-    assert_eq!(diff(&by_tool), "renamed from d to e, and what it holds: 302 unchanged\n");
+    assert_eq!(diff(&by_tool), "renamed from d to e with its contents: 302 unchanged\n");
     let by_command = execute(&fixture, "mkdir n; mv e n/f; echo more >>n/f/last; echo new >n/f/new");
     let told = diff(&by_command);
-    assert!(told.starts_with("renamed from e to n/f, and what it holds: 301 unchanged\n"), "{told}");
+    assert!(told.starts_with("renamed from e to n/f with its contents: 301 unchanged\n"), "{told}");
     assert!(told.contains("--- a/n/f/last\n+++ b/n/f/last\n@@ -1 +1,2 @@\n last\n+more\n"), "{told}");
     assert!(told.contains("+++ b/n/f/new\n@@ -0,0 +1 @@\n+new\n") && told.lines().count() < 16, "{told}");
     // The difference shows later changes by others in the folder. A renamed folder that no longer
@@ -157,7 +157,7 @@ fn a_folder_that_has_another_name_is_told_in_one_line() {
     // Dry runs show a rename in the same way.
     let preview = fixture.data("shell_execute", json!({"command": "mv n/f back", "dry_run": true}));
     let told = preview["diff"].as_str().unwrap();
-    assert!(told.starts_with("renamed from n/f to back, and what it holds: 303 unchanged\n"), "{told}");
+    assert!(told.starts_with("renamed from n/f to back with its contents: 303 unchanged\n"), "{told}");
     assert!(fixture.workspace().join("n/f/last").exists());
 }
 

@@ -157,14 +157,14 @@ fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
     // The environment variable takes precedence.
     let other = fixture.run_with(&[("HANDFAST_VAULT_KEY_FILE", "/nonexistent")], &["vault", "list"]);
     assert!(other.code == 1 && other.stderr.contains("/nonexistent"), "{}", other.stderr);
-    for (path, said) in [("~/missing", "it is not there"), ("~/", "it is a folder")] {
+    for (path, said) in [("~/missing", "it does not exist"), ("~/", "it is a folder")] {
         configure(&named(path));
         let run = fixture.run(&["vault", "list"]);
         assert!(run.code == 1 && run.stderr.contains(said), "{path}: {}", run.stderr);
         assert_eq!(listed()["error"]["code"], "EUNAVAILABLE");
     }
     for (text, said) in [
-        (named("the-key"), "has to be an absolute path"),
+        (named("the-key"), "must be an absolute path"),
         ("vault:\n  key: x\n".to_owned(), "there is no key `key` here"),
     ] {
         configure(&text);

@@ -287,11 +287,11 @@ fn nothing_outlives_a_command_or_handfast() {
     on_each(&[], |host| {
         let lock = host.fixture.workspace().join("lock");
         host.inside(&format!("{SURVIVORS} sleep 0.1"));
-        assert!(!is_held(&lock), "nothing of it is left");
+        assert!(!is_held(&lock), "without leftovers");
         let late = host.call(&format!("{SURVIVORS} echo begun; sleep 600"), 2);
         assert_eq!(late["error"]["code"], "ETIMEOUT", "{late:#}");
         assert_eq!(late["data"]["stdout"], "begun\n", "{late:#}");
-        assert!(!is_held(&lock), "nothing of it is left");
+        assert!(!is_held(&lock), "without leftovers");
 
         std::fs::remove_file(&lock).unwrap();
         let arguments = json!({"command": format!("{SURVIVORS} echo > begun; sleep 600"), "timeout": 600});

@@ -294,14 +294,14 @@ fn nothing_outlives_a_command_whatever_it_tries() {
     let own = Refusing::new(&[]);
     own.inside(&format!("{SURVIVORS} echo ended"));
     assert!(own.fixture.workspace().join("begun").exists());
-    assert!(!is_held(&own.fixture.workspace().join("lock")), "nothing of it is left");
+    assert!(!is_held(&own.fixture.workspace().join("lock")), "without leftovers");
     // The timeout ends them, too.
     let arguments =
         json!({"command": format!("{SURVIVORS} trap '' TERM; sleep 600"), "timeout": 2}).to_string();
     let output = own.handfast().args(["call", "--yes", "shell_execute", &arguments]).output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["error"]["code"], "ETIMEOUT", "{result:#}");
-    assert!(!is_held(&own.fixture.workspace().join("lock")), "nothing of it is left");
+    assert!(!is_held(&own.fixture.workspace().join("lock")), "without leftovers");
 }
 
 #[test]
@@ -339,7 +339,7 @@ generation(8)
         let error = result["error"].to_string();
         assert!(error.contains("limit of 40 on processes") && error.contains("limits.processes"), "{error}");
     }
-    assert!(!is_held(&own.fixture.workspace().join("folder/lock")), "nothing of it is left");
+    assert!(!is_held(&own.fixture.workspace().join("folder/lock")), "without leftovers");
     // The control: processes below the limit are undisturbed, and so is moving a file to another folder.
     let modest = "cd folder; mkdir a b; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3 & done; wait; echo x > a/f; ln a/f b/g; mv a/f b/f; cat b/f";
     assert_eq!(own.inside(modest), "x\n");

@@ -31,7 +31,7 @@ fn answers(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) ->
         let error = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(
             answer["ok"] == true
-                || ["hidden from commands", "what is there is denied"]
+                || ["hidden from commands", "reading the existing file is denied"]
                     .iter()
                     .any(|word| error.contains(word)),
             "{answer:#}"

@@ -100,7 +100,7 @@ fn check_says_how_each_rule_holds() {
         checked["denied_commands"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(told.len(), 3, "{told:?}");
     let line = |rule: &str| told.iter().find(|line| line.contains(rule)).copied().unwrap();
-    assert!(line("touch").contains("is closed in the cell"), "{told:?}");
-    assert!(line("git push").contains("read from the line alone"), "{told:?}");
+    assert!(line("touch").contains("is blocked in the sandbox"), "{told:?}");
+    assert!(line("git push").contains("only checked in the command line"), "{told:?}");
     assert!(line("absent-program").contains("no file of that name"), "{told:?}");
 }

@@ -168,7 +168,7 @@ for _ in range(400):
     file.write(b'x' * (1 << 20)); file.flush(); time.sleep(0.01)
 \"";
     run("      disk_bytes: 33554432\n", line, |result, size| {
-        assert_killed_at(result, "limit of 32 MiB on what is written to disk", "limits.disk_bytes");
+        assert_killed_at(result, "limit of 32 MiB on disk writes", "limits.disk_bytes");
         assert_eq!(layer(result, "disk"), Some("watchdog"));
         assert!(size("big").is_none_or(|bytes| bytes < 400 << 20));
     });

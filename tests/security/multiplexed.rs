@@ -136,7 +136,7 @@ fn nodes_client_of_http_2_gets_what_it_may_and_the_agent_is_told_of_the_rest() {
     let result = world.shell("node client.js");
     let said: Vec<String> = result["data"]["stdout"].as_str().unwrap().lines().map(backwards).collect();
     assert_eq!(said[0], "200 [SECRET:api_key] [SECRET:api_key] [SECRET:api_key]", "{result:#}");
-    for (at, why) in [(1, "in the query"), (2, "in the body"), (3, "its request for other.localhost")] {
+    for (at, why) in [(1, "in the query"), (2, "in the body"), (3, "its request is for other.localhost")] {
         assert!(said[at].starts_with("403  handfast: ") && said[at].contains(why), "{said:#?}");
     }
     let warnings = result["meta"]["warnings"].to_string();

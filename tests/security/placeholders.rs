@@ -129,15 +129,15 @@ fn a_placeholder_elsewhere_goes_nowhere_and_the_agent_is_told() {
         ("curl -sS -H \"X-$api_key: 1\" $OWN/echo", "name of a header"),
         (
             "curl -sS -H \"Authorization: Bearer handfast_secret_00112233445566778899aabbccddeeff\" $OWN/echo",
-            "none of this session",
+            "does not belong to this session",
         ),
         (
             "curl -sS --noproxy '*' -H \"X-Key: $api_key\" http://${OWN#https://}/echo",
-            "only on connections by TLS",
+            "only on TLS connections",
         ),
         (
             "curl -sS -x http://127.0.0.1:880 -d \"$api_key\" http://${OWN#https://}/echo",
-            "only on connections by TLS",
+            "only on TLS connections",
         ),
     ] {
         let result = world.shell(line);
@@ -191,7 +191,7 @@ fn the_placeholder_of_one_session_means_nothing_in_another() {
     assert_eq!(placeholder(&mut first), one, "it is the same for the whole session");
     let ask = |key: &str| json!({"command": format!("curl -sS -H 'X-Key: {key}' https://{OWN}:{}/echo", world.https.port)});
     let refused = second.data("shell_execute", ask(&one));
-    assert!(refused["stdout"].as_str().unwrap().contains("none of this session"), "{refused:#}");
+    assert!(refused["stdout"].as_str().unwrap().contains("does not belong to this session"), "{refused:#}");
     assert!(!world.was_sent());
     first.data("shell_execute", ask(&one));
     assert!(world.was_sent(), "the control");
@@ -236,10 +236,7 @@ fn real_programs_trust_the_authority_of_their_session() {
 fn an_answer_that_cannot_be_looked_through_is_not_passed_on() {
     let world = World::with(&[]);
     let said = world.out("curl -sS $OWN/compressed");
-    assert!(
-        said.contains("handfast: the answer of the server cannot be looked through for secrets"),
-        "{said}"
-    );
+    assert!(said.contains("handfast: the server's response cannot be searched for secrets"), "{said}");
 }
 
 #[test]
@@ -250,7 +247,7 @@ fn a_server_with_another_certificate_gets_nothing() {
     let result = world.fixture.call("shell_execute", arguments);
     let said = result["data"]["stdout"].as_str().unwrap();
     assert!(
-        said.contains("handfast: api.localhost cannot be spoken to: invalid peer certificate"),
+        said.contains("handfast: cannot connect to api.localhost: invalid peer certificate"),
         "{result:#}"
     );
     assert!(!world.was_sent());

@@ -85,7 +85,7 @@ fn what_a_reading_command_runs_changes_nothing_and_the_answer_says_what_was_disc
     assert_eq!(left(&fixture), Vec::<&str>::new());
     assert_eq!(result["meta"]["changes"]["state"], "discarded", "{result:#}");
     let warnings = result["meta"]["warnings"].to_string();
-    assert!(warnings.contains("it changed 3 paths; nothing of that was kept"), "{warnings}");
+    assert!(warnings.contains("it changed 3 paths; these changes were discarded"), "{warnings}");
     assert_eq!(result["meta"]["checkpoint"], Value::Null);
     // A file in the caches of the home would be there for later commands.
     let listed = fixture.data("shell_execute", json!({"command": unread("ls ~/.npm")}));

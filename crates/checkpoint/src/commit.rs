@@ -137,7 +137,7 @@ impl Call {
         match save_changes(&NotKept, &workspace.folder, &upper, &changes, (&loosened, &self.known)) {
             Ok(saved) => Ok((changes, saved.entries)),
             Err(SwapError::Failed(error)) => Err(error),
-            Err(SwapError::Conflict(path)) => Err(Error::system("look at", path, Errno::STALE)),
+            Err(SwapError::Conflict(path)) => Err(Error::system("inspect", path, Errno::STALE)),
         }
     }
 
@@ -199,7 +199,7 @@ impl Call {
         let staging =
             if workspace.shares_mount_with(&self.folder) { None } else { Some(self.staging_name()) };
         let root =
-            fstat(&workspace.folder).map_err(|errno| Error::system("look at", &workspace.path, errno))?;
+            fstat(&workspace.folder).map_err(|errno| Error::system("inspect", &workspace.path, errno))?;
         let root_modified = staging.as_ref().map(|_| Entry::of(&root).modified);
         let journal = |changes: &Changes| Journal {
             workspace: workspace.path.clone(),
@@ -296,7 +296,7 @@ impl Call {
             return Ok(());
         }
         step(on_step)?;
-        (save.keep)(&saved).map_err(|source| Error::system("save", "what is about to change", source))?;
+        (save.keep)(&saved).map_err(|source| Error::system("save", "the changing files", source))?;
         changes.unsaved = saved.unsaved;
         step(on_step)
     }

@@ -75,7 +75,7 @@ impl Call {
     /// Returns true if the changes of this call were drafted. The mark is stored with them.
     pub(crate) fn is_draft(&self) -> Result<bool> {
         let found = look(&self.folder, OsStr::new(DRAFT));
-        found.map(|found| found.is_some()).map_err(|errno| Error::system("look at", DRAFT, errno))
+        found.map(|found| found.is_some()).map_err(|errno| Error::system("inspect", DRAFT, errno))
     }
 }
 

@@ -48,26 +48,26 @@ pub enum Error {
         attribute: &'static str,
     },
     /// A file system is mounted in the workspace at the path; the overlay did not show it.
-    #[error("another file system is mounted at {path}, and the changes lie beneath it")]
+    #[error("another file system is mounted at {path}, over the changes")]
     Mounted {
         /// Path of the mount point.
         path: PathBuf,
     },
     /// The workspace of the changes is gone, or another folder has its path.
-    #[error("{path} is not the folder any more that it was when the changes were made")]
+    #[error("{path} is no longer the folder in which the changes were made")]
     OtherWorkspace {
         /// Original path of the workspace.
         path: PathBuf,
     },
     /// The id has no changes, or a live process owns them.
-    #[error("no changes are kept under the id {id}")]
+    #[error("there are no kept changes {id}")]
     NoSuchChanges {
         /// Requested id.
         id: String,
     },
     /// A commit of these changes was interrupted or completed: they can be neither committed nor
     /// discarded without recovery.
-    #[error("the changes {id} were being committed; recovery comes first")]
+    #[error("the changes {id} were being committed and must be recovered first")]
     UnderWay {
         /// Id of the changes.
         id: String,
@@ -92,7 +92,7 @@ pub enum Error {
         is_of_other_version: bool,
     },
     /// The commit failed half-way, and not all of it could be undone: recovery will try again.
-    #[error("the commit failed, and {path} could not be put back")]
+    #[error("the commit failed, and {path} could not be restored")]
     NotUndone {
         /// First entry that could not be restored.
         path: PathBuf,
@@ -101,7 +101,7 @@ pub enum Error {
     },
     /// The `on_step` of the terms interrupted the commit, which left everything as a killed process
     /// would.
-    #[error("the commit was broken off")]
+    #[error("the commit was interrupted")]
     BrokenOff,
 }
 

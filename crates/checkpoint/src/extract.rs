@@ -44,7 +44,7 @@ impl Call {
     /// # Errors
     /// [`Error::System`]. The entry is gone from the workspace, or unchanged.
     pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<Option<TakeMethod>> {
-        let failed = Error::while_doing("take away", path);
+        let failed = Error::while_doing("remove", path);
         let name = path.file_name().unwrap_or(OsStr::new("."));
         let above = path.parent().unwrap_or(Path::new(""));
         let from = match open(workspace.folder.as_fd(), above, PLACE) {
@@ -90,7 +90,7 @@ impl Call {
     /// Opens the folder at this path among the changes, and creates missing folders like those of
     /// the workspace. Returns `None` if the workspace has no such folder.
     fn folders_like(&self, workspace: &Workspace, path: &Path) -> Result<Option<OwnedFd>> {
-        let failed = Error::while_doing("take away", path);
+        let failed = Error::while_doing("remove", path);
         let mut upper = self.open(UPPER)?;
         let mut lower = open(workspace.folder.as_fd(), Path::new(""), PLACE).map_err(&failed)?;
         for name in path {

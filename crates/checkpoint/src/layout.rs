@@ -151,7 +151,7 @@ impl<'a> Layout<'a> {
     }
 
     fn open_or_make(&mut self, path: &Path, parent: &Path) -> Result<OwnedFd> {
-        let failed = Error::while_doing("lay out", path);
+        let failed = Error::while_doing("create", path);
         match open(self.draft.upper.as_fd(), parent, LIST) {
             Err(Errno::NOENT) => {}
             opened => return opened.map_err(failed),
@@ -188,7 +188,7 @@ impl<'a> Layout<'a> {
     }
 
     fn make_folder(&mut self, path: &Path, state: &State, modified: Time) -> Result<()> {
-        let failed = Error::while_doing("lay out", path);
+        let failed = Error::while_doing("create", path);
         let parent =
             open(self.draft.upper.as_fd(), path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
         mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
@@ -199,7 +199,7 @@ impl<'a> Layout<'a> {
 
     /// Creates a missing folder of unknown state, like the nearest existing folder above it.
     fn make_gone_folder(&mut self, path: &Path) -> Result<()> {
-        let failed = Error::while_doing("lay out", path);
+        let failed = Error::while_doing("create", path);
         let parent =
             open(self.draft.upper.as_fd(), path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
         mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
@@ -234,7 +234,7 @@ impl<'a> Layout<'a> {
                 return Ok(());
             }
         }
-        let failed = Error::while_doing("lay out", path);
+        let failed = Error::while_doing("create", path);
         let inode = (state.entry.device, state.entry.inode);
         if state.entry.has_other_names {
             if let Some(first) = self.linked.get(&inode) {
@@ -291,7 +291,7 @@ impl<'a> Layout<'a> {
                 root = Some(*modified);
                 continue;
             }
-            let failed = Error::while_doing("lay out", path);
+            let failed = Error::while_doing("create", path);
             let (holder, name) = (path.parent().unwrap_or(Path::new("")), name_of(path));
             let holder = open(self.draft.upper.as_fd(), holder, LIST).map_err(&failed)?;
             let folder = open(holder.as_fd(), Path::new(name), OFlags::PATH).map_err(&failed)?;
@@ -299,7 +299,7 @@ impl<'a> Layout<'a> {
             set_mode(folder.as_fd(), *mode).map_err(failed)?;
         }
         // The time of the workspace itself stays, unless it is to be restored.
-        let failed = Error::while_doing("lay out", Path::new(""));
+        let failed = Error::while_doing("create", Path::new(""));
         let modified = match root {
             Some(modified) => modified,
             None => Entry::of(&fstat(&self.draft.workspace).map_err(&failed)?).modified,

@@ -195,7 +195,7 @@ impl<'a> Reading<'a> {
     }
 
     fn entry(&mut self, pair: &Pair<'_>, name: &OsStr, path: &Path) -> Result<bool> {
-        let failed = Error::while_doing("look at", path);
+        let failed = Error::while_doing("inspect", path);
         let Some(mut new) = look(pair.upper, name).map_err(&failed)? else { return Ok(false) };
         new = self.loosened.truly(path, new);
         let folder = match new.kind {
@@ -441,7 +441,7 @@ impl<'a> Reading<'a> {
             set_mode(place.as_fd(), new.mode & 0o1777)?;
             look(folder, name)?.ok_or(Errno::STALE)
         };
-        let stripped = strip().map_err(Error::while_doing("take set-id bits off", path))?;
+        let stripped = strip().map_err(Error::while_doing("clear the set-id bits of", path))?;
         self.changes.notes.push(Note::SetIdRemoved { path: path.to_owned() });
         Ok(stripped)
     }

@@ -55,7 +55,7 @@ pub(crate) fn read_once(
     };
     let failed = |source: io::Error| Error::system(doing, path, source);
     let is_still = |file: &File| -> Result<bool> {
-        let now = Entry::of(&fstat(file).map_err(Error::while_doing("look at", path))?);
+        let now = Entry::of(&fstat(file).map_err(Error::while_doing("inspect", path))?);
         Ok(now.is_unchanged_content(entry) && now.changed == entry.changed)
     };
     let mut is_sparse = false;
@@ -73,7 +73,7 @@ pub(crate) fn read_once(
         if !is_still(&file)? {
             return Ok(ReadOnce::Changed);
         }
-        is_sparse = sparse::is_sparse(&fstat(&file).map_err(Error::while_doing("look at", path))?);
+        is_sparse = sparse::is_sparse(&fstat(&file).map_err(Error::while_doing("inspect", path))?);
         let content =
             if is_sparse { take(&mut Sparse::new(&file, entry.size_bytes)) } else { take(&mut file) };
         let content = content.map_err(failed)?;
@@ -83,7 +83,7 @@ pub(crate) fn read_once(
         }
         (content, attributes)
     };
-    let attributes = attributes.map_err(Error::while_doing("look at", path))?;
+    let attributes = attributes.map_err(Error::while_doing("inspect", path))?;
     Ok(ReadOnce::As(State { entry: *entry, attributes, target: None, content: Some(content), is_sparse }))
 }
 

@@ -266,7 +266,7 @@ pub(crate) fn find(workspace: &OwnedFd, path: &Path) -> Result<Option<(OwnedFd, 
 
 /// Finds an entry like [`find`], with parent folders shared between neighbouring paths.
 pub(crate) fn find_in<'a>(holders: &'a mut Holders<'_>, path: &Path) -> Result<Option<(&'a OwnedFd, Entry)>> {
-    let failed = Error::while_doing("look at", path);
+    let failed = Error::while_doing("inspect", path);
     let folder = match holders.of(path) {
         Ok(folder) => folder,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !path.as_os_str().is_empty() => return Ok(None),

@@ -255,7 +255,7 @@ impl Workspace {
         walk.renamed = renamed;
         for path in roots {
             let parent = path.parent().unwrap_or(Path::new(""));
-            let unseen = Error::while_doing("look at", path);
+            let unseen = Error::while_doing("inspect", path);
             let folder = match open(self.folder.as_fd(), parent, PLACE) {
                 Ok(folder) => folder,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
@@ -319,7 +319,7 @@ impl<'a> Walk<'a> {
                 continue;
             };
             let path = path.join(&name);
-            let Some(mut entry) = look(&*folder, &name).map_err(Error::while_doing("look at", &path))? else {
+            let Some(mut entry) = look(&*folder, &name).map_err(Error::while_doing("inspect", &path))? else {
                 return Err(SwapError::Conflict(path));
             };
             if let (Some(loosened), Side::After) = (self.loosened, side) {
@@ -361,8 +361,8 @@ impl<'a> Walk<'a> {
             Kind::Folder if (self.is_regenerable)(parent, name, path) => self.leave_out(path.to_owned()),
             Kind::File => self.file(parent, name, path, entry, side)?,
             Kind::Folder => {
-                let folder = open_known(parent, name, &entry, LIST)
-                    .map_err(|errno| stopped("look into", path, errno))?;
+                let folder =
+                    open_known(parent, name, &entry, LIST).map_err(|errno| stopped("list", path, errno))?;
                 self.note(path, side, State::of_open(folder.as_fd(), path, entry, None)?);
                 let mut names = names(&folder).map_err(Error::while_doing("list", path))?;
                 // The names are taken from the end.

@@ -309,7 +309,7 @@ impl Call {
     /// # Errors
     /// [`Error::System`].
     pub fn baseline(&self) -> Result<Time> {
-        let failed = |errno: Errno| Error::system("look at", CLOCK, errno);
+        let failed = |errno: Errno| Error::system("inspect", CLOCK, errno);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let private = Mode::from_raw_mode(0o600);
         let file = openat(&self.folder, CLOCK, flags, private).map_err(failed)?;

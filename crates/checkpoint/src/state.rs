@@ -76,7 +76,7 @@ impl State {
         entry: Entry,
         content: Option<ContentHash>,
     ) -> Result<Self> {
-        let failed = Error::while_doing("look at", path);
+        let failed = Error::while_doing("inspect", path);
         let attributes = match entry.kind {
             Kind::File | Kind::Folder => attributes::kept(folder, name).map_err(&failed)?,
             Kind::Link => return Self::of_link(folder, name, path, entry, &|target| hash(target)),
@@ -94,7 +94,7 @@ impl State {
         entry: Entry,
         take: &dyn Fn(&[u8]) -> io::Result<ContentHash>,
     ) -> Result<Self> {
-        let target = readlinkat(folder, name, Vec::new()).map_err(Error::while_doing("look at", path))?;
+        let target = readlinkat(folder, name, Vec::new()).map_err(Error::while_doing("inspect", path))?;
         let target = target.into_bytes();
         let (target, content) = if target.len() > LONGEST_TARGET {
             (None, Some(take(&target).map_err(|error| Error::system("save", path, error))?))
@@ -111,7 +111,7 @@ impl State {
         entry: Entry,
         content: Option<ContentHash>,
     ) -> Result<Self> {
-        let attributes = attributes::kept_of(opened).map_err(Error::while_doing("look at", path))?;
+        let attributes = attributes::kept_of(opened).map_err(Error::while_doing("inspect", path))?;
         Ok(Self { entry, attributes, target: None, content, is_sparse: false })
     }
 

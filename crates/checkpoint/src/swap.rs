@@ -111,13 +111,13 @@ fn move_one(
         // The upper folder belongs to this program alone, but entries left by a command are still
         // checked before they are moved by name. Entries written by this program were never visible
         // to a command, and were checked when the changes were read.
-        let found = look(stage, name).map_err(failed("look at"))?;
+        let found = look(stage, name).map_err(failed("inspect"))?;
         if !found.is_some_and(|found| found.is_same_object(new)) {
             return Err(SwapError::Conflict(path.clone()));
         }
     }
     if let Some(old) = &change.old {
-        let found = look(workspace, name).map_err(failed("look at"))?;
+        let found = look(workspace, name).map_err(failed("inspect"))?;
         // Moving one name of a file away changes the file under its other names.
         let is_moved = moved.contains(&(old.device, old.inode));
         let unchanged = |found: Entry| {
@@ -149,7 +149,7 @@ fn move_one(
         StepKind::Remove => (&walker.sides.taken, &*taken_name(number)),
         _ => (stage, name),
     };
-    let found = look(folder, name).map_err(failed("look at"))?;
+    let found = look(folder, name).map_err(failed("inspect"))?;
     if !found.is_some_and(|found| found.is_unchanged(old)) {
         return Err(SwapError::Conflict(path.clone()));
     }
@@ -184,7 +184,7 @@ fn changed_since(
     changes: &Changes,
 ) -> Result<Option<PathBuf>> {
     let look_into = |parent: BorrowedFd<'_>, name: &OsStr, path: &Path, folder: &Entry| {
-        let failed = Error::while_doing("look into", path);
+        let failed = Error::while_doing("list", path);
         let opened = open_known(parent, name, folder, LIST).map_err(&failed)?;
         let names = names(&opened).map_err(&failed)?;
         Ok::<_, Error>((opened, path.to_owned(), names))
@@ -196,7 +196,7 @@ fn changed_since(
             continue;
         };
         let path = path.join(&name);
-        let Some(entry) = look(&*folder, &name).map_err(Error::while_doing("look at", &path))? else {
+        let Some(entry) = look(&*folder, &name).map_err(Error::while_doing("inspect", &path))? else {
             return Ok(Some(path));
         };
         if entry.kind == Kind::Folder && changes.regenerable.contains(&path) {
@@ -231,7 +231,7 @@ fn finish(
     let below = changes.marked.iter().map(|(path, kind, marks)| (path, *kind, *marks));
     for (path, kind, marks) in own.chain(below) {
         step(on_step)?;
-        let failed = Error::while_doing("take the marks off", path);
+        let failed = Error::while_doing("remove the marks of", path);
         let stripped = holders.of(path).and_then(|parent| strip_read_only_too(parent, path, kind, marks));
         unless_gone(stripped).map_err(failed)?;
     }

@@ -30,7 +30,7 @@ impl Workspace {
         let flags = PLACE | OFlags::CLOEXEC;
         let folder =
             openat(CWD, path, flags, Mode::empty()).map_err(|errno| Error::system("open", path, errno))?;
-        let stat = fstat(&folder).map_err(|errno| Error::system("look at", path, errno))?;
+        let stat = fstat(&folder).map_err(|errno| Error::system("inspect", path, errno))?;
         Ok(Self { path: path.to_owned(), folder, identity: (stat.st_dev, stat.st_ino) })
     }
 

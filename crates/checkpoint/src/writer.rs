@@ -44,7 +44,7 @@ impl<'a> Writer<'a> {
         state: &State,
         there: Option<WorkspaceFile<'_>>,
     ) -> Result<()> {
-        let failed = Error::while_doing("lay out", path);
+        let failed = Error::while_doing("create", path);
         let parent = self.holders.of(path).map_err(&failed)?;
         let around = path.parent().unwrap_or(Path::new(""));
         let passes_on = match &self.last {

@@ -97,7 +97,7 @@ pub fn sum_up(command: &str, result: &mut CallResult, log: &dyn ExecLog) {
             Ok(path) => reference = Some(path),
             Err(error) => {
                 is_partial = true;
-                let warning = format!("the whole output could not be kept in the exec log: {error}");
+                let warning = format!("the full output could not be stored in the exec log: {error}");
                 result.meta.warnings.push(warning);
             }
         }

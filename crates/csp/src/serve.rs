@@ -47,7 +47,7 @@ impl Options {
 
 /// Hint for the caller: this door cannot ask, so another command answers the question.
 const ANSWERED_ELSEWHERE: &str =
-    "whoever runs Handfast answers with `handfast approvals`; send the request again then";
+    "the user of Handfast answers with `handfast approvals`; then send the request again";
 
 /// An answer that is not written yet.
 struct Answer {
@@ -158,11 +158,8 @@ impl PendingRequest {
 
     async fn one_too_many(self) -> Answer {
         let most = self.options.requests.unwrap_or_default();
-        self.unreadable(
-            None,
-            format!("more than {most} requests in one message; those from here on were not read"),
-        )
-        .await
+        self.unreadable(None, format!("more than {most} requests in one message; the rest were not read"))
+            .await
     }
 
     async fn work(self, Request { id, cache, task }: Request) -> Answer {
@@ -189,7 +186,7 @@ impl PendingRequest {
             let text = text.unwrap_or_else(|error| {
                 answer::unreadable(
                     id.as_deref(),
-                    &format!("the command ran, but its result cannot be told: {error}"),
+                    &format!("the command ran, but its result cannot be reported: {error}"),
                 )
             });
             Answer { text, _held: result.held }
@@ -198,7 +195,7 @@ impl PendingRequest {
             Ok(answer) => answer,
             // The answer could not be built. The audit still records that the command ran.
             Err(panic) => {
-                let problem = format!("the command ran, but its answer broke off: {panic}");
+                let problem = format!("the command ran, but its response failed: {panic}");
                 Answer { text: answer::unreadable(None, &problem), _held: ByteReservation::default() }
             }
         }

@@ -259,12 +259,10 @@ fn judged(context: &AuthContext<'_>) -> Result<Option<Action>, String> {
         A::AlterTable { table_name, .. } => named("alter table", table_name),
         A::Reindex { index_name } => named("reindex", index_name),
         A::Analyze { table_name } => named("analyze", table_name),
-        A::Attach { .. } => Err("ATTACH, and VACUUM, which attaches a database,".to_owned()),
+        A::Attach { .. } => Err("ATTACH (also by VACUUM)".to_owned()),
         A::Detach { .. } => Err("DETACH".to_owned()),
-        A::Transaction { .. } => {
-            Err("controlling transactions, since every call is one transaction,".to_owned())
-        }
-        A::Savepoint { .. } => Err("a savepoint, since every call is one transaction,".to_owned()),
+        A::Transaction { .. } => Err("transaction control (every call is one transaction)".to_owned()),
+        A::Savepoint { .. } => Err("a savepoint (every call is one transaction)".to_owned()),
         A::CreateTempTable { .. }
         | A::CreateTempIndex { .. }
         | A::CreateTempView { .. }
@@ -273,9 +271,9 @@ fn judged(context: &AuthContext<'_>) -> Result<Option<Action>, String> {
         | A::DropTempIndex { .. }
         | A::DropTempView { .. }
         | A::DropTempTrigger { .. } => {
-            Err("a temporary table, view or trigger, which would end with the call,".to_owned())
+            Err("a temporary table, view or trigger (it would end with the call)".to_owned())
         }
-        _ => Err("an action that this version does not know".to_owned()),
+        _ => Err("an unknown action".to_owned()),
     }
 }
 

@@ -112,9 +112,7 @@ impl Change {
         let tables = match self {
             Self::Rows(tables) => tables,
             Self::Whole { schema, .. } if schema.is_empty() => {
-                return vec![
-                    "rows of a table whose rows are not told apart, or very many, changed".to_owned(),
-                ];
+                return vec!["changed rows, which are too many or cannot be told apart".to_owned()];
             }
             Self::Whole { schema, .. } if undoing => {
                 let turned = |line: &String| match line.strip_prefix('-') {

@@ -54,7 +54,7 @@ impl Database {
                 Some(rows) => lines.extend(Change::Rows(rows).lines(false)),
                 None => {
                     if written.affected > 0 {
-                        lines.push(format!("{} rows, which are not shown one by one", written.affected));
+                        lines.push(format!("{} rows, not shown one by one", written.affected));
                     }
                     let is_large = size(connection).map_err(failed)? > LARGEST_SAVED;
                     written.not_undoable = is_large.then(too_large_to_undo);
@@ -64,7 +64,7 @@ impl Database {
         };
         match tried() {
             Err(DatabaseError::Full) if copied.is_some() => Err(DatabaseError::TooLarge(format!(
-                "it would add more than {} MiB, and cannot be tried on a database without a log",
+                "it would add more than {} MiB, too much for a dry run on a database without a log",
                 ROOM / 1024 / 1024
             ))),
             // Dropping the connection rolls the transaction back.

@@ -9,19 +9,19 @@ use rusqlite::ErrorCode;
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// Unknown name of a database.
-    #[error("there is no database `{0}`")]
+    #[error("unknown database `{0}`")]
     Unknown(String),
     /// Syntax error.
     #[error("{0}")]
     Syntax(String),
     /// Text without a statement.
-    #[error("there is no statement in it")]
+    #[error("has no statement")]
     Empty,
     /// Text with more than one statement.
-    #[error("it holds several statements, and a call makes one")]
+    #[error("has several statements, but a call runs only one")]
     Several,
     /// Wrong number of parameters.
-    #[error("the statement has {wanted} parameters, and {given} were given")]
+    #[error("the statement has {wanted} parameters, but {given} were given")]
     Parameters {
         /// Number of parameters in the statement.
         wanted: usize,
@@ -29,7 +29,7 @@ pub enum DatabaseError {
         given: usize,
     },
     /// Writing statement, but the call permits only reading.
-    #[error("the statement does more than read")]
+    #[error("the statement is not read-only")]
     Writes,
     /// Reading statement, but the call expects a change.
     #[error("the statement changes nothing")]
@@ -38,15 +38,13 @@ pub enum DatabaseError {
     #[error("{0} is not allowed in any statement")]
     Denied(String),
     /// The statement would act differently than planned, because the schema has changed.
-    #[error(
-        "the statement would do something else than when the call was planned, because the schema has changed"
-    )]
+    #[error("the schema changed after the call was planned, so the statement would do something else")]
     Drifted,
     /// Violated constraint of the schema.
     #[error("{0}")]
     Constraint(String),
     /// The data to restore has changed since the change.
-    #[error("{what} is not as the change left it")]
+    #[error("{what} has changed since the call")]
     Conflict {
         /// The rows or the database in question.
         what: String,
@@ -58,7 +56,7 @@ pub enum DatabaseError {
     #[error("the database is locked by another program")]
     Locked,
     /// The file is damaged, or not a database.
-    #[error("{} is damaged, or no SQLite database: {because}", path.display())]
+    #[error("{} is damaged, or not a SQLite database: {because}", path.display())]
     Damaged {
         /// Path of the file.
         path: PathBuf,
@@ -66,7 +64,7 @@ pub enum DatabaseError {
         because: String,
     },
     /// The file was not opened.
-    #[error("{} is not opened: {because}", path.display())]
+    #[error("{} cannot be opened: {because}", path.display())]
     Refused {
         /// Path of the file.
         path: PathBuf,
@@ -74,22 +72,22 @@ pub enum DatabaseError {
         because: String,
     },
     /// The disk is full.
-    #[error("the disk is full, or its quota is reached")]
+    #[error("the disk is full, or its quota is used up")]
     Full,
     /// The call was stopped.
     #[error("the call was stopped")]
     Stopped,
     /// The undo record could not be stored.
-    #[error("what undoes the change could not be kept, so nothing was changed")]
+    #[error("the undo data could not be stored, so nothing was changed")]
     Unkept(#[source] crate::KeepError),
     /// The engine failed.
     #[error("the database engine failed: {0}")]
     Engine(#[source] rusqlite::Error),
     /// The stored change is unreadable.
-    #[error("what was saved of the change is damaged")]
+    #[error("the undo data is damaged")]
     SavedDamaged,
     /// The stored data of the change is unavailable.
-    #[error("what was saved of the change cannot be read: {0}")]
+    #[error("the undo data cannot be read: {0}")]
     SavedGone(#[source] crate::KeepError),
     /// Reading or writing the file failed.
     #[error("{}: {source}", path.display())]
@@ -120,7 +118,7 @@ impl DatabaseError {
             Some(ErrorCode::OperationInterrupted) => Self::Stopped,
             Some(ErrorCode::ConstraintViolation) => Self::Constraint(said),
             Some(ErrorCode::TooBig) => Self::TooLarge(said),
-            Some(ErrorCode::AuthorizationForStatementDenied) => Self::Denied("what it does".to_owned()),
+            Some(ErrorCode::AuthorizationForStatementDenied) => Self::Denied("this action".to_owned()),
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
                 Self::Refused { path: path.to_owned(), because: said }
             }
@@ -132,7 +130,7 @@ impl DatabaseError {
                     Self::Syntax(format!("{msg}{at}"))
                 }
                 rusqlite::Error::InvalidParameterCount(given, wanted) => Self::Parameters { wanted, given },
-                rusqlite::Error::NulError(_) => Self::Syntax("the statement holds a NUL byte".to_owned()),
+                rusqlite::Error::NulError(_) => Self::Syntax("the statement has a NUL byte".to_owned()),
                 other => Self::Engine(other),
             },
         }

@@ -161,7 +161,7 @@ impl Database {
             (true, 0) => Err(DatabaseError::Empty),
             (true, _) => Err(DatabaseError::OnlyReads),
             (false, _) if statement.actions.is_empty() => {
-                Err(DatabaseError::Denied("writing to the schema itself".to_owned()))
+                Err(DatabaseError::Denied("direct writing to the schema".to_owned()))
             }
             (false, _) => Ok(statement),
         }
@@ -280,7 +280,7 @@ impl Database {
     pub(crate) fn look(&self) -> Result<Option<(u64, u64)>, DatabaseError> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         if folder.canonicalize().is_ok_and(|real| real != folder) {
-            return Err(self.refused("a link leads to its folder"));
+            return Err(self.refused("its path has a link"));
         }
         self.found()
     }
@@ -296,11 +296,11 @@ impl Database {
             Err(source) => return Err(DatabaseError::Io { path: self.path.clone(), source }),
         };
         if !found.is_file() {
-            return Err(self.refused("it is no file"));
+            return Err(self.refused("it is not a file"));
         }
         if found.nlink() > 1 {
             return Err(
-                self.refused("it has a further name, under which others may change it while it is open")
+                self.refused("it has another hard link, through which others may change it while it is open")
             );
         }
         if self.journal_names_another() {
@@ -348,7 +348,7 @@ impl Database {
 /// run nor refused.
 pub(crate) fn whole(sql: &str) -> Result<(), DatabaseError> {
     if sql.contains('\0') {
-        return Err(DatabaseError::Syntax("the statement holds a NUL byte".to_owned()));
+        return Err(DatabaseError::Syntax("the statement has a NUL byte".to_owned()));
     }
     Ok(())
 }

@@ -214,7 +214,7 @@ impl TrackedTable {
         for row in &saved.rows {
             let found = self.read(&mut now, row.id)?;
             if !force && !is_same(found.as_deref(), row.after.as_deref()) {
-                return Err(PutBack::Conflict(format!("the row {} of {}", row.id, quoted(&self.table))));
+                return Err(PutBack::Conflict(format!("row {} of {}", row.id, quoted(&self.table))));
             }
             there.push(found.is_some());
         }
@@ -287,7 +287,7 @@ impl PutBack {
         match self {
             Self::Conflict(what) => DatabaseError::Conflict { what },
             Self::Engine(error) if is_constraint(&error) => {
-                DatabaseError::Conflict { what: format!("what the rows belong to ({error})") }
+                DatabaseError::Conflict { what: format!("a row to which these rows belong ({error})") }
             }
             Self::Engine(error) => sort(error),
         }

@@ -31,7 +31,7 @@ impl Database {
         stopped: &StopCheck,
     ) -> Result<UndoOutcome, DatabaseError> {
         if !self.path().exists() {
-            return Err(DatabaseError::Conflict { what: "the database, which is gone,".to_owned() });
+            return Err(DatabaseError::Conflict { what: "the database (now missing)".to_owned() });
         }
         let mut writer = self.writer(stopped)?;
         if changes.iter().all(|change| matches!(change, Change::Rows(_))) {
@@ -117,7 +117,7 @@ impl Database {
     /// Returns a conflict if more rows than `before` have a missing referenced row.
     fn tears_no_more(&self, connection: &Connection, before: i64) -> Result<(), DatabaseError> {
         if torn(connection).map_err(|error| self.error(error))? > before {
-            return Err(DatabaseError::Conflict { what: "what the rows belong to".to_owned() });
+            return Err(DatabaseError::Conflict { what: "a row to which these rows belong".to_owned() });
         }
         Ok(())
     }
@@ -248,7 +248,5 @@ fn tables(change: &Change) -> &[TableRows] {
 }
 
 fn changed_tables() -> DatabaseError {
-    DatabaseError::Conflict {
-        what: "a table, which was made anew or has other columns, triggers or references,".to_owned(),
-    }
+    DatabaseError::Conflict { what: "the definition of a table (columns, triggers or references)".to_owned() }
 }

@@ -229,7 +229,7 @@ impl Database {
 pub(crate) fn too_large_to_undo() -> String {
     let most = LARGEST_SAVED >> 30;
     format!(
-        "the database is larger than {most} GiB, and a change of its schema, of very many rows, or of a table with \
-         triggers or no rowid is undone by restoring all of it"
+        "the database is larger than {most} GiB, and to undo a change of its schema, of very many rows, or of a \
+         table with triggers or without rowid, all of it must be restored"
     )
 }

@@ -141,7 +141,7 @@ impl AnyTool for Adapter {
                 })?;
                 let truncated = data.get("truncated").is_some_and(|truncated| *truncated == true);
                 if truncated {
-                    told.warnings.push(format!("{} gave only a part: there is more", self.outside.name));
+                    told.warnings.push(format!("{} returned only a part of the result", self.outside.name));
                 }
                 // If the source has no field for the note, the note becomes a warning.
                 let has_note = self.outside.gives.iter().any(|given| given.name == "note");
@@ -167,7 +167,7 @@ impl Adapter {
         if place.resolve(field, given)?.starts_with(&place.workspace) {
             return Ok(());
         }
-        let outside = format!("{field} {given} lies outside the project root");
+        let outside = format!("{field} {given} is outside the project root");
         Err(ToolError::new(Code::Permission, outside).hint("name a folder of the project, or leave it out"))
     }
 
@@ -176,8 +176,8 @@ impl Adapter {
         let Some((_, other)) = other else { return Ok(()) };
         let patch = self.outside.takes.iter().find(|field| field.becomes == Some("patch"));
         let field = patch.map_or("path", |field| field.name);
-        let problem = format!("it is about {}, and the call names {}", place.show(other), place.show(path));
-        Err(ToolError::validation(field, problem).hint("one call changes one file, which both name"))
+        let problem = format!("it changes {}, but the call names {}", place.show(other), place.show(path));
+        Err(ToolError::validation(field, problem).hint("a call changes one file, and both must name it"))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, no
 pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];
 
 /// Hint for a denied call on [`MEMORY`], after the rule of the source.
-pub(crate) const DELEGATE: &str = "the memory belongs to the Memory Specialist: delegate this to it over CSP/1; no tool of this specialist reaches it";
+pub(crate) const DELEGATE: &str = "the memory belongs to the Memory Specialist: delegate this over \
+     CSP/1; this specialist has no tool for it";
 
 /// Maximum number of processes of a command, from the source.
 pub(crate) const PROCESSES: u64 = 10;
@@ -33,7 +34,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
             becomes: Some("command"),
             kind: Kind::Text,
             need: Need::Required,
-            says: "The line for the shell",
+            says: "The shell command",
         },
         Field {
             name: "TIMEOUT_MS",
@@ -47,7 +48,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
             becomes: Some("working_directory"),
             kind: Kind::Text,
             need: Need::Optional,
-            says: "Where it starts, within the project root",
+            says: "Working directory in the project root",
         },
     ],
     settled: nothing,
@@ -56,23 +57,23 @@ pub(crate) const TOOLS: &[ExternalTool] = &[ExternalTool {
         AnswerField {
             name: "stdout",
             from: ValueSource::Text("stdout"),
-            says: "Standard output; of more than 500 characters a summary.",
+            says: "Standard output; a summary beyond 500 characters.",
         },
         AnswerField {
             name: "stderr",
             from: ValueSource::Text("stderr"),
-            says: "Standard error; of more than 500 characters a summary.",
+            says: "Standard error; a summary beyond 500 characters.",
         },
         AnswerField {
             name: "exit_code",
             from: ValueSource::ExitCode("exit_code"),
-            says: "128 + N when signal N ended it.",
+            says: "128 + N if ended by signal N.",
         },
         AnswerField { name: "exec_time", from: ValueSource::Milliseconds, says: "Milliseconds." },
         AnswerField {
             name: "log_ref",
             from: ValueSource::OptionalText("log_ref"),
-            says: "The file of the exec log with the whole output, which the Memory Specialist can read.",
+            says: "Exec log file with the full output, for the Memory Specialist.",
         },
     ],
     timeout: None,

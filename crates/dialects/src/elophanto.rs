@@ -51,7 +51,7 @@ pub(crate) const WRITE: ExternalTool = ExternalTool {
     takes: &[
         PATH,
         text("content", Need::Required, "The content"),
-        switch("create_directories", "true", "Make missing folders"),
+        switch("create_directories", "true", "Create missing folders"),
         switch("backup", "true", "Creates .bak before overwrite"),
     ],
     settled: nothing,
@@ -83,7 +83,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Runs a shell command and returns stdout, stderr, and exit code.",
         takes: &[
             text("command", Need::Required, "The command"),
-            text("working_directory", Need::Optional, "Where it starts"),
+            text("working_directory", Need::Optional, "Working directory"),
             Field {
                 name: "timeout",
                 becomes: Some("timeout"),
@@ -100,12 +100,12 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "exit_code",
                 from: ValueSource::ExitCode("exit_code"),
-                says: "128 + N when signal N ended it.",
+                says: "128 + N if ended by signal N.",
             },
             AnswerField {
                 name: "timed_out",
                 from: ValueSource::Switch("timed_out"),
-                says: "It was killed at its timeout.",
+                says: "Killed at its timeout.",
             },
         ],
         timeout: None,
@@ -124,7 +124,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Reads the contents of a file. Supports text files directly and binary files as base64.",
         takes: &[
             PATH,
-            text("encoding", Need::Default("\"utf-8\""), "Such as utf-8, latin1, base64"),
+            text("encoding", Need::Default("\"utf-8\""), "E.g. utf-8, latin1, base64"),
             Field {
                 name: "lines",
                 becomes: Some("lines"),
@@ -156,13 +156,13 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "size_bytes",
                 from: ValueSource::Integer("size_bytes"),
-                says: "Of the whole file.",
+                says: "Size of the whole file.",
             },
             AnswerField { name: "mime_type", from: ValueSource::Text("mime_type"), says: "Media type." },
             AnswerField {
                 name: "line_count",
                 from: ValueSource::IntegerOrNone("line_count"),
-                says: "Of the whole file; 0 for a binary one.",
+                says: "Of the whole file; 0 for binary.",
             },
         ],
         timeout: None,
@@ -182,9 +182,9 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         description: "Lists files and directories at a given path with optional filtering.",
         takes: &[
             PATH,
-            switch("recursive", "false", "All below, too"),
+            switch("recursive", "false", "Include subfolders"),
             text("pattern", Need::Optional, "Glob pattern"),
-            switch("include_hidden", "false", "Also names that begin with a dot"),
+            switch("include_hidden", "false", "Include hidden names"),
         ],
         // Return as many entries as one answer holds, because no argument asks for the rest.
         settled: || json!({"limit": 20_000}),
@@ -192,7 +192,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         gives: &[AnswerField {
             name: "entries",
             from: ValueSource::Items("entries", ENTRY),
-            says: "In order.",
+            says: "Sorted.",
         }],
         timeout: None,
         one_file: false,
@@ -208,14 +208,14 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         canonical: "file_delete",
         title: "Delete a file",
         description: "Deletes a file or directory.",
-        takes: &[PATH, switch("recursive", "false", "A folder with all in it")],
+        takes: &[PATH, switch("recursive", "false", "Folder with its content")],
         settled: nothing,
         adapt: None,
         gives: &[
             AnswerField {
                 name: "deleted",
                 from: ValueSource::Switch("deleted"),
-                says: "Whether it is gone.",
+                says: "Whether it was deleted.",
             },
             GIVEN_PATH,
         ],
@@ -234,7 +234,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         title: "Move a file",
         description: "Moves or renames a file or directory.",
         takes: &[
-            text("source", Need::Required, "What to move"),
+            text("source", Need::Required, "Path to move"),
             text("destination", Need::Required, "Its new path"),
         ],
         settled: nothing,
@@ -263,7 +263,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         title: "Store a credential",
         description: "Stores a credential in the encrypted vault.",
         takes: &[
-            text("key", Need::Required, "Such as telegram_bot_token, github.com"),
+            text("key", Need::Required, "E.g. telegram_bot_token, github.com"),
             text("value", Need::Required, "The credential, at least 12 characters"),
         ],
         settled: nothing,
@@ -318,8 +318,8 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: nothing,
         adapt: None,
         gives: &[
-            AnswerField { name: "skills", from: ValueSource::Items("skills", SKILL), says: "One a skill." },
-            AnswerField { name: "count", from: ValueSource::Integer("count"), says: "How many." },
+            AnswerField { name: "skills", from: ValueSource::Items("skills", SKILL), says: "One per skill." },
+            AnswerField { name: "count", from: ValueSource::Integer("count"), says: "Number of skills." },
         ],
         timeout: None,
         one_file: false,
@@ -343,12 +343,12 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         settled: || json!({"limit": 10_000, "max_bytes": 8_388_608}),
         adapt: Some(sql::select_alone),
         gives: &[
-            AnswerField { name: "rows", from: ValueSource::Objects("rows"), says: "By column." },
+            AnswerField { name: "rows", from: ValueSource::Objects("rows"), says: "Values by column." },
             AnswerField { name: "columns", from: ValueSource::Texts("columns"), says: "In order." },
             AnswerField {
                 name: "row_count",
                 from: ValueSource::Integer("row_count"),
-                says: "Of this answer.",
+                says: "Rows in this answer.",
             },
         ],
         timeout: None,
@@ -372,12 +372,12 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "affected_rows",
                 from: ValueSource::Integer("affected_rows"),
-                says: "By the statement.",
+                says: "Rows changed.",
             },
             AnswerField {
                 name: "last_insert_id",
                 from: ValueSource::OptionalInteger("last_insert_id"),
-                says: "Where it inserted a row.",
+                says: "If a row was inserted.",
             },
         ],
         timeout: None,
@@ -406,7 +406,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         gives: &[AnswerField {
             name: "capabilities",
             from: ValueSource::Items("capabilities", CAPABILITY),
-            says: "One a tool.",
+            says: "One per tool.",
         }],
         timeout: Some(Timeout::fixed(10)),
         one_file: false,
@@ -430,8 +430,8 @@ pub(crate) const ENTRY: &[AnswerField] = &[
 
 const SKILL: &[AnswerField] = &[
     AnswerField { name: "name", from: ValueSource::Text("name"), says: "Name." },
-    AnswerField { name: "description", from: ValueSource::Text("description"), says: "What it is for." },
-    AnswerField { name: "triggers", from: ValueSource::Texts("triggers"), says: "Words that call for it." },
+    AnswerField { name: "description", from: ValueSource::Text("description"), says: "Its purpose." },
+    AnswerField { name: "triggers", from: ValueSource::Texts("triggers"), says: "Trigger keywords." },
     AnswerField { name: "location", from: ValueSource::Text("location"), says: "Its SKILL.md." },
 ];
 

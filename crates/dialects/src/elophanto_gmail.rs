@@ -15,13 +15,16 @@ pub(crate) const SEARCH: ExternalTool = ExternalTool {
     canonical: "gmail_search",
     title: "Search Gmail",
     description: "Searches Gmail using Gmail's search operators.",
-    takes: &[QUERY, field("max_results", Kind::Integer(1, 200), Need::Optional, "At most this many; 10")],
+    takes: &[
+        QUERY,
+        field("max_results", Kind::Integer(1, 200), Need::Optional, "Maximum number; default 10"),
+    ],
     settled: nothing,
     adapt: None,
     gives: &[AnswerField {
         name: "results",
         from: ValueSource::Items("results", SUMMARY),
-        says: "The newest first.",
+        says: "Newest first.",
     }],
     timeout: None,
     one_file: false,
@@ -40,15 +43,15 @@ pub(crate) const READ: ExternalTool = ExternalTool {
     description: "Reads emails from the user's Gmail account via the Gmail API.",
     takes: &[
         QUERY,
-        field("max_results", Kind::Integer(1, 50), Need::Default("10"), "At most this many"),
-        field("include_body", Kind::Switch, Need::Default("true"), "Their text"),
+        field("max_results", Kind::Integer(1, 50), Need::Default("10"), "Maximum number"),
+        field("include_body", Kind::Switch, Need::Default("true"), "Include the text"),
     ],
     settled: nothing,
     adapt: None,
     gives: &[AnswerField {
         name: "messages",
         from: ValueSource::Items("messages", MESSAGE),
-        says: "The newest first.",
+        says: "Newest first.",
     }],
     timeout: None,
     one_file: false,
@@ -70,15 +73,19 @@ pub(crate) const SEND: ExternalTool = ExternalTool {
         field("subject", Kind::Text, Need::Required, "The subject"),
         field("body", Kind::Text, Need::Required, "The text"),
         field("cc", Kind::Texts, Need::Optional, "Copies"),
-        field("bcc", Kind::Texts, Need::Optional, "Copies that nobody else sees"),
-        field("attachments", Kind::Texts, Need::Optional, "Paths of files"),
-        field("reply_to_id", Kind::Text, Need::Optional, "The message that this answers"),
+        field("bcc", Kind::Texts, Need::Optional, "Blind copies"),
+        field("attachments", Kind::Texts, Need::Optional, "File paths"),
+        field("reply_to_id", Kind::Text, Need::Optional, "Message to reply to"),
     ],
     settled: nothing,
     adapt: None,
     gives: &[
         AnswerField { name: "sent", from: ValueSource::Switch("sent"), says: "Whether it was sent." },
-        AnswerField { name: "message_id", from: ValueSource::Text("message_id"), says: "Gmail's id of it." },
+        AnswerField {
+            name: "message_id",
+            from: ValueSource::Text("message_id"),
+            says: "Gmail's message id.",
+        },
     ],
     timeout: None,
     one_file: false,
@@ -91,14 +98,13 @@ pub(crate) const SEND: ExternalTool = ExternalTool {
 };
 
 const ID: AnswerField = AnswerField { name: "id", from: ValueSource::Text("id"), says: "Gmail's." };
-const SENDER: AnswerField =
-    AnswerField { name: "from", from: ValueSource::Text("from"), says: "Who sent it." };
-const TO: AnswerField = AnswerField { name: "to", from: ValueSource::Text("to"), says: "To whom." };
+const SENDER: AnswerField = AnswerField { name: "from", from: ValueSource::Text("from"), says: "Sender." };
+const TO: AnswerField = AnswerField { name: "to", from: ValueSource::Text("to"), says: "Recipients." };
 const SUBJECT: AnswerField =
-    AnswerField { name: "subject", from: ValueSource::Text("subject"), says: "Its subject." };
+    AnswerField { name: "subject", from: ValueSource::Text("subject"), says: "Subject." };
 const DATE: AnswerField = AnswerField { name: "date", from: ValueSource::Text("date"), says: "RFC 3339." };
 const LABELS: AnswerField =
-    AnswerField { name: "labels", from: ValueSource::Texts("labels"), says: "Such as INBOX." };
+    AnswerField { name: "labels", from: ValueSource::Texts("labels"), says: "E.g. INBOX." };
 
 const SUMMARY: &[AnswerField] = &[
     ID,
@@ -106,7 +112,7 @@ const SUMMARY: &[AnswerField] = &[
     TO,
     SUBJECT,
     DATE,
-    AnswerField { name: "snippet", from: ValueSource::Text("snippet"), says: "How it begins." },
+    AnswerField { name: "snippet", from: ValueSource::Text("snippet"), says: "First words." },
     LABELS,
 ];
 
@@ -116,17 +122,21 @@ const MESSAGE: &[AnswerField] = &[
     TO,
     SUBJECT,
     DATE,
-    AnswerField { name: "body", from: ValueSource::Text("body"), says: "Its text." },
+    AnswerField { name: "body", from: ValueSource::Text("body"), says: "Text." },
     LABELS,
     AnswerField {
         name: "attachments",
         from: ValueSource::Items("attachments", ATTACHMENT),
-        says: "What came with it.",
+        says: "Attachments.",
     },
 ];
 
 const ATTACHMENT: &[AnswerField] = &[
     AnswerField { name: "name", from: ValueSource::Text("name"), says: "Its name." },
-    AnswerField { name: "mime_type", from: ValueSource::Text("mime_type"), says: "As the message says." },
+    AnswerField {
+        name: "mime_type",
+        from: ValueSource::Text("mime_type"),
+        says: "As stated in the message.",
+    },
     AnswerField { name: "size_bytes", from: ValueSource::Integer("size_bytes"), says: "Its size." },
 ];

@@ -25,7 +25,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 becomes: Some("content"),
                 kind: Kind::Text,
                 need: Need::Required,
-                says: "All of it",
+                says: "Full content",
             },
         ],
         settled: || json!({"backup": true}),
@@ -35,7 +35,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         name: "apply_diff",
         canonical: "file_patch",
         title: "Apply a diff",
-        description: "Applies a unified diff to one file, all of it or nothing.",
+        description: "Applies a unified diff to one file, fully or not at all.",
         takes: &[
             PATH,
             Field {
@@ -54,7 +54,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 from: ValueSource::Switch("applied"),
                 says: "Whether it was applied.",
             },
-            AnswerField { name: "files", from: ValueSource::Items("files", CHANGED), says: "What changed." },
+            AnswerField { name: "files", from: ValueSource::Items("files", CHANGED), says: "Changed files." },
         ],
         timeout: None,
         one_file: true,
@@ -77,7 +77,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 becomes: Some("recursive"),
                 kind: Kind::Switch,
                 need: Need::Default("false"),
-                says: "All below, too",
+                says: "Include subfolders",
             },
         ],
         // Return as many entries as one answer holds, because no argument asks for the rest.
@@ -86,7 +86,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         gives: &[AnswerField {
             name: "entries",
             from: ValueSource::Items("entries", ENTRY),
-            says: "In order.",
+            says: "Sorted.",
         }],
         timeout: None,
         one_file: false,
@@ -109,14 +109,14 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 becomes: Some("command"),
                 kind: Kind::Text,
                 need: Need::Required,
-                says: "The line",
+                says: "Shell command",
             },
             Field {
                 name: "cwd",
                 becomes: Some("working_directory"),
                 kind: Kind::Text,
                 need: Need::Optional,
-                says: "Where it starts",
+                says: "Working directory",
             },
         ],
         settled: nothing,
@@ -127,7 +127,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "exit_code",
                 from: ValueSource::ExitCode("exit_code"),
-                says: "128 + N when signal N ended it.",
+                says: "128 + N if ended by signal N.",
             },
         ],
         timeout: Some(Timeout::fixed(EXECUTE_SECONDS)),
@@ -152,14 +152,14 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                     "create", "read", "update", "delete", "list", "search", "history", "audit",
                 ]),
                 need: Need::Required,
-                says: "What to do",
+                says: "Action",
             },
             Field {
                 name: "message",
                 becomes: Some("message"),
                 kind: Kind::Text,
                 need: Need::Optional,
-                says: "The text, or what is sought",
+                says: "Text, or search query",
             },
             Field {
                 name: "key",
@@ -181,7 +181,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "versions",
                 from: ValueSource::Items("versions", VERSION),
-                says: "Of history and audit.",
+                says: "For history and audit.",
             },
         ],
         timeout: None,
@@ -198,8 +198,8 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
 const CHANGED: &[AnswerField] = &[
     AnswerField { name: "path", from: ValueSource::Text("path"), says: "The file." },
     AnswerField { name: "change", from: ValueSource::Text("change"), says: "added, deleted or updated." },
-    AnswerField { name: "added", from: ValueSource::Integer("added"), says: "Lines that come." },
-    AnswerField { name: "removed", from: ValueSource::Integer("removed"), says: "Lines that go." },
+    AnswerField { name: "added", from: ValueSource::Integer("added"), says: "Added lines." },
+    AnswerField { name: "removed", from: ValueSource::Integer("removed"), says: "Removed lines." },
 ];
 
 const REMEMBERED: &[AnswerField] = &[
@@ -209,7 +209,7 @@ const REMEMBERED: &[AnswerField] = &[
     AnswerField {
         name: "version",
         from: ValueSource::Integer("version"),
-        says: "One more with each change.",
+        says: "Increases with each change.",
     },
     AnswerField { name: "agent", from: ValueSource::Text("agent"), says: "Who made it." },
     AnswerField { name: "changed_at", from: ValueSource::Text("changed_at"), says: "RFC 3339." },
@@ -218,8 +218,8 @@ const REMEMBERED: &[AnswerField] = &[
 const VERSION: &[AnswerField] = &[
     AnswerField { name: "version", from: ValueSource::Integer("version"), says: "From 1." },
     AnswerField { name: "what", from: ValueSource::Text("what"), says: "created, updated or deleted." },
-    AnswerField { name: "content", from: ValueSource::Text("content"), says: "The text then." },
+    AnswerField { name: "content", from: ValueSource::Text("content"), says: "Text at that time." },
     AnswerField { name: "at", from: ValueSource::Text("at"), says: "RFC 3339." },
-    AnswerField { name: "agent", from: ValueSource::Text("agent"), says: "By whom." },
-    AnswerField { name: "call", from: ValueSource::Text("call"), says: "By which call." },
+    AnswerField { name: "agent", from: ValueSource::Text("agent"), says: "Author." },
+    AnswerField { name: "call", from: ValueSource::Text("call"), says: "Call id." },
 ];

@@ -86,7 +86,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         name: "Edit",
         canonical: "file_patch",
         title: "Edit",
-        description: "Apply a unified diff to a file; with `check` only try it",
+        description: "Apply a unified diff to a file; `check` only tests it",
         takes: &[
             Field { says: "Path to file to edit", ..FILE_TO_READ },
             Field {
@@ -108,7 +108,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         adapt: None,
         gives: &[
             AnswerField { name: "applied", from: ValueSource::Switch("applied"), says: "False for check." },
-            AnswerField { name: "diff", from: ValueSource::OptionalText("diff"), says: "What changed." },
+            AnswerField { name: "diff", from: ValueSource::OptionalText("diff"), says: "Changed files." },
         ],
         timeout: None,
         one_file: true,
@@ -175,7 +175,8 @@ pub(crate) fn answer(result: &CallResult) -> Value {
         Outcome::Ok(data) => match serde_json::to_value(data) {
             Ok(data) => answer["data"] = data,
             Err(error) => {
-                let message = format!("the call worked, and its answer cannot be written as JSON: {error}");
+                let message =
+                    format!("the call succeeded, but its answer cannot be written as JSON: {error}");
                 answer["ok"] = Value::Bool(false);
                 answer["error"] = json!({"code": Code::Internal, "message": message});
             }

@@ -42,14 +42,14 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 becomes: Some("timeout"),
                 kind: Kind::Milliseconds,
                 need: Need::Default("30000"),
-                says: "Timeout in ms (default: 30000); killed after 60000 at the latest",
+                says: "Timeout in ms (default: 30000; maximum: 60000)",
             },
             Field {
                 name: "env",
                 becomes: None,
                 kind: Kind::TextByName,
                 need: Need::Optional,
-                says: "Optional env overrides; not of system-critical keys",
+                says: "Optional env overrides; system-critical keys are refused",
             },
         ],
         settled: nothing,
@@ -60,7 +60,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "exitCode",
                 from: ValueSource::ExitCode("exit_code"),
-                says: "128 + N when signal N ended it.",
+                says: "128 + N if ended by signal N.",
             },
             AnswerField { name: "duration", from: ValueSource::Milliseconds, says: "Milliseconds." },
         ],
@@ -77,7 +77,8 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         name: "fetch_url",
         canonical: "fetch_url",
         title: "Fetch a URL",
-        description: "Interacts with external APIs. `$NAME` in a header's value stands for an API key, which is put in on the way out.",
+        description: "Interacts with external APIs. `$NAME` in a header value is replaced by that API \
+             key on sending.",
         takes: &[
             Field {
                 name: "url",
@@ -91,14 +92,14 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                 becomes: Some("method"),
                 kind: Kind::OneOf(&["GET", "POST", "PUT", "DELETE", "PATCH"]),
                 need: Need::Required,
-                says: "The method of HTTP",
+                says: "HTTP method",
             },
             Field {
                 name: "headers",
                 becomes: Some("headers"),
                 kind: Kind::TextByName,
                 need: Need::Optional,
-                says: "Names and values, such as Authorization: $LINEAR_API_KEY",
+                says: "Names and values, e.g. Authorization: $LINEAR_API_KEY",
             },
             Field {
                 name: "body",
@@ -121,18 +122,18 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             AnswerField {
                 name: "status",
                 from: ValueSource::Integer("status"),
-                says: "Of HTTP, such as 200.",
+                says: "HTTP status, e.g. 200.",
             },
-            AnswerField { name: "statusText", from: ValueSource::Text("status_text"), says: "Such as OK." },
+            AnswerField { name: "statusText", from: ValueSource::Text("status_text"), says: "E.g. OK." },
             AnswerField {
                 name: "headers",
                 from: ValueSource::TextByName("headers"),
-                says: "By name in lower case.",
+                says: "By lower-case name.",
             },
             AnswerField {
                 name: "data",
                 from: ValueSource::Any("data"),
-                says: "Parsed where it is JSON, else text, else base64.",
+                says: "Parsed if JSON, else text or base64.",
             },
         ],
         timeout: None,
@@ -148,14 +149,15 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         name: "linear_action",
         canonical: "linear_action",
         title: "Work in Linear",
-        description: "High-level wrapper for Linear operations to ensure consistency. The key is put in on the way out.",
+        description: "High-level wrapper for Linear operations to ensure consistency. The key is added \
+             on sending.",
         takes: &[
             Field {
                 name: "action",
                 becomes: Some("action"),
                 kind: Kind::OneOf(&["create_issue", "update_issue", "list_issues", "create_comment"]),
                 need: Need::Required,
-                says: "What to do",
+                says: "Action",
             },
             Field {
                 name: "params",
@@ -178,7 +180,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                     optional(
                         "assigneeId",
                         Kind::Text,
-                        "create_issue, update_issue, list_issues; me; none for nobody",
+                        "create_issue, update_issue, list_issues; me; none if unassigned",
                     ),
                     optional("issueId", Kind::Text, "create_comment (required): as ENG-12 or by id"),
                     optional("body", Kind::Text, "create_comment (required): Markdown"),
@@ -194,21 +196,17 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                     optional("removeLabels", Kind::Texts, "update_issue"),
                     optional("dueDate", Kind::Text, "create_issue, update_issue: YYYY-MM-DD"),
                     optional("estimate", Kind::Integer(0, 1000), "create_issue, update_issue: points"),
-                    optional(
-                        "parent",
-                        Kind::Text,
-                        "create_issue, update_issue: the issue that it is a part of",
-                    ),
-                    optional("replyTo", Kind::Text, "create_comment: the id of the comment that it answers"),
+                    optional("parent", Kind::Text, "create_issue, update_issue: the parent issue"),
+                    optional("replyTo", Kind::Text, "create_comment: id of the parent comment"),
                     optional(
                         "idempotencyKey",
                         Kind::Text,
-                        "create_issue, create_comment: calls with the same one make one thing",
+                        "create_issue, create_comment: calls with the same key create once",
                     ),
                     optional("query", Kind::Text, "list_issues: text in title or description"),
                     optional("updatedAfter", Kind::Text, "list_issues: RFC 3339, or YYYY-MM-DD"),
                     optional("limit", Kind::Integer(1, 100), "list_issues: default 25"),
-                    optional("cursor", Kind::Text, "list_issues: nextCursor of the page before"),
+                    optional("cursor", Kind::Text, "list_issues: nextCursor of the previous page"),
                     optional(
                         "orderBy",
                         Kind::OneOf(&["created", "updated"]),
@@ -218,42 +216,46 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
                     optional(
                         "dryRun",
                         Kind::Switch,
-                        "Names are looked up, and the mutation that would be sent is shown; default false",
+                        "Look up names and show the mutation without sending it; default false",
                     ),
                 ]),
                 need: Need::Required,
-                says: "By action; ids may be names as well",
+                says: "By action; ids may also be names",
             },
         ],
         settled: nothing,
         adapt: Some(linear),
         gives: &[
-            AnswerField { name: "action", from: ValueSource::Text("action"), says: "What was done." },
+            AnswerField { name: "action", from: ValueSource::Text("action"), says: "The action done." },
             AnswerField {
                 name: "issue",
                 from: ValueSource::OptionalAny("issue"),
-                says: "Of create_issue and update_issue.",
+                says: "For create_issue and update_issue.",
             },
             AnswerField {
                 name: "comment",
                 from: ValueSource::OptionalAny("comment"),
-                says: "Of create_comment.",
+                says: "For create_comment.",
             },
             AnswerField {
                 name: "created",
                 from: ValueSource::OptionalAny("created"),
-                says: "Whether this call made it; false where an earlier one with the same idempotencyKey did.",
+                says: "False if an earlier call with the same idempotencyKey created it.",
             },
-            AnswerField { name: "issues", from: ValueSource::OptionalAny("issues"), says: "Of list_issues." },
+            AnswerField {
+                name: "issues",
+                from: ValueSource::OptionalAny("issues"),
+                says: "For list_issues.",
+            },
             AnswerField {
                 name: "nextCursor",
                 from: ValueSource::OptionalText("next_cursor"),
-                says: "For the next page, where there is one.",
+                says: "For the next page, if any.",
             },
             AnswerField {
                 name: "wouldSend",
                 from: ValueSource::OptionalAny("would_send"),
-                says: "Of a dry run.",
+                says: "For a dry run.",
             },
         ],
         timeout: None,
@@ -292,9 +294,7 @@ fn linear(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Res
         let of_id = IDS.iter().find(|(id, _)| id == name).map(|(_, of)| (*of).to_owned());
         let becomes = of_id.unwrap_or_else(|| snake_case(name));
         if params.insert(becomes.clone(), value.clone()).is_some() {
-            let problem = format!(
-                "says the same as another parameter, which stands for `{becomes}` too; leave one out"
-            );
+            let problem = format!("duplicates another parameter, which also sets `{becomes}`; leave one out");
             return Err(ToolError::validation(&format!("params.{name}"), problem));
         }
     }
@@ -351,7 +351,7 @@ fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Resu
         words.push(json!(format!("{key}={}", value.as_str().unwrap_or_default())));
     }
     if given["command"].as_str().is_some_and(|program| program.contains('=')) {
-        return Err(ToolError::validation("command", "with `env`, the name of the program holds no `=`"));
+        return Err(ToolError::validation("command", "with `env`, the program name must not contain `=`"));
     }
     words.push(given["command"].clone());
     words.extend(given["args"].as_array().into_iter().flatten().cloned());

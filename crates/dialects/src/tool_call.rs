@@ -18,7 +18,7 @@ pub struct ToolCall {
 const SPEC: Spec = Spec {
     name: "tool_call",
     title: "Call a tool",
-    description: "Calls any tool by name, also one that is not listed here; tool_describe has its arguments.",
+    description: "Call any tool by name, even if it is not listed here; tool_describe shows its arguments.",
     example: Example {
         files: &[("draft.md", "# Title\n")],
         arguments: r#"{"name": "file_move", "arguments": {"source": "draft.md", "destination": "title.md"}}"#,
@@ -42,7 +42,7 @@ impl ToolCall {
             input_schema: json!({
                 "type": "object",
                 "properties": {
-                    "name": text("The tool."),
+                    "name": text("Tool name."),
                     "arguments": {"type": "object", "description": "Its arguments."},
                 },
                 "required": ["name"],

@@ -19,7 +19,7 @@ pub enum ReadError {
     Binary,
     /// The content has bytes that are invalid in the encoding, or that would not be written back
     /// unchanged.
-    #[error("it holds bytes that are not {encoding}")]
+    #[error("it has bytes that are not valid {encoding}")]
     NotIn {
         /// Name of the encoding.
         encoding: &'static str,
@@ -28,7 +28,7 @@ pub enum ReadError {
 
 /// An error for a text that cannot be written in the encoding of its file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{encoding} has no {character:?}")]
+#[error("{encoding} has no character {character:?}")]
 pub struct NotEncodable {
     /// Name of the encoding.
     pub encoding: &'static str,

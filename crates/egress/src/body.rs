@@ -66,7 +66,7 @@ impl Reading {
                 }
                 Self::ChunkEnd => {
                     if line(client, LONGEST_LINE).await?.as_ref() != b"" {
-                        return Err(Refusal::malformed("a chunk is longer than it says"));
+                        return Err(Refusal::malformed("a chunk is longer than its stated size"));
                     }
                     *self = Self::Size;
                 }
@@ -81,7 +81,7 @@ impl Reading {
                     *self = match size {
                         Some(0) => Self::Trailers(0),
                         Some(bytes) => Self::Left { bytes, in_chunk: true },
-                        None => return Err(Refusal::malformed("the size of a chunk is no number")),
+                        None => return Err(Refusal::malformed("the size of a chunk is not a number")),
                     };
                 }
                 Self::Trailers(read) => {
@@ -105,13 +105,13 @@ async fn line(client: &mut PeekedStream<impl AsyncRead + Unpin>, longest: usize)
         if let Some(at) = memchr::memchr(b'\n', &client.bytes) {
             let mut line = client.bytes.split_to(at + 1).freeze();
             if !line.ends_with(b"\r\n") || memchr::memchr(b'\r', &line) != Some(at - 1) {
-                return Err(Refusal::malformed("a line within the body does not end as lines of HTTP do"));
+                return Err(Refusal::malformed("a line in the body does not end with CRLF"));
             }
             line.truncate(at - 1);
             return Ok(line);
         }
         if client.bytes.remaining() > longest {
-            return Err(Refusal::malformed("a line within the body is too long"));
+            return Err(Refusal::malformed("a line in the body is too long"));
         }
         fill(client).await?;
     }
@@ -119,7 +119,7 @@ async fn line(client: &mut PeekedStream<impl AsyncRead + Unpin>, longest: usize)
 
 async fn fill(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<(), Refusal> {
     match timeout(PATIENCE, client.fill()).await {
-        Err(_) => Err(Refusal::late("the body of the request did not come in time")),
+        Err(_) => Err(Refusal::late("the body of the request did not arrive in time")),
         Ok(Ok(0)) => Err(Refusal::malformed("the request ends within its body")),
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(Refusal::malformed(format!("the body of the request cannot be read: {error}"))),

@@ -147,7 +147,7 @@ async fn respond<G: Gate>(session: &Session<G>, bytes: &[u8]) -> Option<Vec<u8>>
         Some(_) => (0, None),
         None => {
             if question.kind == ADDRESS {
-                let reason = format!("{} is not among the hosts that may be reached", question.name);
+                let reason = format!("{} is not an allowed host", question.name);
                 session.refuse(question.name.clone(), 0, Way::Name, reason).await;
             }
             (NO_SUCH_NAME, None)

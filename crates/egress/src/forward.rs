@@ -82,7 +82,7 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
             Some(head) => Ok(Some(head)),
             None => match timeout(patience, head::read(&mut reader)).await {
                 Err(_) if reader.bytes.is_empty() => Ok(None),
-                Err(_) => Err(Refusal::late("the request did not come in time")),
+                Err(_) => Err(Refusal::late("the request did not arrive in time")),
                 Ok(head) => head,
             },
         };
@@ -121,8 +121,8 @@ async fn exchange<G: Gate>(
     session.judge(&host, port, Way::Http).await?;
     if scope.opened && asks_for_another_protocol(&head.headers) {
         let reason = format!(
-            "a secret belongs to {host}, so what is said there is looked through, which a WebSocket cannot be; \
-             the server has to be asked by requests"
+            "a secret belongs to {host}, so its traffic is searched for secrets, which is impossible \
+             for a WebSocket; use ordinary requests"
         );
         return Err(session.refuse(host.to_string(), port, Way::Http, reason).await.into());
     }
@@ -171,10 +171,10 @@ async fn exchange<G: Gate>(
         Ok::<_, Refusal>(is_taken)
     };
     let answering = async {
-        let unreachable = |error: io::Error| Refusal::unreachable(format!("{host} gave no answer: {error}"));
+        let unreachable = |error: io::Error| Refusal::unreachable(format!("{host} did not respond: {error}"));
         let response = timeout(ANSWERED, server.send(request))
             .await
-            .map_err(|_| Refusal::unreachable(format!("{host} gave no answer in time")))?
+            .map_err(|_| Refusal::unreachable(format!("{host} did not respond in time")))?
             .map_err(unreachable)?;
         let cover = scope.opened.then(|| session.gate.cover());
         let to = respond::AnsweredRequest { method: &method, version, closes, begun: &begun };
@@ -235,7 +235,7 @@ async fn open<G: Gate>(
         None if scope.opened => Err(io::ErrorKind::Unsupported.into()),
         None => Upstream::plain(stream, host.clone(), port).await,
     };
-    made.map_err(|error| Refusal::unreachable(format!("{host} cannot be spoken to: {error}")))
+    made.map_err(|error| Refusal::unreachable(format!("cannot connect to {host}: {error}")))
 }
 
 /// Returns the destination of a request, and the path to request there. If the request is refused,
@@ -250,12 +250,12 @@ pub(crate) fn place(
     let (host, port, path) = match &head.target {
         Target::Connect(..) => {
             return Err(nowhere(Refusal::malformed(
-                "CONNECT is only taken as the first request of a connection",
+                "CONNECT is only accepted as the first request of a connection",
             )));
         }
         Target::Absolute(host, port, path) => (host.clone(), *port, path.clone()),
         Target::Path(path) => match (&scope.meant, &named) {
-            (None, _) => return Err(nowhere(Refusal::malformed("a proxy is asked for a whole URL"))),
+            (None, _) => return Err(nowhere(Refusal::malformed("a request to a proxy needs a full URL"))),
             (Some((_, port)), Some((named, _))) => (named.clone(), *port, path.clone()),
             (Some((host, port)), None) => (host.clone(), *port, path.clone()),
         },
@@ -264,14 +264,16 @@ pub(crate) fn place(
     if let Some((named, its_port)) = &named
         && (*named != host || its_port.is_some_and(|its_port| its_port != port))
     {
-        return refuse(format!("the request is for {host}:{port} and its header Host names another"));
+        return refuse(format!("the request is for {host}:{port}, but its header Host names another host"));
     }
     match &scope.meant {
         // A program may connect to an address that it has from elsewhere. The name is resolved
         // anew, so this address is ignored. An address that was requested by CONNECT is binding.
         Some((Host::Address(_), _)) if scope.door == EntryPoint::Everywhere => {}
         Some((meant, at)) if *meant != host || *at != port => {
-            return refuse(format!("the connection is to {meant}:{at} and its request for {host}:{port}"));
+            return refuse(format!(
+                "the connection is to {meant}:{at}, but its request is for {host}:{port}"
+            ));
         }
         _ => {}
     }

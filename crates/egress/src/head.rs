@@ -49,7 +49,7 @@ impl Head {
     /// Returns the host of the `Host` header, and its port if the header names one.
     pub(crate) fn host(&self) -> Result<Option<(Host, Option<u16>)>, Refusal> {
         let Some(value) = self.headers.get(HOST) else { return Ok(None) };
-        let text = value.to_str().map_err(|_| Refusal::malformed("the header Host is no text"))?;
+        let text = value.to_str().map_err(|_| Refusal::malformed("the header Host is not text"))?;
         authority(text).map(Some)
     }
 }
@@ -76,7 +76,7 @@ pub(crate) async fn read(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> R
         }
         match client.fill().await {
             Ok(0) if looked_at == 0 => return Ok(None),
-            Ok(0) => return Err(Refusal::malformed("the request ends within its head")),
+            Ok(0) => return Err(Refusal::malformed("the request ends in its head")),
             Ok(_) => {}
             Err(error) => return Err(Refusal::malformed(format!("the request cannot be read: {error}"))),
         }
@@ -89,13 +89,13 @@ fn plain_lines(head: &[u8], whole: bool) -> Result<(), Refusal> {
         let (before, after) = (at.checked_sub(1).and_then(|before| head.get(before)), head.get(at + 1));
         match head.get(at) {
             Some(b'\n') if before != Some(&b'\r') => {
-                return Err(Refusal::malformed("a line of the request ends in a line feed alone"));
+                return Err(Refusal::malformed("a line of the request ends with only a line feed"));
             }
             Some(b'\n') if after.is_some_and(|after| b" \t".contains(after)) => {
-                return Err(Refusal::malformed("a header of the request goes on in a second line"));
+                return Err(Refusal::malformed("a header of the request continues on a second line"));
             }
             Some(b'\r') if after.map_or(whole, |after| *after != b'\n') => {
-                return Err(Refusal::malformed("the request has a carriage return within a line"));
+                return Err(Refusal::malformed("the request has a carriage return in a line"));
             }
             Some(0) => return Err(Refusal::malformed("the request has a NUL byte in its head")),
             _ => {}
@@ -107,29 +107,29 @@ fn plain_lines(head: &[u8], whole: bool) -> Result<(), Refusal> {
 fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
     let mut space = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut space);
-    let parsed = request.parse(bytes).map_err(|error| Refusal::malformed(format!("no request: {error}")))?;
+    let parsed =
+        request.parse(bytes).map_err(|error| Refusal::malformed(format!("not a valid request: {error}")))?;
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return Err(Refusal::malformed("no request"));
+        return Err(Refusal::malformed("not a valid request"));
     };
     if parsed.is_partial() {
-        return Err(Refusal::malformed("no request"));
+        return Err(Refusal::malformed("not a valid request"));
     }
     let method =
-        Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::malformed("no method of HTTP"))?;
+        Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::malformed("not an HTTP method"))?;
     let version = if version == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
     let mut headers = HeaderMap::new();
     for header in request.headers.iter() {
         let name = HeaderName::from_bytes(header.name.as_bytes())
             .map_err(|_| Refusal::malformed("a header has no name"))?;
-        let value = HeaderValue::from_bytes(header.value).map_err(|_| {
-            Refusal::malformed(format!("the header {name} has a value that no header may have"))
-        })?;
+        let value = HeaderValue::from_bytes(header.value)
+            .map_err(|_| Refusal::malformed(format!("the header {name} has an invalid value")))?;
         headers.append(name, value);
     }
     let framing = framing(&headers, version)?;
     let hosts = headers.get_all(HOST).iter().count();
     if hosts > 1 || hosts == 0 && version == Version::HTTP_11 {
-        return Err(Refusal::malformed(format!("the request has {hosts} headers Host in place of one")));
+        return Err(Refusal::malformed(format!("the request has {hosts} Host headers instead of one")));
     }
     Ok(Head { target: read_target(&method, target)?, method, version, headers, framing })
 }
@@ -147,7 +147,7 @@ fn read_target(method: &Method, target: &str) -> Result<Target, Refusal> {
     let url = fetch::address::Target::parse(target)
         .map_err(|error| Refusal::malformed(format!("the URL of the request cannot be read: {error}")))?;
     if url.is_tls() {
-        return Err(Refusal::malformed("a URL of https needs CONNECT, so that it is encrypted all the way"));
+        return Err(Refusal::malformed("an https URL needs CONNECT, so that it is encrypted end to end"));
     }
     Ok(Target::Absolute(url.host().clone(), url.port(), url.path_and_query().to_owned()))
 }
@@ -163,7 +163,7 @@ fn authority(text: &str) -> Result<(Host, Option<u16>), Refusal> {
             let digits = text.get(at + 1..).unwrap_or_default();
             let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
             let port = digits.parse::<u16>().ok().filter(|port| plain && *port != 0);
-            let port = port.ok_or_else(|| wrong("its port is none".to_owned()))?;
+            let port = port.ok_or_else(|| wrong("its port is invalid".to_owned()))?;
             (text.get(..at).unwrap_or_default(), Some(port))
         }
     };
@@ -180,16 +180,16 @@ fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
             let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
             let plain = digits.iter().all(u8::is_ascii_digit);
             let number = number.filter(|_| plain);
-            number.map(Framing::Length).ok_or_else(|| Refusal::malformed("Content-Length is no number"))
+            number.map(Framing::Length).ok_or_else(|| Refusal::malformed("Content-Length is not a number"))
         }
         ((None, _), (Some(encoding), None)) if version == Version::HTTP_11 => {
             if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") {
                 return Ok(Framing::Chunked);
             }
-            Err(Refusal::malformed("Transfer-Encoding is another one than chunked"))
+            Err(Refusal::malformed("Transfer-Encoding is not chunked"))
         }
         (lengths, encodings) => {
-            let mut said = String::from("where the body of the request ends is said twice or in an old way");
+            let mut said = String::from("the end of the request body is given twice or in an obsolete form");
             if lengths.0.is_some() && encodings.0.is_some() {
                 // Writing into a string cannot fail.
                 let _ = write!(said, " (Content-Length and Transfer-Encoding)");

@@ -91,7 +91,7 @@ pub(crate) async fn respond(
     let (parts, body) = response.into_parts();
     let (status, mut headers) = (parts.status, parts.headers);
     if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Refusal::unreachable("the server speaks another protocol than it was asked for").into());
+        return Err(Refusal::unreachable("the server uses another protocol than requested").into());
     }
     without_those_of_the_connection(&mut headers);
     let mut looking = None;
@@ -178,9 +178,7 @@ impl ResponseRedactor {
 fn decoder(headers: &mut HeaderMap) -> Result<Decoder, Refusal> {
     let said = headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
     let decoder = Decoder::new(&said.collect::<Vec<_>>().join(","), u64::MAX).map_err(|error| {
-        Refusal::unreachable(format!(
-            "the answer of the server cannot be looked through for secrets: {error}"
-        ))
+        Refusal::unreachable(format!("the server's response cannot be searched for secrets: {error}"))
     })?;
     if !decoder.is_plain() {
         headers.remove(CONTENT_ENCODING);

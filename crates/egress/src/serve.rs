@@ -134,7 +134,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Clie
         Ok(Ok(Some(head))) => head,
         Ok(Ok(None)) => return Ok(()),
         Ok(Err(refusal)) => return refusal.send(&mut client).await,
-        Err(_) => return Refusal::late("the request did not come in time").send(&mut client).await,
+        Err(_) => return Refusal::late("the request did not arrive in time").send(&mut client).await,
     };
     let Target::Connect(host, port) = &head.target else {
         let scope = Scope::of(EntryPoint::Proxy, None, &client.stream.place);
@@ -142,7 +142,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Clie
     };
     let (host, port) = (host.clone(), *port);
     if let Some((named, _)) = head.host().ok().flatten().filter(|(named, _)| *named != host) {
-        let reason = format!("the request asks for {host} and its header Host names {named}");
+        let reason = format!("the request is for {host}, but its header Host names {named}");
         return session.refuse(host.to_string(), port, Way::Connect, reason).await.send(&mut client).await;
     }
     if head.framing != head::Framing::Length(0) {
@@ -164,7 +164,8 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Clie
             Ok(Ok(count)) if count > 0 => {}
             Ok(_) => return Ok(()),
             Err(_) => {
-                let reason = "nothing was said within ten seconds: only TLS and HTTP can go this way, where the client begins";
+                let reason = "the client sent nothing within ten seconds: only TLS and HTTP work here, \
+                     where the client speaks first";
                 session.refuse(host.to_string(), port, Way::Other, reason.to_owned()).await;
                 return Ok(());
             }
@@ -195,7 +196,7 @@ async fn tls<G: Gate>(
     let host = match (named.as_deref().map(Host::parse), &meant) {
         (None, _) => meant,
         (Some(Ok(named)), Host::Name(name)) if named != meant => {
-            let reason = format!("the connection is to {name} and its TLS hello names {named}");
+            let reason = format!("the connection is to {name}, but its TLS hello names {named}");
             return refuse_tls(session, client, &meant, port, reason).await;
         }
         (Some(Ok(named)), _) => named,
@@ -238,8 +239,8 @@ async fn opened<G: Gate>(
         }
         Err(error) => {
             let reason = format!(
-                "a secret belongs to {host}, so its connections are opened, and the program did not take that: {error}; the \
-                 certificates to trust are in the file that SSL_CERT_FILE names"
+                "a secret belongs to {host}, so its TLS connections are intercepted, which the program \
+                 refused: {error}; the certificates to trust are in the file in SSL_CERT_FILE"
             );
             session.refuse(host.to_string(), port, Way::Tls, reason).await;
             Err(error)
@@ -252,9 +253,9 @@ async fn opened<G: Gate>(
 async fn same_name(client: &mut PeekedStream<Client>, host: &Host) -> Result<(), String> {
     match (sni::read(client).await?, host) {
         (None, Host::Address(_)) => Ok(()),
-        (None, Host::Name(_)) => Err(format!("the connection is to {host} and its TLS hello names no host")),
+        (None, Host::Name(_)) => Err(format!("the connection is to {host}, but its TLS hello names no host")),
         (Some(named), _) if Host::parse(&named).is_ok_and(|named| named == *host) => Ok(()),
-        (Some(named), _) => Err(format!("the connection is to {host} and its TLS hello names {named}")),
+        (Some(named), _) => Err(format!("the connection is to {host}, but its TLS hello names {named}")),
     }
 }
 

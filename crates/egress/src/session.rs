@@ -62,13 +62,13 @@ impl<G: Gate> Session<G> {
         let (noted, dialled) =
             tokio::join!(self.gate.note(met), dial(self.gate.resolver(), host, port, &permission, deadline));
         if let Err(error) = noted {
-            let reason = format!("the connection could not be written down, so it was not used: {error}");
+            let reason = format!("the connection could not be recorded, so it was not used: {error}");
             return Err(Refusal::unreachable(reason));
         }
         match dialled {
             Ok(stream) => Ok(stream),
             Err(error @ DialError::NotPublic { address, .. }) => {
-                let reason = format!("{error}; list {address} itself if it is meant");
+                let reason = format!("{error}; to allow it, list {address} itself");
                 Err(self.refuse(host.to_string(), port, way, reason).await)
             }
             Err(error) => {

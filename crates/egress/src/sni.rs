@@ -33,7 +33,7 @@ pub(crate) async fn read(
 ) -> Result<Option<String>, String> {
     timeout(PATIENCE, read_whole(client))
         .await
-        .map_err(|_| "the TLS hello did not come in time".to_owned())?
+        .map_err(|_| "the TLS hello did not arrive in time".to_owned())?
 }
 
 async fn read_whole(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<Option<String>, String> {
@@ -42,20 +42,20 @@ async fn read_whole(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result
     loop {
         while given < client.bytes.len() {
             let mut rest = client.bytes.get(given..).unwrap_or_default();
-            let taken = acceptor.read_tls(&mut rest).map_err(|error| format!("no TLS hello: {error}"))?;
+            let taken = acceptor.read_tls(&mut rest).map_err(|error| format!("not a TLS hello: {error}"))?;
             given += taken;
             match acceptor.accept() {
                 Ok(Some(accepted)) => return Ok(accepted.client_hello().server_name().map(str::to_owned)),
-                Ok(None) if taken == 0 => return Err("no TLS hello".to_owned()),
+                Ok(None) if taken == 0 => return Err("not a TLS hello".to_owned()),
                 Ok(None) => {}
-                Err((error, _)) => return Err(format!("no TLS hello: {error}")),
+                Err((error, _)) => return Err(format!("not a TLS hello: {error}")),
             }
         }
         if client.bytes.len() >= LARGEST {
             return Err(format!("the TLS hello has more than {LARGEST} bytes"));
         }
         if client.fill().await.map_err(|error| error.to_string())? == 0 {
-            return Err("the connection ended within the TLS hello".to_owned());
+            return Err("the connection ended in the TLS hello".to_owned());
         }
     }
 }

@@ -104,8 +104,8 @@ impl<G: Gate> HostSubstitution<'_, G> {
         let swapped = if self.opened {
             self.session.gate.swap(&text, self.host, place).await
         } else {
-            Err("the request holds the placeholder of a secret, which is swapped only on connections by TLS to the hosts of \
-                 that secret"
+            Err("the request contains the placeholder of a secret, which is replaced only on TLS \
+                 connections to the hosts of that secret"
                 .to_owned())
         };
         match swapped {
@@ -178,7 +178,9 @@ impl<G: Gate> HostSubstitution<'_, G> {
                     None => value.clone(),
                     Some(swapped) => {
                         let mut value = HeaderValue::from_bytes(&swapped).map_err(|_| {
-                            Refusal::denied("the value of the secret has characters that no header may have")
+                            Refusal::denied(
+                                "the value of the secret has characters that are invalid in headers",
+                            )
                         })?;
                         value.set_sensitive(true);
                         value
@@ -199,7 +201,7 @@ impl<G: Gate> HostSubstitution<'_, G> {
     }
 
     async fn misplaced(&self, place: &str) -> Refusal {
-        let reason = format!("the placeholder of a secret stands in {place}, where none is ever swapped");
+        let reason = format!("the placeholder of a secret is in {place}, where none is replaced");
         self.session.refuse(self.host.to_string(), self.port, Way::Secret, reason).await
     }
 

@@ -59,15 +59,17 @@ impl Config {
             serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
         let refuse = |what: String| Err(OpenError::unsupported(path, what));
         if config.model_type != "bert" {
-            return refuse(format!("model_type is {:?}, and only \"bert\" is known", config.model_type));
+            return refuse(format!("model_type is {:?}, but only \"bert\" is supported", config.model_type));
         }
         if config.hidden_act != "gelu" {
-            return refuse(format!("hidden_act is {:?}, and only \"gelu\" is known", config.hidden_act));
+            return refuse(format!("hidden_act is {:?}, but only \"gelu\" is supported", config.hidden_act));
         }
         if let Some(kind) = &config.position_embedding_type
             && kind != "absolute"
         {
-            return refuse(format!("position_embedding_type is {kind:?}, and only \"absolute\" is known"));
+            return refuse(format!(
+                "position_embedding_type is {kind:?}, but only \"absolute\" is supported"
+            ));
         }
         let bounds = [
             ("hidden_size", config.hidden_size, 32, 4096),
@@ -80,7 +82,7 @@ impl Config {
         ];
         for (name, value, least, most) in bounds {
             if value < least || value > most {
-                return refuse(format!("{name} is {value}, and {least} to {most} can be run"));
+                return refuse(format!("{name} is {value}, but must be {least} to {most}"));
             }
         }
         let heads = config.num_attention_heads;

@@ -14,7 +14,7 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// A file differs in size from the pinned file.
-    #[error("`{}` has {found} bytes, and the model's has {wanted}: it was cut off or is another one", path.display())]
+    #[error("`{}` has {found} bytes instead of {wanted}: it is truncated or another file", path.display())]
     Size {
         /// Path of the file.
         path: PathBuf,
@@ -24,7 +24,7 @@ pub enum OpenError {
         wanted: u64,
     },
     /// A file differs in its hash from the pinned file.
-    #[error("`{}` is not the model's file: its SHA-256 is {found}, and should be {wanted}", path.display())]
+    #[error("`{}` is not the model's file: its SHA-256 is {found} instead of {wanted}", path.display())]
     Hash {
         /// Path of the file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum OpenError {
         what: String,
     },
     /// The model has an architecture that this crate does not support.
-    #[error("`{}` is of a model that cannot be run here: {what}", path.display())]
+    #[error("`{}` belongs to a model that cannot run here: {what}", path.display())]
     Unsupported {
         /// Path of the file.
         path: PathBuf,

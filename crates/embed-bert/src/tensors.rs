@@ -41,7 +41,7 @@ impl Tensors {
         if length > LONGEST_HEAD || length > size - 8 {
             return Err(OpenError::damaged(
                 path,
-                format!("its head has {length} bytes, and the file {size}"),
+                format!("its head has {length} bytes, but the file only {size}"),
             ));
         }
         let mut head = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -67,17 +67,17 @@ impl Tensors {
         let found = self.named.get(name).or_else(|| self.named.get(&format!("bert.{name}")));
         let tensor = found.ok_or_else(|| OpenError::damaged(&self.path, format!("it has no {name}")))?;
         if tensor.shape != shape {
-            let what = format!("{name} has the shape {:?}, and config.json says {shape:?}", tensor.shape);
+            let what = format!("{name} has the shape {:?}, but config.json has {shape:?}", tensor.shape);
             return Err(OpenError::damaged(&self.path, what));
         }
         if tensor.dtype != "F32" {
-            let what = format!("{name} is {}, and only F32 is read", tensor.dtype);
+            let what = format!("{name} is {}, but only F32 is supported", tensor.dtype);
             return Err(OpenError::unsupported(&self.path, what));
         }
         let [from, to] = tensor.data_offsets;
         let count: usize = shape.iter().product();
         if to - from != 4 * count as u64 {
-            return Err(OpenError::damaged(&self.path, format!("{name} has not the bytes of its shape")));
+            return Err(OpenError::damaged(&self.path, format!("{name} has another size than its shape")));
         }
         let mut bytes = vec![0; count * 4];
         self.file.read_exact_at(&mut bytes, self.start + from).map_err(OpenError::unreadable(&self.path))?;
@@ -86,7 +86,7 @@ impl Tensors {
         if numbers.iter().all(|number| number.is_finite()) {
             Ok(numbers)
         } else {
-            Err(OpenError::damaged(&self.path, format!("{name} holds what is no number")))
+            Err(OpenError::damaged(&self.path, format!("{name} contains values that are not numbers")))
         }
     }
 }

@@ -134,7 +134,7 @@ fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     if size > LONGEST_FILE {
         return Err(OpenError::unsupported(
             path,
-            format!("it has {size} bytes, and {LONGEST_FILE} are read"),
+            format!("it has {size} bytes, but the limit is {LONGEST_FILE}"),
         ));
     }
     std::fs::read(path).map_err(OpenError::unreadable(path))
@@ -283,6 +283,6 @@ impl Embedder for Bert {
         if work.stopped.load(Ordering::Relaxed) {
             return Err(Failure::Stopped);
         }
-        if whole { Ok(all) } else { Err(Failure::Failed(format!("{} gave no numbers", self.model.name))) }
+        if whole { Ok(all) } else { Err(Failure::Failed(format!("{} returned no numbers", self.model.name))) }
     }
 }

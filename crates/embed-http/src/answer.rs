@@ -31,16 +31,17 @@ enum Numbers {
 /// to length 1.
 pub(crate) fn vectors(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, String> {
     let body: Body = serde_json::from_slice(body)
-        .map_err(|error| format!("the answer is none of a server of embeddings ({error})"))?;
+        .map_err(|error| format!("the response is not from an embeddings server ({error})"))?;
     if body.data.len() != count {
-        return Err(format!("{} vectors came for {count} texts", body.data.len()));
+        return Err(format!("{} vectors were returned for {count} texts", body.data.len()));
     }
     let mut vectors: Vec<Option<Vec<f32>>> = vec![None; count];
     for (place, entry) in body.data.into_iter().enumerate() {
         let index = entry.index.unwrap_or(place);
         let slot = vectors.get_mut(index).filter(|slot| slot.is_none());
-        *slot.ok_or_else(|| format!("a vector is for the text {index}, which has one or is not there"))? =
-            Some(unit(entry.embedding)?);
+        *slot.ok_or_else(|| {
+            format!("a vector is for the text {index}, which already has one or does not exist")
+        })? = Some(unit(entry.embedding)?);
     }
     vectors.into_iter().map(|vector| vector.ok_or_else(|| "a text has no vector".to_owned())).collect()
 }
@@ -49,10 +50,10 @@ fn unit(numbers: Numbers) -> Result<Vec<f32>, String> {
     let mut vector = match numbers {
         Numbers::Plain(vector) => vector,
         Numbers::Encoded(text) => {
-            let bytes = STANDARD.decode(text).map_err(|error| format!("a vector is no base64 ({error})"))?;
+            let bytes = STANDARD.decode(text).map_err(|error| format!("a vector is not base64 ({error})"))?;
             let (numbers, rest) = bytes.as_chunks::<4>();
             if !rest.is_empty() {
-                return Err("the bytes of a vector are no numbers of four each".to_owned());
+                return Err("the bytes of a vector are not four-byte numbers".to_owned());
             }
             numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
         }

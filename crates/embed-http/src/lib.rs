@@ -123,7 +123,7 @@ fn wait(
     loop {
         match hears.recv_timeout(LOOK) {
             Ok(told) => return Ok(told),
-            Err(RecvTimeoutError::Disconnected) => return Ok(Err("the request broke off".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Err("the request failed".to_owned())),
             Err(RecvTimeoutError::Timeout) if stop() => return Err(Failure::Stopped),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -145,7 +145,7 @@ impl Embedder for Remote {
         }
         match all.iter().find(|vector| vector.len() != self.model.dimensions) {
             Some(other) => Err(self.failed(&format!(
-                "a vector has {} numbers in place of {}; if the model there has changed, index anew",
+                "a vector has {} numbers instead of {}; if the model has changed, rebuild the index",
                 other.len(),
                 self.model.dimensions
             ))),
@@ -162,7 +162,7 @@ fn cut(text: &str) -> &str {
 /// Parses the URL. A key may be sent only over TLS or to this machine.
 fn address(settings: &Settings) -> Result<Uri, Failure> {
     let failed = |why: &str| Failure::Failed(format!("`{}` {why}", settings.url));
-    let url: Uri = settings.url.parse().map_err(|_| failed("is no URL"))?;
+    let url: Uri = settings.url.parse().map_err(|_| failed("is not a URL"))?;
     let host = url.host().ok_or_else(|| failed("has no host"))?;
     let is_here = match fetch::address::Host::parse(host) {
         Ok(fetch::address::Host::Address(address)) => address.is_loopback(),
@@ -172,7 +172,7 @@ fn address(settings: &Settings) -> Result<Uri, Failure> {
     match url.scheme_str() {
         Some("https") => Ok(url),
         Some("http") if is_here || settings.key.is_none() => Ok(url),
-        Some("http") => Err(failed("would carry the key in clear: use https, or a server on this machine")),
+        Some("http") => Err(failed("would send the key unencrypted: use https, or a server on this machine")),
         _ => Err(failed("begins with neither https:// nor http://")),
     }
 }
@@ -181,7 +181,7 @@ fn headers(settings: &Settings) -> Result<Vec<(HeaderName, HeaderValue)>, Failur
     let mut headers = vec![(fetch::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     if let Some(key) = &settings.key {
         let header = fetch::header("authorization", &format!("Bearer {key}"));
-        let unfit = || Failure::Failed("the key holds characters that no header may have".to_owned());
+        let unfit = || Failure::Failed("the key has characters that are invalid in headers".to_owned());
         headers.push(header.ok_or_else(unfit)?);
     }
     Ok(headers)

@@ -51,7 +51,7 @@ impl Worker {
     }
 
     pub(crate) fn take(&self, job: Job) -> Result<(), Failure> {
-        self.jobs.send(job).map_err(|_| Failure::Failed("the thread that asks has ended".to_owned()))
+        self.jobs.send(job).map_err(|_| Failure::Failed("the request thread has ended".to_owned()))
     }
 }
 
@@ -82,7 +82,7 @@ impl RequestSender {
             let answer = match asked.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => return Err(error.to_string()),
-                Err(_) => return Err(format!("no answer within {} seconds", PATIENCE.as_secs())),
+                Err(_) => return Err(format!("no response within {} seconds", PATIENCE.as_secs())),
             };
             match answer.status {
                 200..=299 => return Ok(answer.body),
@@ -94,15 +94,15 @@ impl RequestSender {
                 status => return Err(refused(status, &answer.body)),
             }
         }
-        Err("the server has too much to do".to_owned())
+        Err("the server is overloaded".to_owned())
     }
 }
 
 fn refused(status: u16, body: &[u8]) -> String {
     let hint = match status {
-        401 | 403 => "; look at the key",
-        404 => "; look at the address and the name of the model",
-        300..=399 => "; it leads elsewhere, and redirections are not followed: name the place itself",
+        401 | 403 => "; check the key",
+        404 => "; check the address and the model name",
+        300..=399 => "; redirects are not followed: use the final URL",
         429 | 503 => "; try again later",
         _ => "",
     };

@@ -105,8 +105,7 @@ fn a_server_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     let always = Server::http(|_| Reply::of(429, &[("retry-after", "0")], "{}"));
     assert!(failure(open(settings(&always))).contains("429"));
     assert_eq!(always.seen().len(), 5);
-    for (status, said) in
-        [(401, "look at the key"), (404, "the name of the model"), (500, "500"), (307, "redirections")]
+    for (status, said) in [(401, "check the key"), (404, "the model name"), (500, "500"), (307, "redirects")]
     {
         let refuses = Server::http(move |_| {
             Reply::of(
@@ -131,7 +130,7 @@ fn an_answer_that_is_none_or_of_another_length_is_refused() {
     let server = Server::http(answer);
     let longer = open(Settings { dimensions: Some(3), ..settings(&server) }).unwrap();
     let told = failure(longer.embed(&["x"], &|| false));
-    assert!(told.contains("2 numbers in place of 3"), "{told}");
+    assert!(told.contains("2 numbers instead of 3"), "{told}");
     let asked: Value = serde_json::from_slice(&server.seen()[0].body).unwrap();
     assert_eq!(asked["dimensions"], 3);
 }
@@ -169,8 +168,8 @@ fn it_works_inside_an_async_runtime_and_without_one() {
 #[test]
 fn a_key_leaves_this_machine_over_tls_alone() {
     for (url, said) in [
-        ("http://embeddings.example/v1/embeddings", "in clear"),
-        ("http://192.0.2.1/v1/embeddings", "in clear"),
+        ("http://embeddings.example/v1/embeddings", "unencrypted"),
+        ("http://192.0.2.1/v1/embeddings", "unencrypted"),
         ("ftp://localhost/", "neither"),
         ("v1/embeddings", ""),
         ("", ""),

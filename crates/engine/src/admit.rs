@@ -282,15 +282,16 @@ impl Drop for QueuedCommand<'_> {
 }
 
 fn full(running: usize, waiting: usize) -> ToolError {
-    let message =
-        format!("{running} commands of this session run and {waiting} wait already; this one was refused");
+    let message = format!(
+        "{running} commands of this session are running and {waiting} are waiting; this one was refused"
+    );
     ToolError::new(Code::Quota, message)
         .hint("wait for a running command to end, then try again")
         .retry(Retry::AfterMs(COMMAND_RETRY_MS))
 }
 
 fn closed() -> ToolError {
-    ToolError::internal("the lanes were closed while a call waited")
+    ToolError::internal("the lanes closed while a call was waiting")
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ impl Engine {
             let outcome = looked.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok");
             let recorded = reading.record(&engine.store, engine.clock.as_ref(), &engine.redactor, outcome);
             recorded.map_err(|error| {
-                ToolError::new(Code::Runtime, "that the audit was read cannot be recorded").because(error)
+                ToolError::new(Code::Runtime, "reading the audit could not be recorded").because(error)
             })?;
             looked
         });

@@ -159,7 +159,7 @@ impl Call {
 
     /// Returns the answer for the case that the engine itself fails during the call.
     pub(crate) fn broken_off(&self) -> CallResult {
-        let error = ToolError::internal("the call broke off inside Handfast").effect(EffectState::Maybe);
+        let error = ToolError::internal("the call failed inside Handfast").effect(EffectState::Maybe);
         let meta = Meta::arrived(self.id.clone(), self.started_at);
         CallResult {
             outcome: Outcome::Err(error),

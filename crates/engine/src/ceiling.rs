@@ -22,9 +22,9 @@ impl Engine {
         }
         let now = self.clock.now();
         if call.ceiling.has_expired(now) {
-            let message = "denied: what this caller may do has expired";
+            let message = "denied: the permissions of this caller have expired";
             return Err(ToolError::new(Code::Permission, message)
-                .hint("whoever made this caller has to make the call, or a new caller"));
+                .hint("the creator of this caller must make the call, or create a new caller"));
         }
         if let Some(end) = call.ceiling.expires_at {
             let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();

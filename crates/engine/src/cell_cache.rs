@@ -78,7 +78,7 @@ impl Homes {
         let id: String = blake3::hash(workspace.as_os_str().as_bytes()).to_hex().chars().take(32).collect();
         let own = folder.join(&id);
         let failed = |error: &dyn std::fmt::Display| {
-            format!("what commands cache in their home is not kept: {}: {error}", own.display())
+            format!("the cache that commands keep in their home is lost: {}: {error}", own.display())
         };
         let noted = || -> io::Result<()> {
             DirBuilder::new().recursive(true).mode(0o700).create(&own)?;

@@ -41,9 +41,10 @@ pub(crate) enum Rules {
     TooMany,
 }
 
-const NO_NAMESPACES: &str = "no host can be reached from this command: this machine refuses namespaces, and without them nothing \
-                             would hold a program to the hosts that are listed; `handfast doctor` says what to do";
-const TOO_MANY: &str = "no host can be reached from this command: this session has had callers under too many different ceilings";
+const NO_NAMESPACES: &str = "no host can be reached from this command: this machine refuses \
+     namespaces, which restrict programs to the listed hosts; see `handfast doctor`";
+const TOO_MANY: &str = "no host can be reached from this command: this session has had callers with \
+     too many different ceilings";
 
 impl Engine {
     /// Returns the cell for one call. Blocks while denied files are searched for.

@@ -138,7 +138,8 @@ impl Engine {
         if let Some(discarded) = &call.changes {
             let paths = discarded.paths;
             call.warnings.push(format!(
-                "the command passed because it only reads, but it changed {paths} path{}; nothing of that was kept",
+                "the command passed as read-only, but it changed {paths} path{}; these changes were \
+                 discarded",
                 if paths == 1 { "" } else { "s" }
             ));
         }
@@ -192,8 +193,7 @@ impl Engine {
             Ok::<_, ToolError>((preview, Some(kept)))
         });
         let (preview, id) = shown.await??;
-        call.warnings
-            .extend(preview.held.iter().map(|held| format!("to apply it, a human must agree: {held}")));
+        call.warnings.extend(preview.held.iter().map(|held| format!("applying it needs approval: {held}")));
         call.changes = id.map(|id| Changes {
             state: ChangesState::Kept,
             paths: preview.paths,
@@ -278,8 +278,8 @@ impl Engine {
                 }
                 Ok(QuestionOutcome::Open { id, hint }) => {
                     let mut error = question::held(&what).hint(format!(
-                        "{hint}; with `handfast approvals approve {id}` the user puts exactly this into the workspace, so there is \
-                         no need to make the call again"
+                        "{hint}; `handfast approvals approve {id}` applies exactly these changes to \
+                         the workspace, so do not repeat the call"
                     ));
                     error.approval_id = Some(id.clone());
                     open = Some(id);
@@ -378,8 +378,8 @@ impl Engine {
                     return produced;
                 }
                 let how = format!(
-                    "the changes are kept: `handfast changes show {id}` shows them to the user, `handfast changes apply {id}` \
-                     puts them into the workspace"
+                    "the changes are kept: the user can see them with `handfast changes show {id}` and \
+                     apply them with `handfast changes apply {id}`"
                 );
                 refused.hint = Some(match refused.hint.take() {
                     Some(hint) => format!("{hint}; {how}"),
@@ -433,7 +433,7 @@ struct RefusedChanges {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work).await.map_err(|panic| {
-        ToolError::internal("handling the changes of the call broke off")
+        ToolError::internal("handling the changes of the call failed")
             .effect(EffectState::Maybe)
             .because(panic)
     })

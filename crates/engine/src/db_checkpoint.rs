@@ -65,7 +65,7 @@ struct RecordingStart {
 
 impl Keep for DbRecorder {
     fn keep(&self, database: &Path, change: &Change) -> Result<(), KeepError> {
-        let snapshots = self.snapshots.as_ref().ok_or("this runtime keeps no changes")?;
+        let snapshots = self.snapshots.as_ref().ok_or("this runtime stores no changes")?;
         let path = database.strip_prefix(&self.workspace)?.to_owned();
         let saver = self.store.blobs().saver()?;
         let (pieces, of_pieces) = self.save_pieces(&saver, &change.pieces()?)?;
@@ -233,7 +233,7 @@ impl Engine {
         }
         let (engine, keep, stop) = (self.clone(), self.keep_data(call), call.stop.clone());
         let undone = tokio::task::spawn_blocking(move || engine.undo_data_now(&wanted, &keep, &stop));
-        let undone = undone.await.map_err(|panic| ToolError::internal("undoing broke off").because(panic))?;
+        let undone = undone.await.map_err(|panic| ToolError::internal("the undo failed").because(panic))?;
         let files_are_back = call.checkpoint.is_some();
         self.note_data(call);
         undone.map_err(|error| if files_are_back { after_the_files(error) } else { error })?;
@@ -327,7 +327,7 @@ impl Undo {
     fn run_data(&self, wanted: &DataUndo, keep: Option<&DbRecorder>, stop: &Stop) -> Result<u64, ToolError> {
         let databases = self.databases.as_ref().and_then(|databases| databases.at(&wanted.path));
         let database = databases.ok_or_else(|| {
-            let message = format!("{} is no database that is configured", self.place.show(&wanted.path));
+            let message = format!("{} is not a configured database", self.place.show(&wanted.path));
             ToolError::new(Code::NotFound, message)
         })?;
         let stop = stop.clone();
@@ -342,9 +342,9 @@ impl Undo {
         match &error {
             DatabaseError::Conflict { what } => ToolError::new(
                 Code::Conflict,
-                format!("nothing of {shown} was undone: {what} is not as the call left it"),
+                format!("nothing of {shown} was undone: {what} has changed since the call"),
             )
-            .hint("name the database in `force` to put back what it had all the same"),
+            .hint("to restore it anyway, name the database in `force`"),
             DatabaseError::Locked => {
                 ToolError::new(Code::Unavailable, format!("{shown}: {error}")).retry(Retry::AfterMs(1_000))
             }

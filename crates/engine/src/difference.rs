@@ -125,7 +125,7 @@ impl Differences<'_> {
         let (from, to) = (shown(folder.from), shown(&folder.to));
         let (from, to) = if direction == Direction::Undoing { (to, from) } else { (from, to) };
         let same = folder.within.len() - (changed.len() - told);
-        format!("renamed from {from} to {to}, and what it holds: {same} unchanged\n")
+        format!("renamed from {from} to {to} with its contents: {same} unchanged\n")
     }
 
     fn one(&self, entry: &SavedEntry, direction: Direction) -> String {
@@ -154,7 +154,7 @@ impl Differences<'_> {
             {
                 return String::new();
             }
-            (Side::Absent, Side::Absent) => format!("{path}: is not there\n"),
+            (Side::Absent, Side::Absent) => format!("{path}: does not exist\n"),
             (Side::Absent | Side::Text(_), Side::Absent | Side::Text(_)) => {
                 let lines = |side: &Side| match side {
                     Side::Text(text) => text.clone(),
@@ -203,7 +203,7 @@ impl Differences<'_> {
         let read = self.contents.open(content);
         match read.and_then(|content| content.take(LARGEST).read_to_end(&mut bytes)) {
             Ok(_) => text_of(bytes),
-            Err(error) => Side::Other(format!("content that is gone ({error})")),
+            Err(error) => Side::Other(format!("missing content ({error})")),
         }
     }
 }

@@ -171,7 +171,7 @@ impl Engine {
             let contents = SavedContents::new(&engine.store, Some(&stop));
             save_directly(&engine.store, &snapshots, &author, (&paths, renamed), &contents)
         });
-        let saved = saved.await.map_err(|panic| ToolError::internal("saving broke off").because(panic))?;
+        let saved = saved.await.map_err(|panic| ToolError::internal("saving failed").because(panic))?;
         saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
     }
 
@@ -229,7 +229,7 @@ impl Engine {
     ) {
         if !has_ended {
             // The tool may still be changing files, so the next start examines the result.
-            call.warnings.push("what the call changed can be undone after the next start".to_owned());
+            call.warnings.push("the changes of the call can be undone after the next start".to_owned());
             return;
         }
         let engine = self.clone();
@@ -318,7 +318,7 @@ pub(crate) fn left_out(unsaved: &[PathBuf]) -> String {
     let named: Vec<String> = unsaved.iter().take(5).map(|path| tool::path_text(path)).collect();
     let more = unsaved.len().saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("not saved, because tools make it again: {}{more}", named.join(", "))
+    format!("not saved, because tools regenerate it: {}{more}", named.join(", "))
 }
 
 fn save_directly(
@@ -329,14 +329,15 @@ fn save_directly(
     contents: &SavedContents<'_>,
 ) -> Result<DirectSave, ToolError> {
     let failed = |error: checkpoint::Error| {
-        let message = format!("what the call would change could not be saved, so nothing was done: {error}");
+        let message =
+            format!("the files that the call would change could not be saved, so nothing was done: {error}");
         ToolError::caused_by(&message, error)
     };
     let (folder, workspace) = snapshots.begin().map_err(failed)?;
     let (saved, roots) = workspace.save(paths, &renamed, contents).map_err(failed)?;
     if let Some(path) = saved.unreadable.first() {
         let message = format!(
-            "{} cannot be read, so it could not be brought back, and nothing was done",
+            "{} cannot be read and so could not be restored; nothing was done",
             tool::path_text(path)
         );
         return Err(ToolError::new(Code::Permission, message).hint("make it readable first"));
@@ -347,8 +348,9 @@ fn save_directly(
             author.add(store, workspace.path(), folder.id(), CheckpointState::Direct, &saved, &roots)
         })
         .map_err(|error| {
-            let message =
-                format!("what the call would change could not be saved, so nothing was done: {error}");
+            let message = format!(
+                "the files that the call would change could not be saved, so nothing was done: {error}"
+            );
             ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
         })?;
     Ok(DirectSave { folder, workspace, id: author.id.clone(), saved, roots, renamed })

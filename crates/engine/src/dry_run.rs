@@ -115,5 +115,5 @@ pub(crate) fn denied(decision: &Decision) -> ToolError {
 }
 
 fn would_be_asked(why: &str) -> String {
-    format!("before the call itself, a human must agree: {why}")
+    format!("the call itself needs approval: {why}")
 }

@@ -219,7 +219,9 @@ impl Gate for WayOut {
     async fn swap(&self, placeholder: &str, host: &Host, place: Position) -> Result<Secret, String> {
         let known = self.secrets.get().and_then(|secrets| Some((secrets, secrets.name_of(placeholder)?)));
         let Some((secrets, name)) = known else {
-            return Err("the placeholder of a secret in the request is none of this session".to_owned());
+            return Err("the request contains a placeholder of a secret that does not belong to this \
+                 session"
+                .to_owned());
         };
         let (secrets, host, now) = (secrets.clone(), host.to_string(), self.around.clock.now());
         let (of, at) = (name.clone(), host.clone());
@@ -229,7 +231,7 @@ impl Gate for WayOut {
         // The redactor must know the value before a response can contain it.
         self.around.redactor.refresh();
         let noted = self.note_use(&name, &host, place).await;
-        noted.map_err(|error| format!("the use of the secret {name} cannot be written down: {error}"))?;
+        noted.map_err(|error| format!("the use of the secret {name} cannot be recorded: {error}"))?;
         Ok(Secret::of(value))
     }
 

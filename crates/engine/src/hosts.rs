@@ -79,7 +79,7 @@ impl Hosts for HostGuard {
             Verdict::Check => {
                 let message = format!("not allowed within this call: {}", decision.reason);
                 Err(ToolError::new(Code::Permission, message)
-                    .hint("make a call of its own for it, which a human can be asked about"))
+                    .hint("use a separate call for it, which can ask for approval"))
             }
         }
     }

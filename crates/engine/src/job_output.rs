@@ -17,8 +17,8 @@ use tool::Clock;
 use crate::redact::Redactor;
 
 /// Text at the end of the output of a command that was cut off.
-const CUT_OFF: &str = "\n[Handfast was killed while this command ran; the command ended with it, and this is what it had \
-                       written until then]\n";
+const CUT_OFF: &str = "\n[Handfast was killed while this command ran, which ended the command; its \
+     output until then is above]\n";
 
 /// Storage for the output of sessions as `ID.output`, redacted, for any later process.
 pub(crate) struct Recorder {
@@ -38,7 +38,7 @@ impl Recorder {
         for path in entries.flatten().map(|entry| entry.path()) {
             if let Err(error) = self.take_over_one(&path) {
                 told.push(format!(
-                    "the output of a command that was cut off stays in {}: {error}",
+                    "the output of an interrupted command remains in {}: {error}",
                     path.display()
                 ));
             }

@@ -45,9 +45,9 @@ use crate::{CellSpecTask, Engine, bounded_output, record, retained_output};
 const GRACE: Duration = Duration::from_secs(5);
 
 fn ends_with_session() -> ToolError {
-    let message = "nothing can outlive this session, because Handfast ends with it";
+    let message = "no program can outlive this session, because Handfast ends with the session";
     ToolError::new(Code::Unavailable, message)
-        .hint("leave `keep` out; sessions over HTTP belong to a token, for which `handfast up` keeps what it starts")
+        .hint("leave `keep` out; `handfast up` keeps programs of sessions over HTTP, which belong to a token")
 }
 
 pub(crate) struct ToolRun {
@@ -344,7 +344,7 @@ impl Engine {
         let produced = match ended {
             Some(Ok(produced)) => produced,
             Some(Err(panic)) => {
-                Err(ToolError::internal(format!("{} broke off", call.tool)).effect(unsure).because(panic))
+                Err(ToolError::internal(format!("{} failed", call.tool)).effect(unsure).because(panic))
             }
             None => {
                 let reason = call.stop.requested().unwrap_or(StopReason::Deadline);
@@ -447,7 +447,7 @@ impl Engine {
         match outcome {
             Outcome::Ok(data) => {
                 let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
-                let message = format!("the call was made, but its end cannot be recorded: {unrecorded}");
+                let message = format!("the call ran, but its end cannot be recorded: {unrecorded}");
                 let mut error = ToolError::new(Code::Runtime, message).effect(effect).because(unrecorded);
                 // Data that cannot be read is left out of an answer that is an error already.
                 error.data = data.into_value().ok();

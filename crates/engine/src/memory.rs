@@ -102,7 +102,7 @@ impl Memories for OfCaller {
         let key = if key.is_empty() { &id } else { key };
         let made =
             self.memories().and_then(|memories| memories.create(&self.now(), &id, (key, content), shared));
-        changed(made, key, "`update` changes one that is there")
+        changed(made, key, "`update` changes an existing entry")
     }
 
     fn read(&self, key: &str) -> Result<MemoryEntry, ToolError> {
@@ -177,11 +177,11 @@ fn changed(made: Result<ChangeOutcome, StoreError>, key: &str, hint: &str) -> Re
         ChangeOutcome::Unknown => Err(unknown(key)),
         ChangeOutcome::Conflict(there) => {
             let message =
-                format!("`{}` is there with the version {}", tool::visible(&there.key), there.version);
+                format!("`{}` already exists with version {}", tool::visible(&there.key), there.version);
             Err(ToolError::new(Code::Conflict, message).hint(hint).retry(Retry::Never))
         }
-        ChangeOutcome::Full => Err(ToolError::new(Code::Quota, "the agent remembers as much as it may")
-            .hint("delete what is no longer of use")),
+        ChangeOutcome::Full => Err(ToolError::new(Code::Quota, "the memory of the agent is full")
+            .hint("delete entries that are no longer needed")),
     }
 }
 
@@ -191,8 +191,8 @@ fn entry(memory: Memory) -> MemoryEntry {
 }
 
 fn unknown(key: &str) -> ToolError {
-    ToolError::new(Code::NotFound, format!("nothing is remembered as `{}`", tool::visible(key)))
-        .hint("`list` and `search` name what there is")
+    ToolError::new(Code::NotFound, format!("there is no memory entry `{}`", tool::visible(key)))
+        .hint("use `list` or `search` to find entries")
 }
 
 fn failed(error: StoreError) -> ToolError {

@@ -306,6 +306,6 @@ fn open(cell: &CellSpec, around: &GateDeps) -> Result<Listeners, String> {
     };
     let opened = opened.map_err(|error| error.to_string())?;
     let EgressListeners { proxy, everywhere, names } =
-        opened.ok_or_else(|| "the commands of this session share no network".to_owned())?;
+        opened.ok_or_else(|| "the commands of this session have no shared network".to_owned())?;
     Ok(Listeners { proxy, everywhere, names })
 }

@@ -19,11 +19,12 @@ const HTTPS: u16 = 443;
 /// Maximum number of hosts that one answer names.
 const MOST_NAMED: usize = 5;
 
-const NO_HOSTS: &str = "no network here: no host is listed in `allowed_hosts`; commands reach only what this session itself serves \
-                        on `localhost`";
-const NOT_THAT_HOST: &str = "no network here but for the hosts in `allowed_hosts`, and what this session itself serves on `localhost`";
+const NO_HOSTS: &str = "no network here: `allowed_hosts` lists no host; commands reach only servers of \
+     this session on `localhost`";
+const NOT_THAT_HOST: &str = "no network here except the hosts in `allowed_hosts` and servers of this \
+     session on `localhost`";
 
-const ONLY_READS: &str = "no network here: a command that passes because it only reads has none";
+const ONLY_READS: &str = "no network here: a command that passes as read-only has none";
 
 impl Engine {
     /// Returns messages about the hosts that the commands of a call did not reach because no list

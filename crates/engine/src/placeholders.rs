@@ -66,12 +66,12 @@ impl Placeholders {
         let entries = match vault.contents() {
             Ok(contents) => contents,
             Err(VaultError::Locked) => return Ok(None),
-            Err(error) => return Err(format!("no secret can be used by this command: {error}")),
+            Err(error) => return Err(format!("this command cannot use secrets: {error}")),
         };
         if !entries.iter().any(|(entry, _)| is_handed_out(policy, entry, now)) {
             return Ok(None);
         }
-        let failed = |error: io::Error| format!("no secret can be used by this command: {error}");
+        let failed = |error: io::Error| format!("this command cannot use secrets: {error}");
         let authority = Trust::of_system().and_then(|trust| Authority::make(&trust)).map_err(failed)?;
         remove_those_left_over(folder, now);
         let bundle = write(folder, authority.bundle()).map_err(failed)?;
@@ -158,7 +158,8 @@ impl Placeholders {
     ) -> Result<SecretBytes, String> {
         if !self.policy.lists_secret(name, host) {
             return Err(format!(
-                "the secret {name} is not handed to {host}: `allowed_secrets` of profile `{}` does not list it there",
+                "the secret {name} is not sent to {host}: `allowed_secrets` of profile `{}` does not \
+                 list it for that host",
                 self.policy.profile()
             ));
         }
@@ -168,7 +169,7 @@ impl Placeholders {
             Position::Body => RequestPart::Body,
         };
         let value = self.vault.value_for(name, host, position, now);
-        value.map_err(|error| format!("the secret {name} is not handed to {host}: {error}"))
+        value.map_err(|error| format!("the secret {name} is not sent to {host}: {error}"))
     }
 }
 

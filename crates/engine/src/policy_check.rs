@@ -122,7 +122,7 @@ impl Engine {
             Some(entries) => {
                 let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
                 Some(format!(
-                    "it passes with {} of profile `{}`",
+                    "it would pass with {} of profile `{}`",
                     entries.join(" and "),
                     self.policy.profile()
                 ))
@@ -130,7 +130,7 @@ impl Engine {
             None => decision.hint,
         };
         let mut shown = serde_json::to_value(&effects)
-            .map_err(|error| ToolError::internal("the effects are no JSON").because(error))?;
+            .map_err(|error| ToolError::internal("the effects cannot be written as JSON").because(error))?;
         self.redactor.refresh();
         self.redactor.value(&mut shown);
         let runs_a_command = effects.iter().any(|part| matches!(part.effect, tool::Effect::Run { .. }));

@@ -137,7 +137,7 @@ fn stated(effect: &Effect) -> Option<String> {
                 policy::dangerous_statements(&text).map(|why| format!("{why}, in a statement of {shown}"))
             }
             None if file.certain => {
-                Some(format!("it runs the statements of {shown}, which cannot be looked at"))
+                Some(format!("it runs the statements of {shown}, which cannot be inspected"))
             }
             None => None,
         }
@@ -209,7 +209,7 @@ impl PolicyGuard {
         }
         Err(Refusal {
             reason: format!("{} was not saved before the call began", path.display()),
-            hint: Some("a path of the call leads elsewhere by now; make the call again".to_owned()),
+            hint: Some("a path of the call has a new target; repeat the call".to_owned()),
         })
     }
 
@@ -218,7 +218,7 @@ impl PolicyGuard {
             PathVerdict::Denied(rule) => Err(Refusal { reason: format!("denied by {rule}"), hint: None }),
             PathVerdict::Outside if !self.granted.covers(access, path) => Err(Refusal {
                 reason: format!("{} is not on the profile's list", path.display()),
-                hint: Some("name it in the call itself, so that it can be asked about".to_owned()),
+                hint: Some("name it in the call itself, which can then ask for approval".to_owned()),
             }),
             PathVerdict::Outside | PathVerdict::Workspace | PathVerdict::Listed(_) => Ok(()),
         }
@@ -244,10 +244,10 @@ impl Guard for PolicyGuard {
             Ok(hidden) if !hidden.contains(&file) => return Ok(()),
             Ok(_) => format!("{} is another name (a hard link) of a file that is denied", real.display()),
             Err(error) => {
-                format!("it has further names, and whether one is denied cannot be found out: {error}")
+                format!("it has other names, and the check whether one of them is denied failed: {error}")
             }
         };
-        Err(Refusal { reason, hint: Some("a copy of the file would be judged by its own name".to_owned()) })
+        Err(Refusal { reason, hint: Some("a copy of the file is judged by the name of the copy".to_owned()) })
     }
 
     fn may_write(&self, real: &Path) -> Result<(), Refusal> {
@@ -276,7 +276,7 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
         }
         Effect::Connect { host, port, method, only_asks } => {
             let method = method.as_deref().map(|method| format!("{method} to ")).unwrap_or_default();
-            let asks = if *only_asks { ", only to ask for what is there" } else { "" };
+            let asks = if *only_asks { ", only to look up data" } else { "" };
             format!("connect: {method}{host}:{port}{asks}")
         }
         Effect::Act { host, what } => format!("{what}, at {host}"),

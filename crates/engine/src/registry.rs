@@ -70,8 +70,8 @@ impl Registry {
             (*name, *arguments) = another;
             let named = self.accept(name, arguments)?;
             if named.names_another(arguments).is_some() {
-                let problem = format!("{} calls no tool that only calls others", tool.name());
-                return Err(ToolError::validation("name", problem).hint("name the tool that does the work"));
+                let problem = format!("{} cannot call a tool that only calls others", tool.name());
+                return Err(ToolError::validation("name", problem).hint("name the target tool itself"));
             }
             tool = named;
         }
@@ -142,8 +142,8 @@ impl Registry {
             return Ok(registered.tool.clone());
         }
         let hint = match self.name_of(DESCRIBER) {
-            Some(describer) => format!("{describer} has the arguments of {name}"),
-            None => format!("the input schema of {name} has its arguments"),
+            Some(describer) => format!("{describer} shows the arguments of {name}"),
+            None => format!("the input schema of {name} lists its arguments"),
         };
         Err(faults(name, validator, arguments, registered.tool.takes_secrets()).hint(hint))
     }
@@ -169,7 +169,7 @@ impl Registry {
 /// Name of the tool that describes the arguments of the others.
 const DESCRIBER: &str = "tool_describe";
 /// Placeholder for a secret.
-const NOT_WRITTEN_DOWN: &str = "[not written down]";
+const NOT_WRITTEN_DOWN: &str = "[not recorded]";
 
 fn hidden() -> Cow<'static, Value> {
     Cow::Owned(Value::from(NOT_WRITTEN_DOWN))
@@ -192,7 +192,7 @@ fn faults(
         let problem = match error.kind() {
             // The name of a field that might be a secret is left out as well.
             ValidationErrorKind::AdditionalProperties { .. } if takes_secrets => {
-                "it has a field that is not known".to_owned()
+                "it has an unknown field".to_owned()
             }
             _ => error.masked_with("the value").to_string(),
         };

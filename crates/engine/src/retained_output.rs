@@ -59,10 +59,10 @@ impl Outputs for StoredOutputs {
     fn open(&self, reference: &str) -> Result<File, ToolError> {
         let missing = |error: StoreError| match &error {
             StoreError::OutputUnknown { .. } | StoreError::BlobUnknown { .. } => {
-                ToolError::new(Code::NotFound, format!("no output is kept as `{reference}`"))
-                    .hint("`meta.output_ref` of an answer has the reference; old outputs are removed in time")
+                ToolError::new(Code::NotFound, format!("there is no stored output `{reference}`"))
+                    .hint("use `meta.output_ref` of a response; old outputs are removed after some time")
             }
-            _ => ToolError::new(Code::Runtime, "the kept output cannot be opened").because(error),
+            _ => ToolError::new(Code::Runtime, "the stored output cannot be opened").because(error),
         };
         self.0.outputs().open(reference).map(|(_, file)| file).map_err(missing)
     }

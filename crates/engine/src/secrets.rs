@@ -39,9 +39,10 @@ impl Secrets {
             let problem = format!("the plan of this call does not name the secret {name} for {host}");
             return Err(ToolError::new(Code::Permission, problem));
         }
-        let vault = self.vault.as_ref().ok_or_else(|| {
-            ToolError::new(Code::Unavailable, "this runtime has no vault, and so no secrets")
-        })?;
+        let vault = self
+            .vault
+            .as_ref()
+            .ok_or_else(|| ToolError::new(Code::Unavailable, "this runtime has no vault and no secrets"))?;
         vault.value_for(name, host, position, self.clock.now()).map_err(|error| {
             let code = match error.kind() {
                 Kind::Unknown => Code::NotFound,

@@ -188,8 +188,8 @@ impl Snapshots {
     /// Reopens the changes that an earlier call has kept aside.
     pub(crate) fn take_up(&self, id: &str) -> Result<Snapshot, ToolError> {
         let missing = || {
-            ToolError::new(Code::NotFound, format!("no changes lie aside as `{}`", tool::visible(id)))
-                .hint("`meta.changes.id` of a dry run has the id; changes are kept for a week")
+            ToolError::new(Code::NotFound, format!("there are no kept changes `{}`", tool::visible(id)))
+                .hint("use `meta.changes.id` of a dry run; changes are kept for a week")
         };
         let (call, kept) = self.area.take_up(id).map_err(|_| missing())?;
         let workspace = kept.workspace().map_err(failed)?;
@@ -393,16 +393,16 @@ fn held(changes: &Changes) -> CommitResult {
     }
     let named =
         shortened(denied.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason)));
-    let message = format!("denied: the call changed what it may not: {}", named.join("; "));
+    let message = format!("denied: the call made changes that are not allowed: {}", named.join("; "));
     CommitResult::Refused(
-        ToolError::new(Code::Permission, message).hint("nothing of what it changed is in the workspace"),
+        ToolError::new(Code::Permission, message).hint("none of its changes are in the workspace"),
     )
 }
 
 fn conflict(conflicts: &[Conflict]) -> ToolError {
     let named = shortened(conflicts.iter().map(ToString::to_string));
     let message = format!(
-        "while the call ran, others changed what it changed, so none of its changes are in the workspace: {}",
+        "others changed the same paths while the call ran, so none of its changes are in the workspace: {}",
         named.join("; ")
     );
     ToolError::new(Code::Conflict, message).retry(Retry::Now)
@@ -421,22 +421,21 @@ fn note(note: &Note) -> String {
     match note {
         Note::LinkBroken { path } => {
             let path = tool::path_text(path);
-            format!("{path} had other names (hard links), which keep its old content")
+            format!("{path} had other names (hard links), which keep the old content")
         }
-        Note::Dropped { path, kind } => format!("{} was {kind}, and is dropped", tool::path_text(path)),
+        Note::Dropped { path, kind } => format!("{} was {kind} and is dropped", tool::path_text(path)),
         Note::SetIdRemoved { path } => {
             format!("{} lost its set-user-id or set-group-id bit", tool::path_text(path))
         }
         Note::IndexKept { path } => {
-            format!("{} was changed by others meanwhile, and stays as it is", tool::path_text(path))
+            format!("{} was changed by others meanwhile and is left unchanged", tool::path_text(path))
         }
         Note::HiddenRemoved { paths } => {
-            format!("removed although it is hidden from commands: {}; undo brings it back", listed(paths))
+            format!("removed although it is hidden from commands: {}; undo restores it", listed(paths))
         }
-        Note::HiddenCopied { paths } => format!(
-            "left out, because it has a notice and not the content of what is hidden from commands: {}",
-            listed(paths)
-        ),
+        Note::HiddenCopied { paths } => {
+            format!("left out, because it contains a notice instead of hidden content: {}", listed(paths))
+        }
     }
 }
 

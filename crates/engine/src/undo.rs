@@ -113,7 +113,10 @@ impl Checkpoints for ForCall {
 
     fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError> {
         let draft = self.draft.as_ref().ok_or_else(|| {
-            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
+            ToolError::new(
+                Code::Unavailable,
+                "this runtime does not isolate changes, so nothing can be undone",
+            )
         })?;
         let found = self.undo.find(&request.checkpoint)?;
         let chosen = if request.and_later { self.undo.since(&found)? } else { vec![found] };
@@ -140,8 +143,9 @@ impl Undo {
     /// Finds a checkpoint by its id or by a prefix of the id.
     fn find(&self, id: &str) -> Result<Checkpoint, ToolError> {
         if id.is_empty() {
-            return Err(ToolError::validation("id", "it is empty, and would fit every checkpoint").hint(
-                "an id has 22 hexadecimal digits, of which the first will do; checkpoint_list names them",
+            return Err(ToolError::validation("id", "it is empty and would match every checkpoint").hint(
+                "an id has 22 hexadecimal digits, and its first ones are enough; checkpoint_list lists \
+                 them",
             ));
         }
         if let Some(found) = self.store.checkpoints().find(id).map_err(unreadable)? {
@@ -151,14 +155,15 @@ impl Undo {
         let mut fits = fits.into_iter();
         match (fits.next(), fits.next()) {
             (Some(only), None) => Ok(only),
-            (Some(_), Some(_)) => {
-                Err(ToolError::validation("id", format!("`{id}` fits several checkpoints; name more of it")))
-            }
+            (Some(_), Some(_)) => Err(ToolError::validation(
+                "id",
+                format!("`{id}` matches several checkpoints; add more digits"),
+            )),
             (None, _) => {
                 Err(ToolError::new(Code::NotFound, format!("there is no checkpoint `{}`", tool::visible(id)))
                     .hint(
-                        "checkpoint_list names those of this workspace, and `handfast checkpoints list` shows them to the \
-                         user; old ones are removed in time",
+                        "checkpoint_list lists those of this workspace, for the user `handfast \
+                         checkpoints list`; old ones are removed after some time",
                     ))
             }
         }
@@ -194,7 +199,7 @@ impl Undo {
         let relative = |path: &PathBuf| {
             path.strip_prefix(&self.place.workspace).map(Path::to_owned).map_err(|_| {
                 let message = format!("{} lies outside the workspace", tool::path_text(path));
-                ToolError::new(Code::Permission, message).hint("only what lies in the workspace is saved")
+                ToolError::new(Code::Permission, message).hint("only files in the workspace are saved")
             })
         };
         paths.iter().map(relative).collect()
@@ -268,10 +273,10 @@ impl Undo {
         let mut notes: Vec<String> = laid
             .left
             .iter()
-            .map(|path| format!("{} stays: others have put something into it", tool::path_text(path)))
+            .map(|path| format!("{} stays: others have added files to it", tool::path_text(path)))
             .collect();
         notes.extend(laid.without_set_id.iter().map(|path| {
-            format!("{} comes back without its set-user-id or set-group-id bit", tool::path_text(path))
+            format!("{} is restored without its set-user-id or set-group-id bit", tool::path_text(path))
         }));
         let mut unsaved: Vec<PathBuf> =
             checkpoints.iter().flat_map(|checkpoint| checkpoint.unsaved.clone()).collect();
@@ -294,7 +299,7 @@ impl Undo {
             entries.iter().filter(|entry| conflicts.iter().any(|conflict| conflict.path == entry.path));
         let diff = self.differences().map(|differences| differences.of(in_conflict, Direction::Undoing));
         let error = ToolError::new(Code::Conflict, message)
-            .hint("`data.diff` is what undoing would change there; name the paths in `force` to do it");
+            .hint("`data.diff` shows what undoing would change there; name the paths in `force` to do it");
         match diff {
             Ok(diff) => error.data(serde_json::json!({ "diff": diff })),
             Err(_) => error,
@@ -312,7 +317,7 @@ fn unreadable(error: store::StoreError) -> ToolError {
 }
 
 fn unsaved(error: store::StoreError) -> ToolError {
-    let message = format!("nothing was undone: what it would replace could not be saved: {error}");
+    let message = format!("nothing was undone: the files that it would replace could not be saved: {error}");
     ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }
 

@@ -284,7 +284,10 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
     let bounded = bench.under(&Ceiling::default().with_policy(rules(&["a", "c"])));
     let (hosts, warnings) = reached(&bounded);
     assert_eq!(hosts, "a", "what both list: {warnings}");
-    assert!(warnings.contains("b.localhost") && warnings.contains("this caller may do less"), "{warnings}");
+    assert!(
+        warnings.contains("b.localhost") && warnings.contains("this caller has fewer permissions"),
+        "{warnings}"
+    );
     // A chain of callers, each under a ceiling of its own.
     let further =
         bounded.on_behalf(SessionId("child".to_owned()), &Ceiling::default().with_policy(rules(&["b", "c"])));

@@ -29,40 +29,40 @@ pub const LONGEST_URL: usize = 16 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// Empty host.
-    #[error("there is no host")]
+    #[error("has no host")]
     Empty,
     /// Control character, space or NUL.
-    #[error("it holds the character {character:?}, which no address has")]
+    #[error("has the character {character:?}, which is not allowed in a URL")]
     Character {
         /// First offending character.
         character: char,
     },
     /// User information (`user@host`), which can make one host look like another.
-    #[error("it holds user information before an `@`; credentials go into a header")]
+    #[error("has user information before `@`; put credentials into a header")]
     UserInformation,
     /// IPv4 address that is not written as four decimal numbers.
-    #[error("it spells the address {address} in another way than {address}")]
+    #[error("must spell the address as {address}")]
     Spelling {
         /// Address that the URL standard reads from the text.
         address: Ipv4Addr,
     },
     /// Text that is neither a DNS name nor an address.
-    #[error("{host:?} is no host name and no address")]
+    #[error("{host:?} is neither a host name nor an address")]
     Host {
         /// Beginning of the host, as given.
         host: String,
     },
     /// Scheme other than `http` and `https`.
-    #[error("its scheme is not `http` and not `https`")]
+    #[error("its scheme is neither `http` nor `https`")]
     Scheme,
     /// Text that is not a URL for another reason.
-    #[error("it is no URL: {reason}")]
+    #[error("is not a URL: {reason}")]
     Url {
         /// Explanation of the URL parser.
         reason: String,
     },
     /// URL longer than [`LONGEST_URL`].
-    #[error("it is longer than {LONGEST_URL} bytes")]
+    #[error("is longer than {LONGEST_URL} bytes")]
     Long,
 }
 
@@ -151,7 +151,7 @@ impl Target {
         let as_sent = checked(text)?;
         let url = Url::parse(as_sent).map_err(unreadable)?;
         let written = as_sent.split_once("://").map(|(_, rest)| rest);
-        Self::of(url, written.ok_or_else(|| unreadable("`//` is missing behind its scheme"))?)
+        Self::of(url, written.ok_or_else(|| unreadable("`//` is missing after its scheme"))?)
     }
 
     /// Resolves the `Location` of a response from this target.
@@ -186,7 +186,7 @@ impl Target {
         };
         let host = Host::parse(host)?;
         let port = url.port_or_known_default().filter(|port| *port != 0);
-        let port = port.ok_or_else(|| unreadable("its port is none"))?;
+        let port = port.ok_or_else(|| unreadable("its port is invalid"))?;
         Ok(Self { url: without_fragment(url), host, port })
     }
 

@@ -22,7 +22,7 @@ const BUFFER: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The body has an encoding that was not requested.
-    #[error("the body is encoded as {encoding:?}, which was not asked for")]
+    #[error("the body is encoded as {encoding:?}, which was not requested")]
     Unknown {
         /// Value of `Content-Encoding`, at most 100 characters.
         encoding: String,
@@ -34,7 +34,7 @@ pub enum DecodeError {
         limit: u64,
     },
     /// The body is not valid in its declared encoding.
-    #[error("the body is no valid {encoding}")]
+    #[error("the body is not valid {encoding}")]
     Broken {
         /// Declared encoding.
         encoding: &'static str,

@@ -25,7 +25,7 @@ const MOST_DIALLED: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// The name does not resolve.
-    #[error("the name {host} cannot be looked up")]
+    #[error("the host name {host} cannot be resolved")]
     Unknown {
         /// Name that was looked up.
         host: String,
@@ -35,7 +35,7 @@ pub enum DialError {
     },
     /// The host is, or resolves to, an address that the policy denies, or a non-public address
     /// without permission.
-    #[error("{host} leads to {address}, which is not of the public internet, or is denied")]
+    #[error("{host} resolves to {address}, which is not on the public internet, or is denied")]
     NotPublic {
         /// Requested host.
         host: String,
@@ -43,7 +43,7 @@ pub enum DialError {
         address: IpAddr,
     },
     /// The host is, or resolves to, a public address, and the request must not be sent there unencrypted.
-    #[error("{host} leads to {address}, of the public internet, where http can be read on the way")]
+    #[error("{host} resolves to {address} on the public internet, where http is not private")]
     Readable {
         /// Requested host.
         host: String,
@@ -62,7 +62,7 @@ pub enum DialError {
         source: io::Error,
     },
     /// The deadline passed.
-    #[error("{host} did not take the connection in time")]
+    #[error("{host} did not accept the connection in time")]
     Late {
         /// Requested host.
         host: String,

@@ -47,7 +47,7 @@ pub enum WebError {
         reason: String,
     },
     /// The certificates of this system cannot be read.
-    #[error("the certificates that this system trusts cannot be read: {reason}")]
+    #[error("the trusted certificates of the system cannot be read: {reason}")]
     Authorities {
         /// Error of the certificate store.
         reason: String,
@@ -288,7 +288,7 @@ impl Web {
             roots.add(authority.clone()).map_err(|error| failed(error.to_string()))?;
         }
         if roots.is_empty() {
-            let first = found.errors.first().map_or("there are none".to_owned(), ToString::to_string);
+            let first = found.errors.first().map_or("none were found".to_owned(), ToString::to_string);
             return Err(failed(first));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());

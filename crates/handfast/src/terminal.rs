@@ -51,8 +51,12 @@ impl Asker for TerminalAsker {
             let given_up = unanswered.given_up.clone();
             let asked = tokio::task::spawn_blocking(move || ask(&approval, &given_up));
             let asked = tokio::time::timeout(WAIT_FOR_ANSWER, asked).await;
-            let failed =
-                |why: String| Answer::Nobody { hint: format!("the terminal could not be asked: {why}") };
+            let failed = |why: String| Answer::Nobody {
+                hint: format!(
+                    "cannot ask at the terminal: \
+                                                                       {why}"
+                ),
+            };
             match asked {
                 Err(_) => {
                     let minutes = WAIT_FOR_ANSWER.as_secs() / 60;
@@ -218,15 +222,16 @@ pub(crate) struct NoTerminalAsker;
 
 impl Asker for NoTerminalAsker {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        let hint = "nobody is asked without a terminal; --yes with this call answers its questions, and `handfast check` names \
-                    the rule";
+        let hint = "there is no terminal to ask at; --yes answers the questions of this call, and \
+                    `handfast check` names the rule";
         Box::pin(async { Answer::Nobody { hint: hint.to_owned() } })
     }
 
     fn waits_for_others(&self, approval: &Approval, most: Duration) {
         note(&format!(
-            "{} waits for an answer, for at most {}: on the screen of `handfast approvals`, which is open, or by `handfast \
-             approvals approve {id}` or `handfast approvals deny {id}`; Ctrl-C gives it up",
+            "{} waits for an answer, for at most {}: on the open screen of `handfast approvals`, or \
+             by `handfast approvals approve {id}` or `handfast approvals deny {id}`; Ctrl-C cancels \
+             the call",
             approval.headline(),
             span(most.as_secs()),
             id = approval.id,
@@ -353,7 +358,7 @@ mod tests {
             tool: "shell_execute".to_owned(),
             level: Level::Destructive,
             effects: vec!["run in .: cd api && protoc lint \u{202e}a.proto".to_owned()],
-            preview: Some("as read, it runs:\n  cd api\n  protoc lint a.proto".to_owned()),
+            preview: Some("parsed, it runs:\n  cd api\n  protoc lint a.proto".to_owned()),
             preview_more_lines: 0,
             reason: "in mode smart_auto, calls of level destructive are asked about".to_owned(),
             rule: "mode: smart_auto".to_owned(),
@@ -383,7 +388,7 @@ mod tests {
         insta::assert_snapshot!(text.trim(), @r"
         shell_execute asks for approval (destructive)
           run in .: cd api && protoc lint \u{202e}a.proto
-            as read, it runs:
+            parsed, it runs:
               cd api
               protoc lint a.proto
         because in mode smart_auto, calls of level destructive are asked about

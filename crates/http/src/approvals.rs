@@ -77,7 +77,7 @@ pub(crate) async fn approve(
         return reply::failure(
             &ToolError::new(
                 Code::Conflict,
-                format!("the question is about {there}, and this server works elsewhere"),
+                format!("the question is about {there}, but this server serves another workspace"),
             )
             .hint(shared.engine.program().command(&format!("approvals approve {}", asked.question.id))),
         );
@@ -126,11 +126,9 @@ pub(crate) async fn revoke(shared: &ServerState, sender: &Sender, lease: String)
     let revoked = tokio::task::spawn_blocking(move || approvals.revoke(&lease, &by)).await;
     match revoked {
         Ok(Ok(Some(lease))) => reply::json(StatusCode::OK, &lease),
-        Ok(Ok(None)) => reply::failure(&ToolError::new(Code::NotFound, "no such lease is in force")),
+        Ok(Ok(None)) => reply::failure(&ToolError::new(Code::NotFound, "unknown or expired lease")),
         Ok(Err(error)) => failed(&error),
-        Err(panic) => {
-            reply::failure(&ToolError::internal("the lease could not be taken back").because(panic))
-        }
+        Err(panic) => reply::failure(&ToolError::internal("the lease could not be revoked").because(panic)),
     }
 }
 
@@ -153,9 +151,7 @@ where
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(found)) => reply::json(StatusCode::OK, &found),
         Ok(Err(error)) => failed(&error),
-        Err(panic) => {
-            reply::failure(&ToolError::internal("the approvals could not be looked at").because(panic))
-        }
+        Err(panic) => reply::failure(&ToolError::internal("the approvals could not be read").because(panic)),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) async fn show(shared: &ServerState, sender: &Sender, call: String) ->
     read(shared, sender, json!({ "call": call }), move |engine| {
         let rows = engine.recorded_rows(&call).map_err(unreadable)?;
         if rows.is_empty() {
-            return Err(ToolError::new(Code::NotFound, "no such call is recorded"));
+            return Err(ToolError::new(Code::NotFound, "unknown call"));
         }
         Ok(Value::from(rows))
     })
@@ -71,7 +71,7 @@ fn filter(query: Option<&str>) -> Result<(Filter, u32), ToolError> {
     let filter = Filter {
         tool: query.text("tool").map(str::to_owned),
         session: query.text("session").map(str::to_owned),
-        since: since.map_err(|_| ToolError::validation("since", "it must be a time as in RFC 3339"))?,
+        since: since.map_err(|_| ToolError::validation("since", "it must be an RFC 3339 time"))?,
         before: query.parsed("before", "a number")?,
         limit,
     };

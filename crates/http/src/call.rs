@@ -21,7 +21,7 @@ use crate::reply::{self, JSON, Reply};
 use crate::service::ServerState;
 
 /// Hint that names the path at which approval requests are answered.
-const ANSWERED_ELSEWHERE: &str = "whoever holds the user's token answers at /v1/approvals";
+const ANSWERED_ELSEWHERE: &str = "answer with the user's token at /v1/approvals";
 
 /// Interval of the heartbeats on a stream.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ struct CheckBody {
 /// `EVALIDATION` that names the field.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
     if mcp::holds_too_many_values(bytes) {
-        return Err(ToolError::validation("body", "it holds more than a million values"));
+        return Err(ToolError::validation("body", "it has more than a million values"));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {

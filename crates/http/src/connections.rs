@@ -83,7 +83,7 @@ pub(crate) async fn accept<T>(
                 },
                 Err(error) => {
                     if !is_of_the_client(&error) {
-                        (shared.options.on_warning)(&format!("cannot take a connection in: {error}"));
+                        (shared.options.on_warning)(&format!("cannot accept a connection: {error}"));
                         tokio::time::sleep(RESPITE).await;
                     }
                 }

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// client listens, calls wait for their answers.
 pub(crate) fn follow(shared: &Arc<ServerState>) -> Reply {
     let Ok(place) = shared.followers.clone().try_acquire_owned() else {
-        let full = ToolError::new(Code::Quota, "too many listen to the events already");
+        let full = ToolError::new(Code::Quota, "too many event listeners are connected");
         return reply::failure(&full.retry(Retry::AfterMs(1000)));
     };
     let approvals = crate::approvals::of(shared);

@@ -22,13 +22,13 @@ pub(crate) trait KeySource: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The URL is not https (nor http on this machine), so others on the network could forge its content.
-    #[error("`oauth.{0}` must be an https URL (http is good for this machine alone)")]
+    #[error("`oauth.{0}` must be an https URL (http is accepted only for this machine)")]
     Url(&'static str),
     /// The source of keys is neither an https URL nor an absolute path.
     #[error("`oauth.keys` must be an https URL or the absolute path of a file")]
     Keys,
     /// The system's certificates are unusable.
-    #[error("the certificates of this system cannot be used")]
+    #[error("the system certificates cannot be used")]
     Certificates(#[source] io::Error),
 }
 

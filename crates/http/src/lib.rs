@@ -129,8 +129,8 @@ pub enum HttpError {
     },
     /// The server has no credentials, so every client that reaches the address could make calls.
     #[error(
-        "refused to listen on {address} without a token: whoever reaches that address could run commands here; \
-         listen on 127.0.0.1, or leave --no-token out"
+        "refused to listen on {address} without a token: anyone who reaches that address could run \
+         commands here; listen on 127.0.0.1, or leave --no-token out"
     )]
     Unguarded {
         /// Requested address.

@@ -123,7 +123,7 @@ pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     let session = headers.get(&SESSION).and_then(|value| value.to_str().ok());
     match session {
         Some(session) if endpoint.end(session).await => reply::json(StatusCode::OK, &json!({ "ok": true })),
-        Some(_) => reply::failure(&ToolError::new(Code::NotFound, "there is no such session")),
+        Some(_) => reply::failure(&ToolError::new(Code::NotFound, "unknown session")),
         None => reply::failure(&ToolError::validation("Mcp-Session-Id", "it is missing")),
     }
 }

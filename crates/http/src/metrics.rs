@@ -28,17 +28,17 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     answers(&mut text, &shared.answered);
     calls(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
-    gauge(&mut text, "handfast_http_connections", "Connections that are open.", open);
+    gauge(&mut text, "handfast_http_connections", "Open connections.", open);
     let own = shared.options.mcp.as_ref().map_or(0, mcp::Endpoint::sessions);
     let sessions = own + shared.endpoints.sessions();
-    gauge(&mut text, "handfast_mcp_sessions", "Sessions of MCP that are open.", sessions);
+    gauge(&mut text, "handfast_mcp_sessions", "Open MCP sessions.", sessions);
     let listening = crate::service::MOST_FOLLOWERS.saturating_sub(shared.followers.available_permits());
-    gauge(&mut text, "handfast_event_listeners", "Clients that listen to questions.", listening);
+    gauge(&mut text, "handfast_event_listeners", "Clients listening for questions.", listening);
     reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
 }
 
 fn answers(text: &mut String, answered: &ResponseCounts) {
-    head(text, "handfast_http_requests_total", "counter", "Requests that were answered.");
+    head(text, "handfast_http_requests_total", "counter", "Answered requests.");
     let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
     for ((route, method, status), count) in counts.iter() {
         // Writing into a string cannot fail, here and below.
@@ -51,18 +51,18 @@ fn answers(text: &mut String, answered: &ResponseCounts) {
 
 fn calls(text: &mut String, shared: &ServerState) {
     let figures = shared.engine.figures();
-    head(text, "handfast_calls_total", "counter", "Calls of tools that ended, through every door.");
+    head(text, "handfast_calls_total", "counter", "Finished tool calls, through every door.");
     for ((tool, outcome), count) in &figures.ended {
         let _ = writeln!(text, "handfast_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\"}} {count}");
     }
     if let Some(traces) = figures.traces {
-        counter(text, "handfast_spans_sent_total", "Spans that the collector of traces took.", traces.sent);
-        let help = "Spans that the collector of traces did not take, or that had no room to wait for it.";
+        counter(text, "handfast_spans_sent_total", "Spans accepted by the trace collector.", traces.sent);
+        let help = "Spans rejected by the trace collector or dropped from a full queue.";
         counter(text, "handfast_spans_dropped_total", help, traces.dropped);
     }
-    gauge(text, "handfast_calls_running", "Calls of tools that run.", figures.running);
+    gauge(text, "handfast_calls_running", "Running tool calls.", figures.running);
     let name = "handfast_call_duration_seconds";
-    head(text, name, "histogram", "How long calls of tools took.");
+    head(text, name, "histogram", "Duration of tool calls.");
     let mut so_far = 0;
     for (range, count) in RANGES_MS.iter().zip(&figures.took) {
         so_far += count;

@@ -174,14 +174,14 @@ impl Provider {
         let unusable = |error: jsonwebtoken::errors::Error| TokenRejection::Token(error.to_string());
         let header = decode_header(token).map_err(unusable)?;
         if !ALGORITHMS.contains(&header.alg) {
-            return Err(TokenRejection::Token("it is signed in a way that is not accepted here".to_owned()));
+            return Err(TokenRejection::Token("its signature algorithm is not accepted".to_owned()));
         }
         plainly_encoded(token)?;
         // Other JWTs of the provider, such as ID tokens, are not access tokens.
         let kind =
             header.typ.as_deref().map(|kind| kind.trim_start_matches("application/").to_ascii_lowercase());
         if kind.as_deref().is_some_and(|kind| kind != "at+jwt" && kind != "jwt") {
-            return Err(TokenRejection::Token("it is no access token".to_owned()));
+            return Err(TokenRejection::Token("it is not an access token".to_owned()));
         }
         let key = self.key(header.kid.as_deref(), header.alg, warn).await?;
         let mut validation = Validation::new(header.alg);
@@ -192,10 +192,10 @@ impl Provider {
         validation.validate_nbf = true;
         let claims = decode::<Claims>(token, &key, &validation).map_err(unusable)?.claims;
         if claims.iss != self.issuer {
-            return Err(TokenRejection::Token("it is of another issuer".to_owned()));
+            return Err(TokenRejection::Token("it has another issuer".to_owned()));
         }
         if claims.sub.trim().is_empty() {
-            return Err(TokenRejection::Token("it names nobody: its `sub` is empty".to_owned()));
+            return Err(TokenRejection::Token("its `sub` is empty".to_owned()));
         }
         let given: Vec<&str> = [&claims.scope, &claims.scp].into_iter().flat_map(words).collect();
         let mut roles = self.scopes.iter().filter(|(_, scope)| given.contains(&scope.as_str()));
@@ -231,7 +231,7 @@ impl Provider {
         if self.known(id, algorithm).is_none() && self.is_due(Duration::ZERO) {
             self.refresh(warn).await;
         }
-        let unknown = || TokenRejection::Token("it is signed with no key of the provider".to_owned());
+        let unknown = || TokenRejection::Token("it is not signed with a key of the provider".to_owned());
         self.known(id, algorithm)
             .unwrap_or_else(|| Err(if self.keys().are_current() { unknown() } else { TokenRejection::Keys }))
     }
@@ -246,7 +246,7 @@ impl Provider {
         if !keys.are_current() {
             return None;
         }
-        let unusable = |_| TokenRejection::Token("its key is of no use".to_owned());
+        let unusable = |_| TokenRejection::Token("its key cannot be used".to_owned());
         find(&keys.all, id, algorithm).map(|key| DecodingKey::from_jwk(key).map_err(unusable))
     }
 
@@ -269,7 +269,7 @@ impl Provider {
                 keys.all = set.keys.into_iter().filter_map(usable).collect();
                 keys.read = Some(Instant::now());
             }
-            Err(error) => warn(&format!("the identity provider's keys cannot be had: {error}")),
+            Err(error) => warn(&format!("cannot get the identity provider's keys: {error}")),
         }
     }
 }
@@ -283,10 +283,10 @@ fn plainly_encoded(token: &str) -> Result<(), TokenRejection> {
     match header {
         None => refused("its header cannot be read"),
         Some(Extensions { crit: Some(_), .. }) => {
-            refused("its header has `crit`, and no extension is known here")
+            refused("its header has `crit`, but no extension is supported")
         }
         Some(Extensions { b64: Some(encoded), .. }) if encoded != Value::Bool(true) => {
-            refused("its header has `b64`, and only encoded claims are read here")
+            refused("its header has `b64`, but only encoded claims are supported")
         }
         Some(_) => Ok(()),
     }

@@ -31,17 +31,17 @@ pub fn document() -> Value {
         "info": {
             "title": "Handfast",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "A status says whether a request could be taken; whether a tool worked is said by `ok` in the body. \
-                Requests are refused unless `Host` is an address or a known name of this server, and `Origin`, where there is one, is \
-                its own.",
+            "description": "The status tells whether the request was accepted; `ok` in the body tells \
+             whether the tool worked. Requests are refused unless `Host` is an address or a known name \
+             of this server, and `Origin`, if present, is its own.",
         },
         "paths": paths,
         "components": {
             "securitySchemes": Role::ALL.iter().map(|role| {
                 let words = match role {
                     Role::Agent => "The agents' token: calls.",
-                    Role::User => "The user's token: answers to questions, and what was done.",
-                    Role::Observer => "The observers' token: figures.",
+                    Role::User => "The user's token: answers to questions, and the audit.",
+                    Role::Observer => "The observers' token: metrics.",
                 };
                 let scheme = json!({ "type": "http", "scheme": "bearer", "description": words });
                 (role.as_str().to_owned(), scheme)
@@ -63,7 +63,7 @@ fn operation(said: &RouteDescription) -> Value {
         "summary": said.summary,
         "responses": {
             "200": said.answer,
-            "default": answer("The request was not taken.", reference("Failure")),
+            "default": answer("The request was not accepted.", reference("Failure")),
         },
     });
     if !parameters.is_empty() {
@@ -115,26 +115,26 @@ fn all() -> Vec<RouteDescription> {
         body: None,
         answer,
     };
-    let status = || answer("As it is.", json!({ "type": "object" }));
+    let status = || answer("A JSON object.", json!({ "type": "object" }));
     let anything = || json!({ "type": "object" });
     let mut call = answer("The result of the call.", reference("Result"));
     call["content"]["text/event-stream"] = json!({ "schema": {
         "type": "string",
-        "description": "Where nothing else is accepted: events `progress` (done, total, message), `approval` (approval_id, effects, reason) and at \
-            last `result`.",
+        "description": "If only this type is accepted: events `progress` (done, total, message), \
+         `approval` (approval_id, effects, reason) and finally `result`.",
     } });
-    let all_of_them: &[_] = &[("all", "boolean", "Those that can no longer be answered or used, too.")];
+    let all_of_them: &[_] = &[("all", "boolean", "Also those that can no longer be answered or used.")];
     vec![
-        get(Route::Health, "Whether the process lives.", status()),
-        get(Route::Ready, "Whether it takes calls.", status()),
+        get(Route::Health, "Whether the process is alive.", status()),
+        get(Route::Ready, "Whether it accepts calls.", status()),
         get(
             Route::Metrics,
-            "Figures for Prometheus.",
+            "Metrics for Prometheus.",
             json!({ "description": "Figures.", "content": { "text/plain": { "schema": { "type": "string" } } } }),
         ),
         get(
             Route::Resource,
-            "Where tokens for this server are had (RFC 9728); not there without an identity provider.",
+            "Where to get tokens for this server (RFC 9728); absent without an identity provider.",
             answer("The metadata of this protected resource.", anything()),
         ),
         get(Route::OpenApi, "This document.", answer("This document.", anything())),
@@ -142,7 +142,7 @@ fn all() -> Vec<RouteDescription> {
         RouteDescription {
             route: Route::Call,
             method: "post",
-            summary: "Makes a call. A client that goes away cancels it.",
+            summary: "Makes a call, which is cancelled if the client disconnects.",
             query: &[],
             body: Some(reference("Call")),
             answer: call,
@@ -150,22 +150,22 @@ fn all() -> Vec<RouteDescription> {
         RouteDescription {
             route: Route::Check,
             method: "post",
-            summary: "What the policy would decide on a call, and why. Nothing runs.",
+            summary: "The policy's decision on a call, with reasons. Nothing runs.",
             query: &[],
             body: Some(reference("Question")),
             answer: answer("The decision.", reference("Decision")),
         },
         RouteDescription {
             query: &[
-                ("tool", "string", "Of this tool alone."),
-                ("session", "string", "Of this session alone."),
-                ("since", "string", "Not before this time (RFC 3339)."),
-                ("before", "integer", "Only what was recorded before this row: `before` of the page before."),
-                ("limit", "integer", "At most so many calls; 50 unless said otherwise, at most 1,000."),
+                ("tool", "string", "Only of this tool."),
+                ("session", "string", "Only of this session."),
+                ("since", "string", "Only from this time on (RFC 3339)."),
+                ("before", "integer", "Only rows before this one: `before` of the previous page."),
+                ("limit", "integer", "Maximum number of calls; default 50, at most 1,000."),
             ],
             ..get(
                 Route::Audit,
-                "What was done, the newest first.",
+                "Recorded calls, newest first.",
                 answer(
                     "A page.",
                     json!({ "type": "object", "properties": { "calls": list_of(anything()), "before": { "type": ["integer", "null"] } } }),
@@ -177,7 +177,7 @@ fn all() -> Vec<RouteDescription> {
             query: all_of_them,
             ..get(
                 Route::Approvals,
-                "Questions, the newest first.",
+                "Questions, newest first.",
                 answer("The questions.", list_of(reference("Approval"))),
             )
         },
@@ -185,43 +185,43 @@ fn all() -> Vec<RouteDescription> {
         RouteDescription {
             route: Route::Approve(id()),
             method: "post",
-            summary: "Says yes.",
+            summary: "Approves the call.",
             query: &[],
             body: Some(reference("Yes")),
             answer: answer(
-                "The question as it is now, what else is allowed, how many paths changed.",
+                "The question's current state, the lease, and the number of changed paths.",
                 anything(),
             ),
         },
         RouteDescription {
             route: Route::Deny(id()),
             method: "post",
-            summary: "Says no.",
+            summary: "Denies the call.",
             query: &[],
             body: Some(reference("No")),
-            answer: answer("The question as it is now.", reference("Approval")),
+            answer: answer("The question's current state.", reference("Approval")),
         },
         RouteDescription {
             query: all_of_them,
-            ..get(Route::Leases, "What is allowed for a time.", answer("The leases.", list_of(anything())))
+            ..get(Route::Leases, "The leases in force.", answer("The leases.", list_of(anything())))
         },
         RouteDescription {
             method: "delete",
-            ..get(Route::Lease(id()), "Takes it back.", answer("What was taken back.", anything()))
+            ..get(Route::Lease(id()), "Revokes a lease.", answer("The revoked lease.", anything()))
         },
         get(
             Route::Events,
-            "Questions as they come and are answered. While somebody listens, calls wait for their answers.",
+            "Questions as they are asked and answered. While a client listens, calls wait for the answers.",
             json!({ "description": "Events `approval`, each with the question.",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
         ),
         RouteDescription {
             route: Route::Csp,
             method: "post",
-            summary: "Requests of CSP/1, each ended by an empty line; only of a server that speaks the dialect csp1.",
+            summary: "CSP/1 requests, each ended by an empty line; only on a server with the dialect csp1.",
             query: &[],
             body: Some(json!({ "type": "string" })),
-            answer: json!({ "description": "The answers, in the order in which they came to be.",
+            answer: json!({ "description": "The answers, in the order of completion.",
                 "content": { "text/plain": { "schema": { "type": "string" } } } }),
         },
         RouteDescription {
@@ -234,13 +234,13 @@ fn all() -> Vec<RouteDescription> {
         },
         get(
             Route::Mcp,
-            "What a session of the protocol is told that belongs to no request, as it comes.",
+            "Messages of an MCP session that belong to no request.",
             json!({ "description": "A stream of messages.",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
         ),
         RouteDescription {
             method: "delete",
-            ..get(Route::Mcp, "Ends a session of the protocol.", answer("It has ended.", anything()))
+            ..get(Route::Mcp, "Ends an MCP session.", answer("The session has ended.", anything()))
         },
     ]
 }
@@ -260,61 +260,66 @@ fn schemas() -> Value {
         &["code", "message", "effect", "retry"],
         &json!({
             "code": { "type": "string", "enum": tool::Code::ALL.map(tool::Code::as_str) },
-            "message": text("What happened; names the field, path or limit."),
-            "hint": text("What to do about it."),
-            "effect": { "type": "string", "enum": ["none", "maybe", "done"], "description": "Whether the world changed." },
+            "message": text("The problem, with the field, path or limit."),
+            "hint": text("What to do."),
+            "effect": { "type": "string", "enum": ["none", "maybe", "done"], "description": "Whether anything changed." },
             "retry": { "description": "`never`, `now`, or an object with `after_ms`." },
             "approval_id": text("With EAPPROVAL: the question."),
         }),
     );
     let yes = json!({
         "scope": { "type": "string", "enum": ["once", "session", "project", "always"], "default": "once" },
-        "pattern": text("What it is for, in place of what is offered."),
-        "seconds": { "type": "integer", "description": "How long it is good for." },
+        "pattern": text("The pattern to allow instead of the offered one."),
+        "seconds": { "type": "integer", "description": "How long the approval is valid." },
     });
     json!({
         "Call": object(&["tool"], &json!({
             "tool": text("The tool's name."),
             "arguments": arguments,
-            "cache": { "type": "boolean", "default": false, "description": "Whether a read may be answered from the cache." },
+            "cache": { "type": "boolean", "default": false, "description": "Whether the cache may \
+             answer a read." },
         })),
         "Question": object(&["tool"], &json!({ "tool": text("The tool's name."), "arguments": arguments })),
         "Result": object(&["ok", "meta"], &json!({
             "ok": { "type": "boolean", "description": "Whether the tool worked." },
-            "data": { "description": "What the tool gave." },
+            "data": { "description": "The tool's output." },
             "error": reference("Error"),
-            "meta": { "type": "object", "description": "What the layers have to say about the call." },
+            "meta": { "type": "object", "description": "Facts about the call from the layers around \
+             the tool." },
         })),
         "Error": error,
         "Failure": object(&["ok", "error"], &json!({ "ok": { "const": false }, "error": reference("Error") })),
         "Decision": object(&["decision", "level", "mode", "profile", "rule", "line", "reason", "hint", "effects"], &json!({
             "decision": { "type": "string", "enum": ["pass", "check", "deny"] },
             "level": text("The level of the call."),
-            "mode": text("When humans are asked."),
+            "mode": text("The mode: when humans are asked."),
             "profile": text("The profile that decided."),
-            "rule": text("The rule that decided, with where it is written."),
+            "rule": text("The rule that decided, with its origin."),
             "reason": text("Why."),
             "line": { "type": "integer", "minimum": 1, "maximum": 9, "description": "The line of the decision list that applied." },
-            "hint": { "type": ["string", "null"], "description": "What would change it; null where the call passes." },
-            "part": text("The effect or the command of the line that decided."),
+            "hint": { "type": ["string", "null"], "description": "How to change the decision; null if \
+             the call passes." },
+            "part": text("The effect or command that decided."),
             "passes_with": {
                 "type": "array",
                 "items": { "type": "object" },
-                "description": "The entries of lists with which the call would pass.",
+                "description": "List entries with which the call would pass.",
             },
             "denied_commands": {
                 "type": "array",
                 "items": { "type": "string" },
-                "description": "For a command: how each rule of `deny_exec_command` holds, and what gets past it.",
+                "description": "For a command: how each rule of `deny_exec_command` is enforced, and \
+                 its limits.",
             },
-            "preview": text("The difference or the command, as a human would see it. Only for the user."),
-            "preview_more_lines": { "type": "integer", "description": "Lines left out at the end of the preview." },
-            "effects": { "type": "array", "description": "Everything the call would do." },
+            "preview": text("The diff or the command, as a human would see it. Only for the user."),
+            "preview_more_lines": { "type": "integer", "description": "Number of lines left out at the \
+             end of the preview." },
+            "effects": { "type": "array", "description": "All effects of the call." },
         })),
         "Tool": object(&["name", "description", "level", "input_schema", "output_schema"], &json!({
             "name": text("Its name."),
-            "description": text("What the model reads."),
-            "level": text("How much it can do."),
+            "description": text("The description for the model."),
+            "level": text("The level of its effects."),
             "input_schema": { "type": "object" },
             "output_schema": { "type": "object" },
         })),
@@ -322,17 +327,18 @@ fn schemas() -> Value {
             "id": text("Its id."),
             "tool": text("The tool that would be called."),
             "effects": { "type": "array", "items": { "type": "string" } },
-            "preview": { "type": ["string", "null"], "description": "What else there is to see." },
-            "offers": { "type": "array", "description": "How far a yes may reach." },
+            "preview": { "type": ["string", "null"], "description": "Further details." },
+            "offers": { "type": "array", "description": "Possible scopes of an approval." },
             "state": text("waiting, approved, denied, used or expired."),
             "caller_waits": {
                 "type": "boolean",
-                "description": "Whether the call waits for the answer. Where it does not, the same call passes once after a yes.",
+                "description": "Whether the call waits for the answer. If not, the same call passes \
+                 once after an approval.",
             },
-            "expires_at": text("From when on it can be neither answered nor used."),
+            "expires_at": text("Time after which it can be neither answered nor used."),
         })),
         "Yes": object(&[], &yes),
-        "No": object(&[], &json!({ "message": text("A word for the agent.") })),
+        "No": object(&[], &json!({ "message": text("A message to the agent.") })),
     })
 }
 

@@ -45,7 +45,7 @@ impl Sender {
 pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender, TokenRejection> {
     let known = &options.credentials;
     let own = |role| Sender { role, session: options.session.clone(), subject: None };
-    let unknown = || TokenRejection::Token("it is none that is known here".to_owned());
+    let unknown = || TokenRejection::Token("it is unknown".to_owned());
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => {

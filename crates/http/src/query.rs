@@ -17,11 +17,11 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (plain(name)?, plain(value)?);
             if !known.contains(&name.as_str()) {
-                let problem = format!("there is no such parameter; there are: {}", known.join(", "));
+                let problem = format!("unknown parameter; known: {}", known.join(", "));
                 return Err(ToolError::validation(&tool::visible(&name), problem));
             }
             if found.iter().any(|(there, _)| *there == name) {
-                return Err(ToolError::validation(&name, "it stands there twice"));
+                return Err(ToolError::validation(&name, "it occurs twice"));
             }
             found.push((name, value));
         }
@@ -53,7 +53,7 @@ impl Query {
 /// # Errors
 /// `EVALIDATION` for an invalid escape or invalid UTF-8.
 pub(crate) fn plain(escaped: &str) -> Result<String, ToolError> {
-    let wrong = || ToolError::validation("query", "it holds an escape that is none, or is no UTF-8");
+    let wrong = || ToolError::validation("query", "it has an invalid escape or is not UTF-8");
     let mut bytes = Vec::with_capacity(escaped.len());
     let mut rest = escaped.bytes();
     while let Some(byte) = rest.next() {
@@ -97,7 +97,7 @@ mod tests {
             ("limit=%", "escape"),
             ("limit=%g0", "escape"),
             ("limit=%ff", "UTF-8"),
-            ("=1", "no such parameter"),
+            ("=1", "unknown parameter"),
         ] {
             let error = Query::read(Some(query), &["limit"]).map(|_| ()).unwrap_err();
             assert!(error.message.contains(word), "{query}: {}", error.message);

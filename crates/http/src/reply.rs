@@ -36,7 +36,9 @@ pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(text) => bytes(status, JSON, text, ByteReservation::default()),
-        Err(error) => failure(&ToolError::internal("the answer could not be written as JSON").because(error)),
+        Err(error) => {
+            failure(&ToolError::internal("the response could not be written as JSON").because(error))
+        }
     }
 }
 
@@ -87,11 +89,11 @@ pub(crate) fn unknown_path(engine: &Engine, path: &str, sender: Option<Role>) ->
         (Access::Only(_), None) => false,
     };
     let hint = [
-        (Route::OpenApi, "/v1/openapi.json says what there is"),
-        (Route::Metrics, "/metrics has the figures, which are all that the observers' token is for"),
+        (Route::OpenApi, "see /v1/openapi.json"),
+        (Route::Metrics, "the observers' token is only for /metrics"),
     ];
     let hint = hint.into_iter().find(|(route, _)| may(route)).map_or(
-        "/healthz says whether the server lives; all else needs a token, in the header `Authorization: Bearer TOKEN`",
+        "/healthz shows whether the server runs; all else needs the header `Authorization: Bearer TOKEN`",
         |(_, hint)| hint,
     );
     failure(&ToolError::new(Code::NotFound, format!("there is nothing at {}", engine.shown(path))).hint(hint))
@@ -99,13 +101,13 @@ pub(crate) fn unknown_path(engine: &Engine, path: &str, sender: Option<Role>) ->
 
 pub(crate) fn no_csp() -> Reply {
     failure(
-        &ToolError::new(Code::NotFound, "this server speaks another dialect than csp1")
+        &ToolError::new(Code::NotFound, "this server does not speak the dialect csp1")
             .hint("`handfast up --dialect csp1` answers CSP/1 here"),
     )
 }
 
 pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
-    let wrong = ToolError::new(Code::Validation, format!("only {allowed} is answered here"));
+    let wrong = ToolError::new(Code::Validation, format!("only {allowed} is allowed here"));
     let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &wrong);
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     reply
@@ -119,26 +121,29 @@ pub(crate) fn no_credential(engine: &Engine, refused: &TokenRejection, provider:
         }
         TokenRejection::Token(why) => (
             StatusCode::UNAUTHORIZED,
-            denied(format!("the request's token is not good here: {}", engine.shown(why))),
+            denied(format!("the request's token is not accepted: {}", engine.shown(why))),
             Some("invalid_token"),
         ),
         TokenRejection::Scope | TokenRejection::Several => (
             StatusCode::FORBIDDEN,
-            denied(
-                "the token has scopes of which one makes calls and another answers their questions"
-                    .to_owned(),
-            ),
+            denied("the token has a scope for calls and one for answering questions".to_owned()),
             Some("insufficient_scope"),
         ),
         TokenRejection::Keys => {
-            let failed = ToolError::new(Code::Unavailable, "the identity provider's keys cannot be had")
+            let failed = ToolError::new(Code::Unavailable, "cannot get the identity provider's keys")
                 .retry(Retry::AfterMs(10_000));
             return failure(&failed);
         }
     };
     let failed = failed.hint(match provider {
-        None => "send `Authorization: Bearer TOKEN`; `handfast up` prints the agent's and says where the user's is",
-        Some(_) => "send `Authorization: Bearer TOKEN` with a token of the identity provider for this server alone",
+        None => {
+            "send `Authorization: Bearer TOKEN`; `handfast up` prints the agent's token and the \
+             location of the user's"
+        }
+        Some(_) => {
+            "send `Authorization: Bearer TOKEN` with a token of the identity provider for this \
+             server only"
+        }
     });
     challenged(error(status, &failed), provider, problem, None)
 }
@@ -153,7 +158,7 @@ pub(crate) fn wrong_role(
     let needs: Vec<&str> = needs.iter().map(|role| role.as_str()).collect();
     let has = has.map_or("nobody here", Role::as_str);
     let message =
-        format!("this takes the token of {}, and the request has that of {has}", needs.join(" or "));
+        format!("this needs the token of {}, but the request has the one of {has}", needs.join(" or "));
     let reply = failure(&denied(message));
     if provider.is_some() { challenged(reply, provider, Some("insufficient_scope"), scope) } else { reply }
 }
@@ -189,13 +194,13 @@ pub(crate) fn stranger(engine: &Engine, stranger: &Rejection) -> Reply {
         }
         Rejection::Encoding => (
             StatusCode::BAD_REQUEST,
-            "`Transfer-Encoding` must be `chunked` alone, or not be there".to_owned(),
+            "`Transfer-Encoding` must be only `chunked`, or absent".to_owned(),
             None,
         ),
         Rejection::Host(host) => (
             StatusCode::FORBIDDEN,
-            format!("the request was sent to `{}`, which is no name of this server", engine.shown(host)),
-            Some("send it to its address, or name that name with --allow-host"),
+            format!("the request was sent to `{}`, which is not a name of this server", engine.shown(host)),
+            Some("send it to the server's address, or allow that name with --allow-host"),
         ),
         Rejection::Origin(origin) => (
             StatusCode::FORBIDDEN,
@@ -203,7 +208,7 @@ pub(crate) fn stranger(engine: &Engine, stranger: &Rejection) -> Reply {
                 "the request comes from a web page of {}, which may not reach this server",
                 engine.shown(origin)
             ),
-            Some("where it may, name its origin with --allow-origin"),
+            Some("to allow it, pass its origin with --allow-origin"),
         ),
     };
     let code = if status == StatusCode::FORBIDDEN { Code::Permission } else { Code::Validation };
@@ -226,14 +231,14 @@ pub(crate) fn unread(why: &BodyError) -> Reply {
         ),
         BodyError::NoRoom => (
             StatusCode::SERVICE_UNAVAILABLE,
-            ToolError::new(Code::Quota, "the requests that are being read fill all the room there is")
+            ToolError::new(Code::Quota, "the requests being read use all available memory")
                 .retry(Retry::AfterMs(1000)),
         ),
         BodyError::TooSlow => {
-            (StatusCode::REQUEST_TIMEOUT, ToolError::new(Code::Timeout, "the body did not come in time"))
+            (StatusCode::REQUEST_TIMEOUT, ToolError::new(Code::Timeout, "the body did not arrive in time"))
         }
         BodyError::Broken => {
-            (StatusCode::BAD_REQUEST, ToolError::validation("body", "it ended before its end, or is no HTTP"))
+            (StatusCode::BAD_REQUEST, ToolError::validation("body", "it is incomplete or not HTTP"))
         }
     };
     let mut reply = error(status, &failed);

@@ -32,10 +32,10 @@ pub enum IndexError {
         source: ShelfError,
     },
     /// The texts could not be embedded.
-    #[error("the texts could not be turned into vectors: {0}")]
+    #[error("the texts could not be embedded: {0}")]
     Embedding(String),
     /// The operation was stopped.
-    #[error("it was stopped; what is done is kept")]
+    #[error("the call was stopped; finished work is kept")]
     Stopped,
 }
 

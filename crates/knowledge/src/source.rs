@@ -32,7 +32,7 @@ pub enum ShelfError {
     #[error("it was stopped")]
     Stopped,
     /// The file does not exist.
-    #[error("it is not there")]
+    #[error("it does not exist")]
     Gone,
     /// The caller may not read the file.
     #[error("it may not be read: {0}")]

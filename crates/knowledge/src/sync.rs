@@ -178,9 +178,9 @@ impl Index {
         let (hash, encoding, note) = match looked {
             Ok(looked) => {
                 let note = match looked.encoding {
-                    None => Some("left out: it is no text, but binary".to_owned()),
+                    None => Some("skipped: it is binary".to_owned()),
                     Some(encoding) if encoding == encoding_rs::UTF_8 => None,
-                    Some(encoding) => Some(format!("read as {}, for it is not UTF-8", encoding.name())),
+                    Some(encoding) => Some(format!("read as {}, because it is not UTF-8", encoding.name())),
                 };
                 (looked.hash, looked.encoding, note)
             }
@@ -271,17 +271,17 @@ fn look_around(
             let stamp = match listed {
                 ListedKind::File(stamp) => stamp,
                 ListedKind::Link => {
-                    synced.left(path, "left out: a link; copy the file, or move it here");
+                    synced.left(path, "skipped: it is a link; copy the file, or move it here");
                     return Ok(());
                 }
                 ListedKind::Special => {
-                    synced.left(path, "left out: it is no regular file");
+                    synced.left(path, "skipped: it is not a regular file");
                     return Ok(());
                 }
             };
             synced.files += 1;
             if seen.len() >= MOST_FILES {
-                synced.left(path, &format!("left out: there are more than {MOST_FILES} files"));
+                synced.left(path, &format!("skipped: there are more than {MOST_FILES} files"));
                 return Ok(());
             }
             seen.insert(path.to_owned());
@@ -310,7 +310,7 @@ struct FirstLook {
 
 fn look_at(shelf: &dyn Shelf, path: &Path) -> Result<FirstLook, ShelfError> {
     let (stamp, file) = shelf.open(path)?;
-    let too_large = format!("left out: it has more than {} MiB", LARGEST_FILE / (1024 * 1024));
+    let too_large = format!("skipped: it has more than {} MiB", LARGEST_FILE / (1024 * 1024));
     let mut bytes = Vec::new();
     if stamp.size > LARGEST_FILE {
         return Ok(FirstLook { stamp, looked: Err(too_large), bytes });

@@ -42,7 +42,8 @@ pub enum Kind {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process had the lock for the whole wait.
-    #[error("{holder} has held the lock for {} seconds; try again when it is done, and where it was stopped, continue it with `kill -CONT` or end it", waited.as_secs())]
+    #[error("{holder} has held the lock for {} seconds; try again when it is done; if it is stopped, \
+         continue it with `kill -CONT` or end it", waited.as_secs())]
     Held {
         /// Holder of the lock.
         holder: Holder,

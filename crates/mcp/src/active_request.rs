@@ -67,10 +67,12 @@ impl ActiveRequest {
     ) -> Result<Self, ErrorData> {
         let number = match context.id {
             RequestId::Number(number) => number,
-            RequestId::String(_) => return Err(ErrorData::internal_error("a request lost its number", None)),
+            RequestId::String(_) => {
+                return Err(ErrorData::internal_error("a request has lost its number", None));
+            }
         };
         let Some(outbox) = connection.outbox_of(number) else {
-            return Err(ErrorData::internal_error("nobody waits for this request any more", None));
+            return Err(ErrorData::internal_error("the client no longer waits for this request", None));
         };
         let stop = Stop::default();
         connection.attach(number, &stop);
@@ -131,7 +133,7 @@ pub(crate) enum ElicitError {
     #[error("the client is gone")]
     Gone,
     /// The response did not arrive in time.
-    #[error("nobody answered within {} seconds", .0.as_secs())]
+    #[error("the client did not answer within {} seconds", .0.as_secs())]
     Late(Duration),
     /// The client responded with an error.
     #[error("the client did not answer the question: {0}")]

@@ -67,10 +67,10 @@ pub(crate) fn output(id: &str) -> String {
 pub(crate) fn resources() -> Vec<Resource> {
     vec![
         Resource::new(CHECKPOINTS, "checkpoints")
-            .with_description("The changes that can be undone, the newest first.")
+            .with_description("Changes that can be undone, newest first.")
             .with_mime_type("application/json"),
         Resource::new(CALLS, "calls")
-            .with_description("The newest calls of this session, as the audit has them.")
+            .with_description("The newest calls of this session, from the audit.")
             .with_mime_type("application/json"),
     ]
 }
@@ -82,14 +82,13 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     };
     vec![
         template(FILE, "file", "A file, by its path in the workspace."),
-        template(CHECKPOINT, "checkpoint", "What one call changed, as a unified diff.")
+        template(CHECKPOINT, "checkpoint", "The changes of one call, as a unified diff.")
             .with_mime_type("text/x-diff"),
-        template(CALL, "call", "A call of this session, as the audit has it.")
-            .with_mime_type("application/json"),
+        template(CALL, "call", "A call of this session, from the audit.").with_mime_type("application/json"),
         template(
             OUTPUT,
             "output",
-            "The whole of an output that an answer shortened, a part of it, or the lines that match.",
+            "The full text of a shortened output, a part of it, or its matching lines.",
         )
         .with_mime_type("text/plain"),
     ]

@@ -13,7 +13,7 @@ use crate::question::{self, Choice, Elicitation};
 use crate::tasks_2025_11::Task;
 
 /// Reason for not asking a client that shows no forms.
-const NO_FORMS: &str = "this client shows no forms";
+const NO_FORMS: &str = "this client does not support forms";
 
 /// Asks by `elicitation/create`, up to revision 2025-11-25.
 pub(crate) struct ElicitByRequest {
@@ -69,7 +69,7 @@ impl ElicitByRequest {
 /// Interprets the client's answer to a form.
 fn understood(heard: ElicitAnswer, approval: &Approval, allowed: Elicitation, by: &str) -> Answer {
     let Ok(result) = serde_json::from_value(heard.said) else {
-        return Answer::Unanswered { hint: "the client's answer was no answer to a form".to_owned() };
+        return Answer::Unanswered { hint: "the client's answer does not answer the form".to_owned() };
     };
     let choice = question::choice(&result, &question::offered(approval, allowed), heard.after);
     question::answer(choice, approval, by)
@@ -155,7 +155,7 @@ impl ElicitByRetry {
         tokio::select! {
             // Keys must be unique within a task; approval ids are.
             said = task.request_input(approval.id.clone(), request) => {
-                let said = said.map_err(|_| "the task was given up".to_owned())?;
+                let said = said.map_err(|_| "the task was cancelled".to_owned())?;
                 Ok(understood(ElicitAnswer { said, after: asked.elapsed() }, approval, self.allowed, &self.by))
             }
             () = tokio::time::sleep(self.patience) => {
@@ -174,8 +174,7 @@ impl ElicitByRetry {
                 Answer::Denied {
                     by: "Handfast".to_owned(),
                     message: Some(
-                        "the answer was given to another call than this one; make the call again without it"
-                            .to_owned(),
+                        "the answer belongs to another call; repeat the call without it".to_owned(),
                     ),
                 }
             });

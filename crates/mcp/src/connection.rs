@@ -102,15 +102,15 @@ impl Connection {
     pub(crate) fn admit(&self, id: &Id, bytes: usize, kind: Kind, outbox: &Outbox) -> Result<i64, ToolError> {
         let mut state = self.state();
         let full = if state.requests.len() >= MOST_REQUESTS {
-            Some(format!("{MOST_REQUESTS} requests wait for their answer already"))
+            Some(format!("{MOST_REQUESTS} requests are already waiting for a response"))
         } else if state.bytes + bytes > MOST_REQUEST_BYTES {
-            Some(format!("the requests that wait for their answer hold more than {MOST_REQUEST_BYTES} bytes"))
+            Some(format!("the requests waiting for a response exceed {MOST_REQUEST_BYTES} bytes"))
         } else {
             None
         };
         if let Some(problem) = full {
             return Err(ToolError::new(Code::Quota, problem)
-                .hint("wait for some answers, then send the request again")
+                .hint("wait for some responses, then send the request again")
                 .retry(Retry::AfterMs(1000)));
         }
         state.last += 1;

@@ -94,7 +94,7 @@ pub(crate) fn decode(line: &[u8]) -> Incoming {
         (None, id) => fault(
             id.answerable(),
             ErrorCode::INVALID_REQUEST,
-            "the message has neither `method` nor `result` nor `error`",
+            "the message has no `method`, `result` or `error`",
         ),
     }
 }
@@ -127,7 +127,7 @@ fn request(id: Id, method: String, params: Value, progress: IdField) -> Incoming
     }
     match serde_json::from_value(Value::Object(message)) {
         Ok(request) => Incoming::Request { id, request: Box::new(request) },
-        Err(error) => fault(id, ErrorCode::INVALID_PARAMS, format!("the request is wrong: {error}")),
+        Err(error) => fault(id, ErrorCode::INVALID_PARAMS, format!("the request is invalid: {error}")),
     }
 }
 

@@ -27,15 +27,15 @@ const SEND_LESS: &str = "send less in one call, for example a large file in part
 
 /// Advice for a message that is not valid JSON, by a word in the error.
 const SEND_JSON: [(&str, &str); 4] = [
-    ("surrogate", "send each \\u escape of half a surrogate pair with its other half"),
-    ("hex escape", "send each \\u escape of half a surrogate pair with its other half"),
+    ("surrogate", "send both halves of each \\u surrogate pair"),
+    ("hex escape", "send both halves of each \\u surrogate pair"),
     ("UTF-8", "send JSON in UTF-8"),
-    ("recursion limit", "send values in at most 127 others"),
+    ("recursion limit", "nest values at most 127 deep"),
 ];
 
 /// Advice for any other message that is not valid JSON.
 const SEND_STRICT_JSON: &str =
-    "send JSON as RFC 8259 has it: NaN, Infinity, comments and trailing commas are none";
+    "send JSON as in RFC 8259, without NaN, Infinity, comments and trailing commas";
 
 /// Routes an item of rmcp: a response to the outbox of its request, anything else to `others`.
 /// Returns a receiver for the completed write; `None` if the request was cancelled.
@@ -176,7 +176,7 @@ impl Dispatcher<'_> {
 
     /// Answers a message with too many values.
     pub(crate) fn too_many(&self, skim: &EnvelopeScan) -> Option<ClientJsonRpcMessage> {
-        let problem = format!("the message holds more than {MOST_VALUES} JSON values");
+        let problem = format!("the message has more than {MOST_VALUES} JSON values");
         self.unread(skim, beyond(problem), SEND_LESS)
     }
 

@@ -227,7 +227,7 @@ impl<C: Calls> Sessions<C> {
             // session, a client cancels by closing its stream.
             Incoming::Cancelled { .. } if is_alone => return PostOutcome::Accepted,
             Incoming::Response { .. } if is_alone => {
-                return refused(400, id, "nothing was asked here that this could answer");
+                return refused(400, id, "this answers no open request");
             }
             _ => {}
         }
@@ -397,11 +397,11 @@ fn refusal(status: u16, id: Option<&Id>, error: &ErrorData) -> PostRefusal {
 }
 
 fn no_session() -> ErrorData {
-    ErrorData::invalid_request("there is no such session; begin with `initialize`", None)
+    ErrorData::invalid_request("unknown session; begin with `initialize`", None)
 }
 
 fn no_stream() -> ErrorData {
-    ErrorData::invalid_request("there is nothing to go on with behind this `Last-Event-ID`", None)
+    ErrorData::invalid_request("there is nothing to resume after this `Last-Event-ID`", None)
 }
 
 fn missing_session() -> ErrorData {
@@ -409,5 +409,5 @@ fn missing_session() -> ErrorData {
 }
 
 fn several_sessions() -> ErrorData {
-    ErrorData::invalid_request("`Mcp-Session-Id` stands there several times", None)
+    ErrorData::invalid_request("`Mcp-Session-Id` occurs several times", None)
 }

@@ -187,11 +187,9 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
 /// Builds links to the full text of truncated outputs.
 fn links(meta: &Meta) -> Vec<ContentBlock> {
     let link = |kept: &KeptOutput| {
-        let name = format!("the whole `{}` of {}", kept.field, meta.call_id);
+        let name = format!("the full `{}` of {}", kept.field, meta.call_id);
         let resource = Resource::new(address::output(&kept.output_ref), name)
-            .with_description(
-                "`?offset=BYTE&limit=BYTES` reads a part, `?regex=PATTERN` the lines that match.",
-            )
+            .with_description("`?offset=BYTE&limit=BYTES` reads a part, `?regex=PATTERN` the matching lines.")
             .with_mime_type("text/plain")
             .with_size(kept.kept_bytes);
         ContentBlock::resource_link(resource)
@@ -329,7 +327,7 @@ impl<C: Calls> EngineServer<C> {
             (None, None) => return Ok(None),
             (Some(state), Some(responses)) => (state, responses),
             _ => {
-                let problem = "`requestState` and `inputResponses` go together";
+                let problem = "`requestState` and `inputResponses` must be sent together";
                 return Err(ErrorData::invalid_params(problem, None));
             }
         };
@@ -392,7 +390,7 @@ fn unknown_tool(result: &CallResult) -> ErrorData {
             Some(hint) => format!("{}; {hint}", error.message),
             None => error.message.clone(),
         },
-        Outcome::Ok(_) => "there is no such tool".to_owned(),
+        Outcome::Ok(_) => "unknown tool".to_owned(),
     };
     ErrorData::invalid_params(message, None)
 }

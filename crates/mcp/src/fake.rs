@@ -170,7 +170,7 @@ impl Fake {
                     Answer::Nobody { hint } | Answer::Unanswered { hint } => hint,
                     _ => "later".to_owned(),
                 };
-                let mut error = ToolError::new(Code::Approval, "this call needs an approval").hint(hint);
+                let mut error = ToolError::new(Code::Approval, "this call needs approval").hint(hint);
                 error.approval_id = Some(approval.id);
                 Err(error)
             }

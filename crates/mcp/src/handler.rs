@@ -125,12 +125,12 @@ impl Handler {
 }
 
 fn no_method(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {method}"), None)
 }
 
 /// Builds the error for a task request for a tool that, according to the list, supports none.
 fn no_task() -> ErrorData {
-    let problem = "calls of this tool cannot be tasks; make it without `task`";
+    let problem = "calls of this tool cannot be tasks; repeat the call without `task`";
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None)
 }
 
@@ -150,7 +150,7 @@ macro_rules! listed {
 
 #[expect(
     deprecated,
-    reason = "the revisions up to 2025-11-25 have levels for a connection, and watch single resources"
+    reason = "only revisions up to 2025-11-25 set a level per connection and watch single resources"
 )]
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
@@ -268,11 +268,11 @@ impl ServerHandler for Handler {
     ) -> Result<(), ErrorData> {
         self.must_know("resources/subscribe", &ClientInfo::of(&context))?;
         if !self.served.watches(&request.uri) {
-            let problem = "nothing is told about this resource; read it when you need it";
+            let problem = "this resource sends no notifications; read it when needed";
             return Err(ErrorData::invalid_params(problem, None));
         }
         if !self.connection.watch(request.uri) {
-            let problem = format!("{MOST_WATCHED} resources are watched already");
+            let problem = format!("{MOST_WATCHED} resources are already watched");
             return Err(ErrorData::invalid_request(problem, None));
         }
         Ok(())
@@ -301,7 +301,7 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let RequestId::Number(number) = context.request_context().id else {
-            return Err(ErrorData::internal_error("a request lost its number", None));
+            return Err(ErrorData::internal_error("a request has lost its number", None));
         };
         let (ended, end) = oneshot::channel();
         let stop = Stop::default();
@@ -355,7 +355,7 @@ impl ServerHandler for Handler {
         let level = serde_json::to_value(request.level).ok();
         let level = level.as_ref().and_then(serde_json::Value::as_str).and_then(Severity::named);
         let level =
-            level.ok_or_else(|| ErrorData::invalid_params("`level` is none of the protocol", None))?;
+            level.ok_or_else(|| ErrorData::invalid_params("`level` is not a level of the protocol", None))?;
         self.connection.set_log_level(level);
         Ok(())
     }
@@ -399,7 +399,7 @@ impl ServerHandler for Handler {
             }
         }
         Err(if self.knows(&method, &peer) {
-            ErrorData::invalid_params(format!("the parameters of {method} are missing or wrong"), None)
+            ErrorData::invalid_params(format!("the parameters of {method} are missing or invalid"), None)
         } else {
             no_method(&method)
         })

@@ -70,7 +70,7 @@ pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> 
     }
     let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
     if !missing.is_empty() {
-        let problem = format!("`params._meta` lacks, or has wrong, {}", missing.join(", "));
+        let problem = format!("missing or invalid in `params._meta`: {}", missing.join(", "));
         return Err(ErrorData::invalid_params(problem, None));
     }
     let version = meta.protocol_version().map(|version| version.to_string()).unwrap_or_default();
@@ -106,7 +106,7 @@ fn known(headers: &Headers<'_>) -> Result<(), ErrorData> {
             Err(ErrorData::invalid_request(format!("`MCP-Protocol-Version` {shown} is not supported"), None))
         }
         SingleHeader::Several => {
-            Err(ErrorData::invalid_request("`MCP-Protocol-Version` stands there several times", None))
+            Err(ErrorData::invalid_request("`MCP-Protocol-Version` occurs several times", None))
         }
     }
 }
@@ -116,11 +116,11 @@ fn same(header: &str, said: SingleHeader<'_>, body: &str) -> Result<(), ErrorDat
     match said {
         SingleHeader::Absent => mismatch(format!("the header `{header}` is missing")),
         SingleHeader::Several => {
-            mismatch(format!("the header `{header}` stands there several times, or is no text"))
+            mismatch(format!("the header `{header}` occurs several times or is not text"))
         }
         SingleHeader::Is(value) => match plain(value) {
             Some(value) if value == body => Ok(()),
-            Some(_) => mismatch(format!("the header `{header}` does not say what the body says")),
+            Some(_) => mismatch(format!("the header `{header}` differs from the body")),
             None => mismatch(format!("the header `{header}` is not valid Base64")),
         },
     }

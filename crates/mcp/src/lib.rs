@@ -134,13 +134,13 @@ pub enum McpError {
     #[error("the standard streams cannot be used")]
     Streams(#[source] std::io::Error),
     /// A response could not be written.
-    #[error("an answer could not be written")]
+    #[error("a response could not be written")]
     Write(#[source] std::io::Error),
     /// The operating system returns no random bytes.
-    #[error("the operating system gives no random bytes")]
+    #[error("the operating system provides no random bytes")]
     Random(#[source] getrandom::Error),
     /// A task of the server failed.
-    #[error("a task of the server broke off")]
+    #[error("a task of the server failed")]
     Task(#[source] tokio::task::JoinError),
 }
 

@@ -38,7 +38,7 @@ impl Pages {
         let from = match asked.and_then(|asked| asked.cursor.as_deref()) {
             None => 0,
             Some(cursor) => self.open(list, cursor).ok_or_else(|| {
-                let problem = "`cursor` is none of this list; begin again without one";
+                let problem = "unknown `cursor`; repeat without it to start from the first page";
                 ErrorData::invalid_params(problem, None)
             })?,
         };

@@ -12,7 +12,7 @@ use crate::plain;
 const RECORD_AS_TEXT: usize = 60_000;
 
 /// Note on where to find the rest of a truncated record.
-const BESIDE_STRUCTURE: &str = "the whole is in the structured content; ask for less to see all of it here";
+const BESIDE_STRUCTURE: &str = "the structured content has all of it; request less to see all of it here";
 
 /// Presentation of the results of one server to one client.
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ pub(crate) fn refusal(error: &ToolError, presentation: Presentation, notes: &[St
     }
     let data = error.data.as_ref().map(|data| match presentation {
         Presentation::Command => plain::command(data, &[]),
-        Presentation::Record | Presentation::Text { .. } => as_text(data, "ask for less to see all of it"),
+        Presentation::Record | Presentation::Text { .. } => as_text(data, "request less to see all of it"),
     });
     let mut result = CallToolResult::error([Some(text), data].into_iter().flatten().map(block).collect());
     let mut meta = JsonObject::new();
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(result["structuredContent"], data);
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.starts_with(r#"{"entries":["ä"#), "{text:.40}");
-        assert!(text.ends_with("ask for less to see all of it here)"), "{}", &text[text.len() - 80..]);
+        assert!(text.ends_with("request less to see all of it here)"), "{}", &text[text.len() - 80..]);
         assert!(text.chars().count() < RECORD_AS_TEXT + 100);
     }
 
@@ -328,7 +328,7 @@ mod tests {
         );
         let data = result["content"][1]["text"].as_str().unwrap();
         assert!(
-            data.ends_with("... (cut here; ask for less to see all of it)"),
+            data.ends_with("... (cut here; request less to see all of it)"),
             "{}",
             &data[data.len() - 50..]
         );

@@ -62,17 +62,17 @@ pub enum Elicitation {
 /// The reason why the client cannot be asked, for the hint of the error.
 pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRequestParams, String> {
     if allowed == Elicitation::Off {
-        return Err("forms are switched off, so only the user can answer, elsewhere".to_owned());
+        return Err("forms are disabled, so the user must answer elsewhere".to_owned());
     }
     if allowed != Elicitation::Trusted && needs_terminal(approval) {
-        return Err("this may only be approved on a terminal".to_owned());
+        return Err("this can only be approved on a terminal".to_owned());
     }
     let scopes = offered(approval, allowed);
     let message = text(approval, &scopes);
     if message.chars().nth(LONGEST_QUESTION).is_some() {
         return Err(format!(
-            "the call is too long to be shown whole in a form (more than {LONGEST_QUESTION} characters); \
-             put a long script into a file first"
+            "the call is too long for a form (more than {LONGEST_QUESTION} characters); put a long \
+             script into a file first"
         ));
     }
     let choices: Vec<&str> = scopes.iter().map(|scope| name(*scope)).chain([DENY]).collect();
@@ -81,13 +81,13 @@ pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRe
         "properties": {"decision": {
             "type": "string",
             "title": "Decision",
-            "description": "May this call be made?",
+            "description": "Allow this call?",
             "enum": choices,
         }},
         "required": ["decision"],
     });
     let requested_schema: ElicitationSchema =
-        serde_json::from_value(schema).map_err(|error| format!("the form could not be made: {error}"))?;
+        serde_json::from_value(schema).map_err(|error| format!("the form could not be built: {error}"))?;
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
@@ -128,12 +128,12 @@ pub(crate) fn choice(result: &ElicitResult, offered: &[Scope], after: Duration) 
             chosen => match offered.iter().find(|scope| Some(name(**scope)) == chosen) {
                 Some(scope) => Choice::Yes(*scope),
                 None => Choice::Nothing(
-                    "the client accepted the form without one of its choices, so nobody has answered and the question stays open",
+                    "the client accepted the form without a choice, so the question stays open",
                 ),
             },
         },
         ElicitationAction::Decline if after < READING_TIME => Choice::Unseen(
-            "the client declined the form faster than a person reads one, so nobody has answered and the question stays open",
+            "the client declined the form faster than a person can read it, so the question stays open",
         ),
         ElicitationAction::Decline => Choice::No(None),
         _ => Choice::Nothing("the form was dismissed without an answer, so the question stays open"),

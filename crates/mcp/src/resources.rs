@@ -30,14 +30,14 @@ pub(crate) fn prompts() -> Vec<Prompt> {
         Prompt::new(
             REVIEW,
             Some("Review what a call changed"),
-            argument("checkpoint", "A checkpoint; the newest unless named."),
+            argument("checkpoint", "A checkpoint; default: the newest."),
         ),
         Prompt::new(
             EXPLAIN,
-            Some("Explain why a call was denied, and what can be done"),
-            argument("call", "A call of this session; the last one that was denied unless named."),
+            Some("Explain why a call was denied and what to do"),
+            argument("call", "A call of this session; default: the last denied one."),
         ),
-        Prompt::new(ABILITIES, Some("Say what can be done here, and how far each of it reaches"), None),
+        Prompt::new(ABILITIES, Some("Describe the available tools and their reach"), None),
     ]
 }
 
@@ -92,14 +92,14 @@ fn contents(uri: String, mut data: Value) -> ResourceContents {
 }
 
 fn no_resource(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri})))
+    ErrorData::resource_not_found("unknown resource", Some(json!({"uri": uri})))
 }
 
 impl<C: Calls> EngineServer<C> {
     /// Reads a resource.
     ///
     /// # Errors
-    /// `-32002` if there is no such resource; `-32000` if it may not be read, or reading it failed.
+    /// `-32002` if unknown resource; `-32000` if it may not be read, or reading it failed.
     pub(crate) async fn content(
         &self,
         request: ReadResourceRequestParams,
@@ -153,7 +153,7 @@ impl<C: Calls> EngineServer<C> {
     /// Fills in a prompt.
     ///
     /// # Errors
-    /// `-32602` if there is no such prompt, or its subject does not exist.
+    /// `-32602` if unknown prompt, or its subject does not exist.
     pub(crate) async fn filled_in(
         &self,
         request: GetPromptRequestParams,
@@ -167,16 +167,17 @@ impl<C: Calls> EngineServer<C> {
         };
         let (text, uri, data) = match request.name.as_str() {
             REVIEW => {
-                let id = match argument("checkpoint")? {
-                    Some(id) => id,
-                    None => self.checkpoints(turn).await?.into_iter().next().ok_or_else(|| {
-                        ErrorData::invalid_params("nothing was changed yet that can be undone", None)
-                    })?,
-                };
+                let id =
+                    match argument("checkpoint")? {
+                        Some(id) => id,
+                        None => self.checkpoints(turn).await?.into_iter().next().ok_or_else(|| {
+                            ErrorData::invalid_params("there is no change to undo yet", None)
+                        })?,
+                    };
                 let diff = self.quietly("checkpoint_diff", json!({"id": id}), turn).await?;
                 let text = format!(
-                    "Review the changes below, which the call {id} made: what they do, what could break, and what is missing. \
-                     `checkpoint_restore` with this id takes them back."
+                    "Review the changes below, made by the call {id}: their effect, possible breakage, \
+                     and gaps. `checkpoint_restore` with this id undoes them."
                 );
                 (text, format!("handfast://checkpoint/{id}"), diff)
             }
@@ -190,7 +191,7 @@ impl<C: Calls> EngineServer<C> {
                     .or_else(|| rows.iter().find(is_wanted));
                 let row = row.cloned().ok_or_else(|| {
                     let problem = if named.is_some() {
-                        "this session has made no such call"
+                        "this session has no such call"
                     } else {
                         "nothing was denied in this session"
                     };
@@ -198,17 +199,19 @@ impl<C: Calls> EngineServer<C> {
                 })?;
                 let id = row["call"].as_str().unwrap_or_default().to_owned();
                 let text = format!(
-                    "Explain to the user why the call {id} was decided on as the record below says: what it would have done, which rule \
-                     decided, and what the user could change if it should be allowed. Do not try to reach the same by other means."
+                    "Explain the decision on the call {id} in the record below to the user: the \
+                     planned effect, the rule that decided, and how the user could allow the call. Do \
+                     not try to achieve the same by other means."
                 );
                 (text, format!("handfast://call/{id}"), row)
             }
             ABILITIES => {
                 let abilities = self.quietly("self_list_capabilities", json!({}), turn).await?;
-                let text = "Say in a few sentences what can be done here: what only reads, what changes something, and what destroys or sends something.";
+                let text = "Describe in a few sentences which tools only read, which change something, \
+                     and which destroy or send something.";
                 (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
             }
-            _ => return Err(ErrorData::invalid_params("there is no such prompt", None)),
+            _ => return Err(ErrorData::invalid_params("unknown prompt", None)),
         };
         let shown = ContentBlock::resource(contents(uri, data));
         let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
@@ -241,7 +244,7 @@ impl<C: Calls> EngineServer<C> {
                 rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
             }
             (address::OUTPUT | address::FILE, _) => Vec::new(),
-            _ => return Err(ErrorData::invalid_params("there is nothing of this name to complete", None)),
+            _ => return Err(ErrorData::invalid_params("there is nothing to complete under this name", None)),
         };
         let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();
         let all = fitting.len();

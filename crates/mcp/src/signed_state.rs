@@ -48,7 +48,7 @@ pub(crate) struct Question {
 ///
 /// The message does not distinguish these cases: a legitimate sender knows, and others must not learn it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`requestState` is unknown here, expired or used already; make the call again without it")]
+#[error("`requestState` is unknown, expired or already used; repeat the call without it")]
 pub(crate) struct NotOurs;
 
 impl Sealer {

@@ -197,7 +197,7 @@ impl PastTasks {
         let mut result = tokio::select! {
             outcome = task.outcome() => outcome?,
             // The request was cancelled; the task continues.
-            _ = gone => return Err(ErrorData::internal_error("the request was given up", None)),
+            _ = gone => return Err(ErrorData::internal_error("the request was cancelled", None)),
             never = task.show(&turn.line) => match never {},
         };
         result["_meta"][RELATED] = json!({ "taskId": task.name });
@@ -229,7 +229,7 @@ impl<C: Calls> EngineServer<C> {
         turn: &ActiveRequest,
     ) -> Result<Value, ErrorData> {
         let Some(task) = self.past.begin(&turn.stop)? else {
-            let problem = format!("this session has {MOST} tasks already; each is kept for two hours");
+            let problem = format!("this session already has {MOST} tasks; each is kept for two hours");
             return Err(ErrorData::invalid_request(problem, None));
         };
         turn.line.connection.outlive(&turn.stop);
@@ -277,5 +277,5 @@ fn value(result: rmcp::model::CallToolResult) -> Value {
 }
 
 fn broken() -> ErrorData {
-    ErrorData::internal_error("the call broke off", None)
+    ErrorData::internal_error("the call failed", None)
 }

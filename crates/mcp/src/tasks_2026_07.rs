@@ -41,7 +41,7 @@ impl Tasks {
     /// Returns the state of a task.
     ///
     /// # Errors
-    /// `-32602` if there is no such task.
+    /// `-32602` if unknown task.
     pub(crate) fn state(&self, task: &str) -> Result<GetTaskResult, ErrorData> {
         self.inside.get_task(task).map(GetTaskResult::new).map_err(|_| unknown())
     }
@@ -68,7 +68,7 @@ impl Tasks {
 /// Builds the error for an unknown task. The text is the same for all tasks, so that guesses reveal
 /// nothing.
 pub(crate) fn unknown() -> ErrorData {
-    ErrorData::invalid_params("there is no such task", None)
+    ErrorData::invalid_params("unknown task", None)
 }
 
 /// Outcome of a call whose client supports tasks.
@@ -129,7 +129,7 @@ impl<C: Calls> EngineServer<C> {
     /// `-32600` if the call asks a question.
     pub(crate) fn shown(&self, made: CallOutcome, peer: &ClientInfo) -> Result<CallToolResult, ErrorData> {
         let CallOutcome::Done(result) = made else {
-            let problem = "the call asks a question, which a task cannot; make it again";
+            let problem = "the call asks a question, which a task cannot do; repeat the call";
             return Err(ErrorData::invalid_request(problem, None));
         };
         let presented = self.presented(*result, peer);
@@ -150,5 +150,5 @@ async fn given_up(
 }
 
 fn broken() -> ErrorData {
-    ErrorData::internal_error("the call broke off", None)
+    ErrorData::internal_error("the call failed", None)
 }

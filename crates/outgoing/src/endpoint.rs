@@ -17,7 +17,7 @@ impl fmt::Display for EndpointError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(error) => error.fmt(formatter),
-            Self::Plain => formatter.write_str("http is for this machine alone; write https"),
+            Self::Plain => formatter.write_str("http is allowed only for this machine; use https"),
         }
     }
 }

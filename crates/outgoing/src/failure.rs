@@ -16,22 +16,20 @@ pub fn failure(error: WebError) -> ToolError {
     let (code, hint) = match &error {
         WebError::Dial(DialError::NotPublic { .. }) => (
             Code::Permission,
-            "an address that is not of the public internet is reached where `allowed_hosts` names the address itself",
+            "to reach a non-public address, the user lists the address itself in `allowed_hosts`",
         ),
         WebError::Dial(DialError::Readable { .. }) => {
-            (Code::Permission, "write https: a secret goes to a public host over TLS alone")
+            (Code::Permission, "use https: a secret is sent to a public host only over TLS")
         }
-        WebError::Dial(DialError::Unknown { .. }) => (Code::Unavailable, "look at the name of the host"),
+        WebError::Dial(DialError::Unknown { .. }) => (Code::Unavailable, "check the host name"),
         WebError::Dial(DialError::Unreachable { .. }) => (Code::Unavailable, "the server may be back later"),
-        WebError::Dial(DialError::Late { .. }) | WebError::Late { .. } => {
-            (Code::Timeout, "`timeout` gives it more time")
-        }
+        WebError::Dial(DialError::Late { .. }) | WebError::Late { .. } => (Code::Timeout, "raise `timeout`"),
         WebError::Tls { .. } => (
             Code::Unavailable,
-            "the server has to show a certificate for this host that the system trusts; nothing was sent",
+            "the server must have a certificate for this host that the system trusts; nothing was sent",
         ),
         WebError::Authorities { .. } => {
-            (Code::Unavailable, "install the certificates of the system, or name them in SSL_CERT_FILE")
+            (Code::Unavailable, "install the certificates of the system, or set SSL_CERT_FILE")
         }
         WebError::Broken { .. } => (Code::Runtime, "the server may answer later"),
     };

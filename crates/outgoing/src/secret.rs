@@ -44,7 +44,7 @@ pub fn secret(
     let environment = context.service::<EnvironmentSecrets>().ok();
     if environment.as_ref().is_some_and(|environment| environment.unset.iter().any(|unset| unset == name)) {
         let message =
-            format!("{name} is named in `environment_secrets` and not set in the environment of Handfast");
+            format!("{name} is in `environment_secrets`, but not set in the environment of Handfast");
         return Err(ToolError::new(Code::Unavailable, message)
             .hint(format!("the user starts Handfast with the variable {name} set")));
     }
@@ -53,8 +53,8 @@ pub fn secret(
     {
         if position != RequestPart::Header {
             return refused(
-                "is a variable of the environment, which goes into headers alone",
-                "the user can store it for other places: `handfast vault set NAME --host HOST --in query`",
+                "is an environment variable, which may be sent only in headers",
+                "the user can store it for other parts of a request: `handfast vault set NAME --host HOST --in query`",
             );
         }
         if hosts.iter().any(|rule| rule.matches(host)) {
@@ -62,7 +62,7 @@ pub fn secret(
         }
         return refused(
             &format!("may not be sent to {host}"),
-            "the user says where it may go: `environment_secrets` in the configuration",
+            "the user sets its hosts in `environment_secrets` of the configuration",
         );
     }
     let vault = context.service::<Vault>()?;
@@ -71,17 +71,14 @@ pub fn secret(
         // A runtime with environment secrets has its keys in the environment, so the hint points there.
         Err(VaultError::Unknown | VaultError::NoVault | VaultError::Locked) if environment.is_some() => {
             return refused(
-                "is not in `environment_secrets` of the user's configuration, nor in an open vault",
+                "is neither in `environment_secrets` of the user's configuration nor in an open vault",
                 &format!(
-                    "the user names it there with its hosts, as in `environment_secrets: {{{name}: [{host}]}}`"
+                    "the user adds it there with its hosts, as in `environment_secrets: {{{name}: [{host}]}}`"
                 ),
             );
         }
         Err(VaultError::Unknown | VaultError::NoVault) => {
-            return refused(
-                "is bound to nothing",
-                "the user stores it: `handfast vault set NAME --host HOST`",
-            );
+            return refused("is not stored", "the user stores it: `handfast vault set NAME --host HOST`");
         }
         Err(error) => error,
     };

@@ -211,10 +211,10 @@ impl Ceiling {
     fn overstepped(&self, level: Level, parts: &[Part], background: bool) -> Option<(String, String)> {
         if level > self.level {
             let entry = format!("level {}", self.level);
-            return Some((entry, format!("calls of level {level} are above what this caller may do")));
+            return Some((entry, format!("calls of level {level} are above the limit of this caller")));
         }
         if background && self.expires_at.is_some() {
-            let reason = "what runs in the background would outlive what this caller may do".to_owned();
+            let reason = "a background program would outlive the permissions of this caller".to_owned();
             return Some(("expires_at".to_owned(), reason));
         }
         let forbidden = |part: &Part| {
@@ -248,7 +248,7 @@ fn verb(kind: EffectKind) -> &'static str {
         EffectKind::Write => "write files",
         EffectKind::Delete => "remove files",
         EffectKind::Run => "run programs",
-        EffectKind::Connect => "speak to other machines",
+        EffectKind::Connect => "connect to other machines",
         EffectKind::UseSecret => "use secrets",
         EffectKind::DatabaseWrite => "change databases",
         EffectKind::ChangeHandfast => "change Handfast",
@@ -331,7 +331,7 @@ impl Policy {
             line: Line::Denied,
             rule: self.setting(CEILING, entry, Origin::Ceiling),
             reason,
-            hint: Some("whoever made this caller has to make the call, or to let it do more".to_owned()),
+            hint: Some("the creator of this caller must make the call, or allow the caller more".to_owned()),
             ..own.clone()
         };
         if let Some((entry, reason)) =
@@ -349,7 +349,7 @@ impl Policy {
             Decision { terminal_only, named, ..strictest }
         });
         if strictest.verdict == Verdict::Check && !bounds.ceiling.may_ask {
-            return deny("may_ask", format!("nobody may be asked for this caller: {}", strictest.reason));
+            return deny("may_ask", format!("this caller may not ask for approval: {}", strictest.reason));
         }
         strictest
     }

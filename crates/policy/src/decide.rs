@@ -108,7 +108,7 @@ impl Call<'_> {
             self.request.parts.iter().zip(self.judged).find(named).map(|(_, judged)| judged.part.clone());
         (self.level == Level::Critical).then(|| Decision {
             part,
-            hint: Some("a human has to approve it; no mode and no list lets it pass".to_owned()),
+            hint: Some("only a human can approve it; no mode or list lets it pass".to_owned()),
             ..self.by_setting(
                 Line::Critical,
                 Verdict::Check,
@@ -120,7 +120,7 @@ impl Call<'_> {
     /// Applies line 4.
     fn ask_always(&self) -> Option<Decision> {
         (self.policy.mode.0 == Mode::AskAlways && !self.is_leased()).then(|| Decision {
-            hint: Some("mode `smart_auto` asks only for what changes something".to_owned()),
+            hint: Some("mode `smart_auto` asks only about changes".to_owned()),
             ..self.by_setting(Line::AskAlways, Verdict::Check, "the mode asks about every call")
         })
     }
@@ -156,7 +156,7 @@ impl Call<'_> {
         }
         let writes = [
             ("it writes more such files", &named.run_later),
-            ("it writes what `allowed_write_paths` does not list", &named.unlisted),
+            ("it writes paths that `allowed_write_paths` does not list", &named.unlisted),
         ];
         for (what, paths) in writes {
             let unsaid: BTreeSet<String> = paths
@@ -181,8 +181,8 @@ impl Call<'_> {
         if own.verdict != Verdict::Pass || !asks || reads || by_the_user {
             return own;
         }
-        let rule = self.rule("dialect", "asks unless a call only reads", &Origin::BuiltIn);
-        let reason = "the dialect asks about every call that does more than read".to_owned();
+        let rule = self.rule("dialect", "asks unless a call is read-only", &Origin::BuiltIn);
+        let reason = "the dialect asks about every call that is not read-only".to_owned();
         let hint = "an entry of `allowed_exec_command` or `allowed_write_paths` lets it pass; mode `full_auto` would not ask";
         let cause = Cause { rule, reason, hint: Some(hint.to_owned()) };
         self.decision(Line::Table, Verdict::Check, &cause, None)

@@ -8,7 +8,7 @@ use crate::Rule;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PolicyError {
     /// The chosen profile is not defined by any file that counts.
-    #[error("no profile `{name}` is defined; there are: {defined}{}", did_you_mean(near.as_deref()))]
+    #[error("unknown profile `{name}`; defined profiles: {defined}{}", did_you_mean(near.as_deref()))]
     UnknownProfile {
         /// Chosen name.
         name: String,

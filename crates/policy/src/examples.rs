@@ -58,7 +58,7 @@ pub(crate) fn require_examples(setup: &Setup<'_>) -> Result<(), PolicyError> {
     let failed = examples(setup)?.into_iter().find(|example| !example.holds());
     failed.map_or(Ok(()), |Example { rule, example, must_match, .. }| {
         let (under, does) = if must_match { ("match", "does not match") } else { ("not_match", "matches") };
-        let problem = format!("{example:?} stands under `{under}`, but the rule {does} it");
+        let problem = format!("{example:?} is listed under `{under}`, but the rule {does} it");
         Err(PolicyError::of_entry(&rule, problem))
     })
 }
@@ -179,7 +179,7 @@ impl IsolatedRule {
 /// ends in a slash.
 fn matches_path(rules: &PathRules, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
     let path = match example.strip_prefix("~/").or_else(|| example.strip_prefix("$HOME/")) {
-        Some(rest) => setup.home.ok_or("the home folder is not known")?.join(rest),
+        Some(rest) => setup.home.ok_or("the home folder is unknown")?.join(rest),
         None => PathBuf::from(example),
     };
     let path = resolve(setup.workspace, path.to_str().ok_or("it is not UTF-8")?).path;

@@ -39,7 +39,7 @@ impl Policy {
         if *undoable == Undoable::Pass && self.allows_hosts() && *origin != Origin::BuiltIn {
             findings.push(Finding {
                 rule: self.setting("undoable", undoable.as_str(), origin.clone()),
-                problem: "what is sent to a host cannot be undone, and `allowed_hosts` names one".to_owned(),
+                problem: "data sent to a host cannot be undone, and `allowed_hosts` names a host".to_owned(),
             });
         }
         findings
@@ -56,8 +56,9 @@ impl Policy {
         );
         let mut seen: HashMap<&str, &Rule> = HashMap::new();
         for (position, rule) in rules.iter().enumerate() {
-            let repeated =
-                seen.insert(&rule.entry, rule).map(|first| format!("it stands already at {}", first.origin));
+            let repeated = seen
+                .insert(&rule.entry, rule)
+                .map(|first| format!("it is already listed at {}", first.origin));
             let without_effect = if paths { of_path(rules, position) } else { None };
             let problem = without_effect.or(repeated).or_else(|| match list {
                 List::AllowedReadPaths | List::AllowedWritePaths => self.denied_path(list, rule, setup),
@@ -83,7 +84,7 @@ impl Policy {
         if let (List::AllowedWritePaths, Some(own)) =
             (list, outermost.as_deref().and_then(|path| self.own_file(path)))
         {
-            return Some(format!("it is Handfast's own ({}), which no tool can write", own.entry));
+            return Some(format!("it belongs to Handfast ({}), and no tool can write it", own.entry));
         }
         let denied = match outermost {
             Some(path) => rules.certainly_denied(&path, setup.workspace, Kind::Folder),
@@ -101,7 +102,8 @@ impl Policy {
         let alone = words.next().is_none() && !program.contains('/');
         (alone && is_guarded(program) && !has_table(program)).then(|| {
             format!(
-                "`{program}` can run or send anything, so that its name lists nothing; write a whole command"
+                "`{program}` can run or send anything, so its name alone has no effect; write a whole \
+                 command"
             )
         })
     }
@@ -115,13 +117,13 @@ fn of_path(rules: &[Rule], position: usize) -> Option<String> {
         Some(_) => before
             .iter()
             .all(|rule| rule.entry.starts_with('!'))
-            .then(|| "there is nothing before it in the list that it could take back".to_owned()),
+            .then(|| "the list has no earlier entry that it could revoke".to_owned()),
         None => {
             let back = after
                 .iter()
                 .rev()
                 .find(|rule| rule.entry.strip_prefix('!') == Some(entry) || rule.entry == *entry)?;
-            back.entry.starts_with('!').then(|| format!("{back} takes it back"))
+            back.entry.starts_with('!').then(|| format!("{back} revokes it"))
         }
     }
 }

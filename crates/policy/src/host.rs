@@ -70,7 +70,7 @@ impl HostRules {
     /// Returns an error if the example is not a host.
     pub(crate) fn matches(&self, example: &str) -> Result<bool, String> {
         let (host, port) = split_port(example)?;
-        let host = normal_host(host).ok_or("it is no host name and no address")?;
+        let host = normal_host(host).ok_or("it is neither a host name nor an address")?;
         Ok(self.find(&host, port).is_some())
     }
 
@@ -145,7 +145,8 @@ pub(crate) fn normal_host(host: &str) -> Option<String> {
 }
 
 /// Hint for an entry that names no host.
-const NO_HOST: &str = "no host name or address; write it as `example.com`, `*.example.com` for all below it, or `example.com:8443`";
+const NO_HOST: &str = "neither a host name nor an address; write it as `example.com`, `*.example.com` \
+     for all subdomains, or `example.com:8443`";
 
 /// Returns the host of a URL, of a name with a path or a user, or of a wildcard without its sign.
 /// Returns `None` for an entry that is spelled as hosts are.
@@ -171,7 +172,7 @@ fn split_port(entry: &str) -> Result<(&str, Option<u16>), String> {
             let port = port
                 .trim_start_matches(':')
                 .parse()
-                .map_err(|_| "the port is no number up to 65535; write HOST or HOST:PORT")?;
+                .map_err(|_| "the port is not a number up to 65535; write HOST or HOST:PORT")?;
             Ok((host, Some(port)))
         }
         None => Ok((entry, None)),
@@ -235,7 +236,7 @@ mod tests {
         assert!(problem("example.com:https").contains("write HOST or HOST:PORT"));
         for entry in ["", "a b", "api.*.com", "https://", "127.1"] {
             assert!(
-                problem(entry).contains("`*.example.com` for all below it"),
+                problem(entry).contains("`*.example.com` for all subdomains"),
                 "{entry}: {}",
                 problem(entry)
             );

@@ -70,7 +70,7 @@ impl Policy {
             Effect::Run { command, directory } => {
                 let mut judgement = self.judge_command(command, directory, part.real.as_deref());
                 if let (None, Some(why)) = (&judgement.dangerous, &part.states) {
-                    let hint = "name exactly the rows or the table; `dangerous: ask` would ask a human";
+                    let hint = "name the exact rows or the table; with `dangerous: ask` a human is asked";
                     judgement.dangerous = Some(self.dangerous_cause(why, hint));
                 }
                 judgement
@@ -133,15 +133,15 @@ impl Policy {
         if self.dialect.only_workspace && !in_workspace {
             judgement.denied = Some(Cause {
                 reason: format!("Path {shown}{leads} is outside workspace"),
-                hint: Some("name a path in the workspace; in this dialect no other is reached".to_owned()),
-                rule: self.setting("dialect", "paths in the workspace alone", Origin::BuiltIn),
+                hint: Some("name a path in the workspace; this dialect reaches no others".to_owned()),
+                rule: self.setting("dialect", "only paths in the workspace", Origin::BuiltIn),
             });
             return judgement;
         }
         match (denied_removal, verdict) {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {
-                    reason: format!("{shown}{leads} is, or holds, what {rule} denies"),
+                    reason: format!("{shown}{leads} is denied, or contains a path denied, by {rule}"),
                     hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
@@ -167,7 +167,7 @@ impl Policy {
             (None, PathVerdict::Workspace) if access == Access::Read => {
                 judgement.allowed = Some(Cause {
                     rule: self.no_entry(list),
-                    reason: format!("{shown}{leads} lies in the workspace"),
+                    reason: format!("{shown}{leads} is in the workspace"),
                     hint: None,
                 });
             }
@@ -218,11 +218,8 @@ impl Policy {
     fn runs_by_itself(&self, path: &Path, why: &str) -> Cause {
         Cause {
             rule: self.setting(AUTO_RUN, "(built in)", Origin::BuiltIn),
-            reason: format!(
-                "{} is a file through which a later program would run code: {why}",
-                path.display()
-            ),
-            hint: Some("a human has to approve it; no mode and no list lets it pass".to_owned()),
+            reason: format!("{} is a run-later file: {why}", path.display()),
+            hint: Some("only a human can approve it; no mode or list lets it pass".to_owned()),
         }
     }
 
@@ -264,8 +261,8 @@ impl Policy {
         let Some(host) = normal_host(host) else {
             judgement.denied = Some(Cause {
                 rule: self.setting("hosts", "well-formed", Origin::BuiltIn),
-                reason: format!("{host:?} is no host name and no address in its usual form"),
-                hint: Some("write the host as DNS does, or the address in full".to_owned()),
+                reason: format!("{host:?} is neither a host name nor an address in its usual form"),
+                hint: Some("write the host name in its DNS form, or the full address".to_owned()),
             });
             return judgement;
         };
@@ -321,12 +318,10 @@ impl Policy {
             [(&["drop", "database"][..], "it drops a database"), (&["truncate"], "it empties a table")]
                 .into_iter()
                 .find_map(|(pattern, found)| begins(pattern).then_some(found))?;
-        Some(
-            self.dangerous_cause(
-                found,
-                "name exactly the rows or the table; `dangerous: ask` would ask a human",
-            ),
-        )
+        Some(self.dangerous_cause(
+            found,
+            "name the exact rows or the table; with `dangerous: ask` a human is asked",
+        ))
     }
 
     /// Builds the cause for a dangerous pattern.
@@ -389,7 +384,7 @@ impl Policy {
             Access::Read => &self.reads,
             Access::Write => &self.writes,
         };
-        let beside = if rules.allowed.workspace { ", beside `.` for the workspace" } else { "" };
+        let beside = if rules.allowed.workspace { ", next to `.` for the workspace" } else { "" };
         format!("list it in `{}` of profile `{}`{beside}", allow_key(access), self.profile)
     }
 
@@ -431,16 +426,16 @@ pub(crate) fn allow_key(access: Access) -> &'static str {
 pub(crate) fn change_rule(rule: &Rule) -> String {
     match &rule.origin {
         Origin::BuiltIn if rule.key == "protected" => {
-            "no tool may write it; a human edits it outside of Handfast".to_owned()
+            "no tool may write it; only a human can edit it, outside Handfast".to_owned()
         }
         Origin::BuiltIn
             if rule.key.ends_with("_paths") && !BUILT_IN_DENIED_READS.contains(&rule.entry.as_str()) =>
         {
-            "it is closed to every tool, under every profile".to_owned()
+            "it is blocked for every tool under every profile".to_owned()
         }
         Origin::BuiltIn => {
-            format!("to allow it, name `{}` in profile `{}` without it", rule.key, rule.profile)
+            format!("to allow it, set `{}` in profile `{}` without it", rule.key, rule.profile)
         }
-        origin => format!("to allow it, take {:?} out of `{}` in {origin}", rule.entry, rule.key),
+        origin => format!("to allow it, remove {:?} from `{}` in {origin}", rule.entry, rule.key),
     }
 }

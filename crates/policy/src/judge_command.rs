@@ -60,7 +60,7 @@ pub(crate) struct Directories {
 const MOST_DIRECTORIES: usize = 8;
 
 /// Reason why a program of the project does not count as a reader, whatever its name is.
-const OF_PROJECT: &str = "it is a program of the project, which calls can write";
+const OF_PROJECT: &str = "it is a program of the project, where calls can write";
 
 /// Maximum depth to which lines within lines (`sh -c`) are judged.
 const DEEPEST_LINE: usize = 3;
@@ -93,7 +93,7 @@ impl Policy {
             };
             judgement.denied.get_or_insert(cause);
         }
-        let unsure = reached.varies_in_text.then_some("it holds a word that is not known before it runs");
+        let unsure = reached.varies_in_text.then_some("it contains a word that is unknown before it runs");
         if let Some(reason) = reached.hidden.as_deref().or(unsure) {
             judgement.uncertain = Some(Cause {
                 rule: self.setting("deny_exec_command", "(any)", Origin::BuiltIn),
@@ -102,7 +102,7 @@ impl Policy {
             });
         }
         if let Some(reason) = &reached.hidden {
-            judgement.not_allowed = Some(format!("{reason}, so that no list applies to it"));
+            judgement.not_allowed = Some(format!("{reason}, so no list applies to it"));
         }
         if let Some(line) = &reached.line {
             let mut stages = Stages { directory: directory.to_owned(), ..Stages::default() };
@@ -122,7 +122,7 @@ impl Policy {
             any_absolute: self.dialect.any_absolute_removal,
         };
         if let Some(found) = dangerous(&reached, around) {
-            let hint = "name exactly what is to change; `dangerous: ask` would ask a human";
+            let hint = "name the exact targets; with `dangerous: ask` a human is asked";
             judgement.dangerous = Some(self.dangerous_cause(&found, hint));
         }
         judgement
@@ -141,7 +141,7 @@ impl Policy {
             } else if !self.in_a_root(directory) {
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry("allowed_read_paths"),
-                    reason: format!("its directory {} lies in no root", directory.display()),
+                    reason: format!("its directory {} is in no root", directory.display()),
                     hint: Some(self.add_path(Access::Read)),
                 });
             }
@@ -207,7 +207,7 @@ impl Policy {
                         directories = directories.or(after, stages);
                     }
                     if matches!(step.node, Node::Rounds(..)) && directories.paths != before.paths {
-                        stages.refuse("it changes its directory in a loop");
+                        stages.refuse("it changes the directory in a loop");
                     }
                 }
             }
@@ -238,7 +238,7 @@ impl Policy {
             if (at > 0 || *wrapper != "time")
                 && let Err(why) = self.resolve_program(wrapper)
             {
-                stages.refuse(format!("{why}, so that no list applies to `{wrapper}`"));
+                stages.refuse(format!("{why}, so no list applies to `{wrapper}`"));
             }
         }
         for Assignment { name, value } in command.assignments.iter().chain(&bare.assignments) {
@@ -248,9 +248,7 @@ impl Policy {
                 name == "IFS" && bare.words.first().is_some_and(|word| word.text == "read");
             let harmless = is_harmless_assignment(name, &value.text) && value.is_literal();
             if !(harmless || of_the_script || divides_what_is_read) {
-                stages.refuse(format!(
-                    "it sets `{name}`, through which a program could be made to run something"
-                ));
+                stages.refuse(format!("it sets `{name}`, which could make a program run something"));
             }
         }
         if command.words.is_empty() {
@@ -268,14 +266,14 @@ impl Policy {
                     self.walk(&script.steps, directories.clone(), stages, judgement);
                     stages.depth -= 1;
                 }
-                Err(opaque) => stages.refuse(format!("{}, so that no list applies to it", opaque.reason)),
+                Err(opaque) => stages.refuse(format!("{}, so no list applies to it", opaque.reason)),
             }
             return;
         }
         if fed.is_some()
             && let Err(why) = self.resolve_program("xargs")
         {
-            stages.refuse(format!("{why}, so that no list applies to `xargs`"));
+            stages.refuse(format!("{why}, so no list applies to `xargs`"));
         }
         self.judge_program(fed.unwrap_or(bare.words), directories, stages, judgement);
     }
@@ -318,7 +316,7 @@ impl Policy {
         let by_path = listed.is_some() && named.text.contains('/');
         let shown = || words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         if let (Err(why), false) = (resolved, by_path) {
-            stages.refuse(format!("{why}, so that no list applies to `{}`", named.text));
+            stages.refuse(format!("{why}, so no list applies to `{}`", named.text));
             if let Ok(form) = reads {
                 self.judge_form(&form, directories, stages, judgement);
             }
@@ -338,13 +336,14 @@ impl Policy {
                 self.judge_form(&form, directories, stages, judgement);
                 for run in &form.runs {
                     if let Err(why) = self.resolve_program(run) {
-                        stages.refuse(format!("{why}, so that no list applies to `{run}`"));
+                        stages.refuse(format!("{why}, so no list applies to `{run}`"));
                     }
                 }
                 for name in std::iter::once(program).chain(form.runs.iter().map(|run| base_name(run))) {
                     if self.programs.is_launcher(name) {
-                        stages
-                            .refuse(format!("`{name}` is a launcher: files of the folder say what it runs"));
+                        stages.refuse(format!(
+                            "`{name}` is a launcher: files in the folder decide what it runs"
+                        ));
                     }
                 }
                 let cause = || self.read_only(program, format!("`{}` only reads", shown()));
@@ -363,7 +362,7 @@ impl Policy {
                         stages.refuse(format!("{} lists `{program}`, but {why}", listed.rule));
                     }
                     _ if words.iter().any(|word| word.varies) => {
-                        stages.refuse("a word of it is not known before it runs".to_owned());
+                        stages.refuse("one of its words is unknown before it runs".to_owned());
                     }
                     _ => {}
                 }
@@ -385,7 +384,7 @@ impl Policy {
                     judgement.missing.push(MissingEntry::Command(texts, directory.clone()));
                 }
                 stages.refuse(format!(
-                    "`{program}` is not known to only read ({why}), and not in `allowed_exec_command`"
+                    "`{program}` is not known to be read-only ({why}) and not in `allowed_exec_command`"
                 ));
             }
         }
@@ -403,7 +402,7 @@ impl Policy {
     /// program finds there may make it run more.
     fn require_root(&self, directories: &Directories, stages: &mut Stages) {
         if let Some(outside) = directories.paths.iter().find(|directory| !self.in_a_root(directory)) {
-            stages.refuse(format!("it runs in {}, which is no root", outside.display()));
+            stages.refuse(format!("it runs in {}, which is not a root", outside.display()));
         }
     }
 
@@ -461,13 +460,11 @@ impl Directories {
     fn enter(&self, target: &Word, stages: &mut Stages) -> Self {
         let text = target.text.as_str();
         if !target.is_literal() || text.is_empty() || text.starts_with('-') {
-            stages.refuse("it is not known where its `cd` leads");
+            stages.refuse("the target of its `cd` is unknown");
         }
         let named = text.split('/').any(|part| !["", ".", ".."].contains(&part));
         if named && text.contains("..") {
-            stages.refuse(format!(
-                "`{text}` goes through a folder and back, which a link could lead elsewhere"
-            ));
+            stages.refuse(format!("`{text}` goes through a folder and back, and the folder could be a link"));
         }
         Self {
             paths: self.paths.iter().map(|path| resolve(path, text).path).collect(),

@@ -50,7 +50,7 @@ impl Policy {
                         let judged = self.judge_operand(operand, directory, judgement);
                         let doubt = match judged {
                             Ok(()) if led_back => Err(format!(
-                                "`{}` leads back from a folder, which a link could lead elsewhere",
+                                "`{}` leads back from a folder that could be a link",
                                 operand.text
                             )),
                             other => other,
@@ -154,12 +154,10 @@ impl Policy {
         let resolved = resolve(directory, text);
         let change = self.judge_command_write(&resolved.path);
         if resolved.through_a_name {
-            stages.refuse(format!(
-                "`{text}` goes through a folder and back, which a link could lead elsewhere"
-            ));
+            stages.refuse(format!("`{text}` goes through a folder and back, and the folder could be a link"));
         }
         if self.workspace.starts_with(&resolved.path) {
-            stages.refuse(format!("`{text}` is the workspace as a whole"));
+            stages.refuse(format!("`{text}` is the whole workspace"));
         }
         if self.commands.lists_program(&resolved.path, &self.workspace) {
             stages.refuse(format!("`{text}` is a program that `allowed_exec_command` lists"));
@@ -184,7 +182,7 @@ impl Policy {
         let path = resolve(directory, text).path;
         self.judge_named(&path, judgement);
         if !self.in_a_root(&path) || path.starts_with("/proc") || path.starts_with("/dev") {
-            stages.refuse(format!("`{text}` is no script of the workspace"));
+            stages.refuse(format!("`{text}` is not a script of the workspace"));
         }
     }
 
@@ -218,7 +216,7 @@ impl Policy {
             && (operand.kind == Kind::Content || of_git)
             && let Some(rule) = self.reads.could_deny(&LocatedPath::of(path, &self.workspace))
         {
-            return Err(format!("`{text}` could stand for a file denied by {rule}"));
+            return Err(format!("`{text}` could match a file denied by {rule}"));
         }
         if matches!(verdict, PathVerdict::Denied(_)) || !certainly_a_path {
             return Ok(());
@@ -235,9 +233,7 @@ impl Policy {
             });
         }
         if resolved.through_a_name {
-            return Err(format!(
-                "`{text}` goes through a folder and back, which a link could lead elsewhere"
-            ));
+            return Err(format!("`{text}` goes through a folder and back, and the folder could be a link"));
         }
         Ok(())
     }

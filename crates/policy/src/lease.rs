@@ -98,16 +98,14 @@ impl Policy {
         };
         crate::command::CommandRules::default().allow(rule)?;
         if words.len() > MOST_WORDS {
-            return Err(format!("a beginning has at most {MOST_WORDS} words"));
+            return Err(format!("a prefix has at most {MOST_WORDS} words"));
         }
         if entry.contains('*') {
-            return Err(
-                "a beginning that is leased has no `*`: what may follow is anything already".to_owned()
-            );
+            return Err("a prefix cannot contain `*`: it already allows any further words".to_owned());
         }
         if let Some(what) = is_never_leased(base_name(program)) {
             return Err(format!(
-                "`{}` {what}, so that its name says nothing about what a call does; allow exactly this call instead",
+                "`{}` {what}, so its name does not limit a call; allow exactly this call instead",
                 base_name(program)
             ));
         }
@@ -122,7 +120,7 @@ impl Policy {
 
     fn may_lease_write(&self, entry: &str) -> Result<(), String> {
         if entry.starts_with(['!', '/', '~', '$']) || entry.split('/').any(|part| part == "..") {
-            return Err("a lease to write is for paths of the workspace, named from there".to_owned());
+            return Err("a lease to write needs a path relative to the workspace".to_owned());
         }
         let rule = Rule {
             key: LEASE,
@@ -146,22 +144,22 @@ impl Policy {
         let text = folder.to_str().ok_or("its name is not UTF-8")?;
         let normal = folder.is_absolute() && !folder.components().any(|part| part.as_os_str() == "..");
         if !normal || text.contains(['*', '?', '[', ']', '{', '}', '\\', '!', '$']) || text.ends_with('/') {
-            return Err(format!("{shown} is no plain absolute path, which a lease to read needs"));
+            return Err(format!("{shown} is not a plain absolute path, as a lease to read needs"));
         }
         let meets = |other: &Path| folder.starts_with(other) || other.starts_with(folder);
         if folder.parent().is_none()
             || ["/proc", "/sys", "/dev", "/run"].iter().any(|top| folder.starts_with(top))
         {
-            return Err(format!("{shown} is no folder that is leased to read"));
+            return Err(format!("a lease to read cannot cover {shown}"));
         }
         if meets(&self.workspace) {
-            return Err(format!("{shown} holds the workspace, or lies in it"));
+            return Err(format!("{shown} contains the workspace or is in it"));
         }
         if self.home.as_deref().is_some_and(|home| home.starts_with(folder)) {
-            return Err(format!("{shown} holds the whole home folder; name one in it"));
+            return Err(format!("{shown} contains the whole home folder; name a folder in it"));
         }
         if self.protected.iter().any(|(protected, _)| meets(protected)) {
-            return Err(format!("{shown} holds files of Handfast itself, or lies in them"));
+            return Err(format!("{shown} contains files of Handfast or is one of them"));
         }
         match self.path_verdict(Access::Read, folder) {
             PathVerdict::Denied(rule) => Err(format!("{shown} is denied by {rule}")),
@@ -278,7 +276,7 @@ pub fn as_read(command: &CommandLine) -> Result<Vec<String>, String> {
     if let Some(why) = reached.hidden {
         return Err(why);
     }
-    let parsed = reached.line.ok_or("it was not understood")?;
+    let parsed = reached.line.ok_or("it could not be parsed")?;
     let mut commands = Vec::new();
     collect(&parsed.steps, &mut commands);
     Ok(commands.iter().map(|command| spelled(&command.words)).filter(|line| !line.is_empty()).collect())

@@ -206,7 +206,8 @@ impl<'de> Visitor<'de> for EntryVisitor {
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(
-            "a text (in quotes where it looks like something else), or a mapping with `rule`, `match` and `not_match`",
+            "a string (quoted if it looks like another type), or a mapping with `rule`, `match` and \
+             `not_match`",
         )
     }
 
@@ -228,7 +229,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
                 _ => return Err(A::Error::unknown_field(&key, FIELDS)),
             };
             if duplicate {
-                return Err(A::Error::custom(format!("`{key}` stands twice in one entry")));
+                return Err(A::Error::custom(format!("`{key}` occurs twice in one entry")));
             }
         }
         Ok(ListEntry {

@@ -78,8 +78,8 @@ pub enum Trust {
 /// A key that does not count as written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "profile `{profile}`: `{key}` {}, because {origin} is not trusted; `handfast trust` trusts it",
-    if *narrows { "can only narrow what is allowed" } else { "is ignored" }
+    "profile `{profile}`: `{key}` {}, because {origin} is not trusted; run `handfast trust` to trust it",
+    if *narrows { "can only narrow permissions" } else { "is ignored" }
 )]
 pub struct Warning {
     /// Name of the profile.

@@ -54,9 +54,9 @@ impl NameRules {
         let words = self.words(name);
         let one = matches!(self.shape, Shape::Secret | Shape::Tool);
         match words.len() {
-            0 => return Err("nothing is named".into()),
+            0 => return Err("the name is empty".into()),
             1 => {}
-            _ if one => return Err("a name is one word".into()),
+            _ if one => return Err("a name must be one word".into()),
             _ => {}
         }
         self.entries.push(Entry { words, host, rule });
@@ -73,10 +73,9 @@ impl NameRules {
         };
         match self.entries.iter().find(|entry| !names.is_empty() && !fits(entry)) {
             None => Ok(()),
-            Some(entry) => Err(PolicyError::of_entry(
-                &entry.rule,
-                "there is no such tool; `handfast tools` lists them".into(),
-            )),
+            Some(entry) => {
+                Err(PolicyError::of_entry(&entry.rule, "unknown tool; `handfast tools` lists them".into()))
+            }
         }
     }
 

@@ -20,11 +20,11 @@ impl Policy {
             });
         }
         if !self.bounds_allow(EffectKind::Connect) {
-            return Err("this caller may not speak to other machines".to_owned());
+            return Err("this caller may not connect to other machines".to_owned());
         }
         let less = match self.narrowing {
             Some(_) => "the workspace's configuration, which is not trusted, allows less",
-            None => "this caller may do less than the one that made it",
+            None => "this caller has fewer permissions than its creator",
         };
         let beyond = |reason| format!("{less}: {reason}");
         self.bounding().try_for_each(|policy| policy.host_verdict(host, port).map_err(beyond))
@@ -148,7 +148,7 @@ mod tests {
             ("example.com", 443, "not listed"),
             ("api.example.com.evil.example", 443, "not listed"),
             ("10.0.0.1", 81, "not listed"),
-            ("0x0a.1", 80, "no host name"),
+            ("0x0a.1", 80, "neither a host name"),
         ] {
             let reason = policy.host_verdict(host, port).unwrap_err();
             assert!(reason.contains(why), "{host}: {reason}");
@@ -193,7 +193,10 @@ mod tests {
         // A chain of ceilings only ever removes rights.
         let both = bounded.under(&Ceiling::default().with_policy(denying));
         let reason = both.host_verdict("a.example", 443).unwrap_err();
-        assert!(reason.contains("this caller may do less") && reason.contains("denied"), "{reason}");
+        assert!(
+            reason.contains("this caller has fewer permissions") && reason.contains("denied"),
+            "{reason}"
+        );
         assert!(!both.names_host("a.example") && !both.names_host("b.example"));
         for (kinds, hosts, secrets) in [
             (&[EffectKind::Run][..], false, false),

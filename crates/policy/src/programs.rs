@@ -112,16 +112,16 @@ impl Programs {
             return Ok(base);
         }
         match self {
-            Programs::Unknown => Err("it is not known where its program lies"),
+            Programs::Unknown => Err("the location of its program is unknown"),
             Programs::Presumed if with_path => Err("its program is named by a path"),
             Programs::Presumed => Ok(base),
             Programs::Found(find) => match find(base, &[]) {
                 None => Err("its program is not in the search path"),
                 Some(file) if file.in_writable_place || is_writable(&file.path) => {
-                    Err("its program lies where a call could have written it")
+                    Err("a call could have written its program")
                 }
                 Some(file) if with_path && file.path != Path::new(named) => {
-                    Err("its program is named by a path that is not the one of the search path")
+                    Err("its program is named by a path that differs from the search path")
                 }
                 Some(_) => Ok(base),
             },

@@ -74,7 +74,7 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<ShownEntry>, Poli
         }
         let allowed = merged.allowed(&lineage, list);
         if allowed.default && matches!(list, List::AllowedReadPaths | List::AllowedWritePaths) {
-            add(policy.setting(list.key(), "(the workspace)", Origin::BuiltIn), Some("no list is named"));
+            add(policy.setting(list.key(), "(the workspace)", Origin::BuiltIn), Some("no list is set"));
         }
         for rule in allowed.lists.into_iter().flatten() {
             let inherited = (*rule.profile != *setup.profile).then_some("inherited");

@@ -84,7 +84,7 @@ impl<'de> Visitor<'de> for Amount {
     fn visit_str<E: Error>(self, text: &str) -> Result<Option<u64>, E> {
         self.read(text)
             .map(Some)
-            .ok_or_else(|| E::custom(format!("`{text}` is no amount of this kind; write {}", self.form)))
+            .ok_or_else(|| E::custom(format!("`{text}` is not a valid amount; write {}", self.form)))
     }
 }
 

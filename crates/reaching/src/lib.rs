@@ -5,8 +5,8 @@
 use roots::{EntryKind, RootsError};
 use tool::{Code, Context, EffectState, Retry, ToolError};
 
-const LISTED: &str = "file tools reach the workspace and the paths that the profile lists; \
-                      `allowed_read_paths` and `allowed_write_paths` add to them";
+const LISTED: &str = "file tools can access the workspace and the paths that the profile lists in \
+                      `allowed_read_paths` and `allowed_write_paths`";
 
 /// Returns a converter for `map_err`: roots errors become tool errors, with paths relative to the
 /// workspace.
@@ -23,17 +23,15 @@ fn outward(context: &Context, error: RootsError) -> ToolError {
             made(Code::Permission).hint(LISTED)
         }
         RootsError::ReadOnly { .. } => {
-            made(Code::Permission).hint("`allowed_write_paths` of the profile names what may be written")
+            made(Code::Permission).hint("`allowed_write_paths` of the profile lists the writable paths")
         }
         RootsError::Refused { refusal, .. } => {
             let mut made = made(Code::Permission);
             made.hint = refusal.hint;
             made
         }
-        RootsError::NotFound { .. } => made(Code::NotFound).hint("file_list shows what is there"),
-        RootsError::NoFolder { .. } => {
-            made(Code::NotFound).hint("a folder is made by writing a file into it")
-        }
+        RootsError::NotFound { .. } => made(Code::NotFound).hint("file_list shows the existing files"),
+        RootsError::NoFolder { .. } => made(Code::NotFound).hint("to create a folder, write a file into it"),
         RootsError::WrongKind { wanted, found, .. } => {
             let made = made(Code::Validation);
             match (wanted, found) {
@@ -43,27 +41,27 @@ fn outward(context: &Context, error: RootsError) -> ToolError {
             }
         }
         RootsError::Exists { .. } => {
-            made(Code::Conflict).hint("choose another name, or delete first what is there")
+            made(Code::Conflict).hint("choose another name, or delete the existing entry first")
         }
         RootsError::NotEmpty { .. } => {
-            made(Code::Conflict).hint("`recursive: true` deletes a folder with all that is in it")
+            made(Code::Conflict).hint("`recursive: true` deletes a folder with its content")
         }
-        RootsError::IsRoot { .. } => made(Code::Permission).hint("name what lies in it"),
+        RootsError::IsRoot { .. } => made(Code::Permission).hint("give a path below it"),
         RootsError::IntoItself { .. } | RootsError::TooManyLinks { .. } => made(Code::Validation),
         RootsError::OtherFileSystem { .. } => {
-            made(Code::Runtime).hint("work on the parts that lie on one file system")
+            made(Code::Runtime).hint("work on the parts in one file system")
         }
-        RootsError::TooDeep { .. } => made(Code::Quota).hint("work on a part of it"),
+        RootsError::TooDeep { .. } => made(Code::Quota).hint("work on a subfolder"),
         RootsError::Changed { .. } => {
-            made(Code::Conflict).retry(Retry::Now).hint("look at what is there now, then try again")
+            made(Code::Conflict).retry(Retry::Now).hint("check the current state, then try again")
         }
         RootsError::OwnerNotKept { source, .. } => made(Code::Permission)
-            .hint("its owner can change it, or delete it and write a new file")
+            .hint("its owner can change it; or delete it and write a new file")
             .because(source),
-        RootsError::NoOpenat2 => made(Code::Unavailable).hint("use a Linux kernel from 5.6 on"),
+        RootsError::NoOpenat2 => made(Code::Unavailable).hint("use Linux 5.6 or later"),
         RootsError::Stopped => match context.stop.check() {
             Err(stopped) => stopped,
-            Ok(()) => ToolError::internal("an operation stopped that nobody asked to stop"),
+            Ok(()) => ToolError::internal("an operation stopped without a request"),
         },
         RootsError::Partly { source } => outward(context, *source).effect(EffectState::Maybe),
         RootsError::Io { doing, path, source } => ToolError::io(doing, &path, source),

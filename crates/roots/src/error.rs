@@ -14,13 +14,13 @@ pub type Result<T, E = RootsError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
     /// The path lies in no root.
-    #[error("{path} lies outside of the workspace and of every folder that the profile lists")]
+    #[error("{path} is outside the workspace and every folder that the profile lists")]
     NotInRoots {
         /// Path that the caller gave.
         path: PathBuf,
     },
     /// A link on the path leads out of the roots.
-    #[error("{path} leads to {target}, outside of the workspace and of every folder that the profile lists")]
+    #[error("{path} leads to {target}, outside the workspace and every folder that the profile lists")]
     LeadsOutside {
         /// Path that the caller gave.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum RootsError {
         target: PathBuf,
     },
     /// The root that contains the path is read-only.
-    #[error("{path} can only be read")]
+    #[error("{path} is read-only")]
     ReadOnly {
         /// Path that the caller gave.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum RootsError {
         found: EntryKind,
     },
     /// An entry already exists at the path.
-    #[error("{path} exists already, as {found}")]
+    #[error("{path} already exists, as {found}")]
     Exists {
         /// Path that the caller gave.
         path: PathBuf,
@@ -78,19 +78,22 @@ pub enum RootsError {
         path: PathBuf,
     },
     /// A root cannot be removed, moved or replaced.
-    #[error("{path} is the workspace or holds it, or is another listed folder: it stays where it is")]
+    #[error(
+        "{path} is the workspace, contains it, or is another listed folder, so it cannot be moved \
+         or removed"
+    )]
     IsRoot {
         /// Path that the caller gave.
         path: PathBuf,
     },
     /// A folder cannot be moved into itself.
-    #[error("{path} lies inside of what would be moved")]
+    #[error("{path} is inside the folder that would be moved")]
     IntoItself {
         /// The destination.
         path: PathBuf,
     },
     /// A move would have to copy between file systems.
-    #[error("{path} lies on another file system")]
+    #[error("{path} is on another file system")]
     OtherFileSystem {
         /// The destination of a move, or a mount point inside a tree to be removed.
         path: PathBuf,
@@ -102,7 +105,7 @@ pub enum RootsError {
         path: PathBuf,
     },
     /// A tree is deeper than [`DEEPEST`](crate::DEEPEST).
-    #[error("{path} lies more than {limit} folders deep")]
+    #[error("{path} is more than {limit} folders deep")]
     TooDeep {
         /// The folder that is too deep.
         path: PathBuf,
@@ -116,7 +119,7 @@ pub enum RootsError {
         path: PathBuf,
     },
     /// The new version of a file cannot get the owner or the group of the old one.
-    #[error("{path} belongs to another user or group, which a new version of it could not keep")]
+    #[error("{path} belongs to another user or group, which a new version could not keep")]
     OwnerNotKept {
         /// The file.
         path: PathBuf,

@@ -67,7 +67,7 @@ impl Folder {
     pub fn metadata(&self, name: &OsStr) -> Result<Metadata> {
         match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Metadata::of(&stat)),
-            Err(errno) => Err(RootsError::system("look at", &self.real.join(name), errno)),
+            Err(errno) => Err(RootsError::system("inspect", &self.real.join(name), errno)),
         }
     }
 
@@ -102,7 +102,7 @@ impl Folder {
             Links::Inside,
         )
         .map_err(RootsError::while_doing("open", &real))?;
-        let stat = rustix::fs::fstat(&place).map_err(RootsError::while_doing("look at", &real))?;
+        let stat = rustix::fs::fstat(&place).map_err(RootsError::while_doing("inspect", &real))?;
         // The name is the real one: no link was followed on the way from this folder.
         Ok(OpenEntry { descriptor: place, stat, real })
     }

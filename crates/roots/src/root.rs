@@ -218,11 +218,11 @@ impl Roots {
 impl OpenEntry {
     /// Reads the metadata of an opened entry. `path` is the caller's spelling.
     pub(crate) fn look(descriptor: OwnedFd, path: &Path) -> Result<Self> {
-        let stat = fstat(&descriptor).map_err(RootsError::while_doing("look at", path))?;
+        let stat = fstat(&descriptor).map_err(RootsError::while_doing("inspect", path))?;
         match name_of(descriptor.as_fd(), &stat) {
             Ok(real) => Ok(Self { descriptor, stat, real }),
             Err(Errno::STALE) => Err(RootsError::Changed { path: path.to_owned() }),
-            Err(errno) => Err(RootsError::system("look at", path, errno)),
+            Err(errno) => Err(RootsError::system("inspect", path, errno)),
         }
     }
 

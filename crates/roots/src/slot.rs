@@ -76,7 +76,7 @@ impl Roots {
         let found = match statat(&folder.descriptor, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT) => None,
-            Err(errno) => return Err(RootsError::system("look at", path, errno)),
+            Err(errno) => return Err(RootsError::system("inspect", path, errno)),
         };
         Ok(Slot { folder: folder.descriptor, folder_stat: folder.stat, name, real, found })
     }

@@ -36,7 +36,7 @@ impl Judge<'_> {
             }
             if !std::mem::replace(&mut asked, true) {
                 may_change(folder.descriptor.as_fd())
-                    .map_err(RootsError::while_doing("remove what is in", &folder.real))?;
+                    .map_err(RootsError::while_doing("remove the content of", &folder.real))?;
             }
             let real = folder.real.join(entry.name);
             (self.allows)(&real)?;

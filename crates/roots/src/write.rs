@@ -28,7 +28,7 @@ pub struct StagedFile {
 /// A file that is still being written and does not have its name yet.
 ///
 /// Dropping it leaves nothing behind.
-#[must_use = "what is written is no file until it is finished and committed"]
+#[must_use = "the file exists only after it is finished and committed"]
 pub struct Staging(StagedFile);
 
 impl Staging {

@@ -128,8 +128,9 @@ impl Enforcement {
         let watched = [Limit::DiskSpace, Limit::ProcessCount];
         let asked = self.limits.iter().filter(|it| !watched.contains(&it.limit));
         let inexact = asked.filter(|it| !it.layer.is_exact());
-        let limits = inexact
-            .map(|it| format!("the limit on {} is held by {} alone", it.limit.as_str(), it.layer.as_str()));
+        let limits = inexact.map(|it| {
+            format!("the limit on {} is enforced only by {}", it.limit.as_str(), it.layer.as_str())
+        });
         self.missing.iter().map(|what| format!("{what} is missing")).chain(limits).collect()
     }
 

@@ -29,7 +29,7 @@ pub enum SandboxError {
     /// The overlay of the workspace cannot be made.
     ///
     /// Without the overlay the same command can run, and writes to the workspace directly.
-    #[error("changes of `{}` cannot be kept apart from it: {reason}", workspace.display())]
+    #[error("changes of `{}` cannot be isolated: {reason}", workspace.display())]
     Overlay {
         /// The workspace.
         workspace: PathBuf,
@@ -74,7 +74,7 @@ pub enum SandboxError {
         source: io::Error,
     },
     /// The spawner must be started before any thread, but this process already has several.
-    #[error("the spawner must be started before any thread, and this process has {threads}")]
+    #[error("the spawner must be started before any thread, but this process has {threads}")]
     TooLate {
         /// Number of threads of this process.
         threads: usize,

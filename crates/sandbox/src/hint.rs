@@ -10,7 +10,7 @@ use crate::error::SandboxError;
 /// cause.
 pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
     SandboxError::Unavailable {
-        what: format!("{what} cannot be had"),
+        what: format!("cannot get {what}"),
         hint: hint(errno, |name| {
             fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|value| value.trim().to_owned())
         }),
@@ -22,9 +22,9 @@ pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
 pub(crate) fn strict(shortcomings: &[String]) -> SandboxError {
     SandboxError::Unavailable {
         what: format!("the profile is strict, and {}", shortcomings.join(", ")),
-        hint: "run Handfast where it may divide a control group of its own: `systemd-run --user --scope -p \
-               Delegate=yes handfast ...`, or as root; or set `strict: false` in the profile to run with what there \
-               is, which each result names"
+        hint: "run Handfast with a delegated control group: `systemd-run --user --scope -p \
+             Delegate=yes handfast ...`, or as root; or set `strict: false` in the profile to run \
+             without it, which each result reports"
             .to_owned(),
         source: std::io::ErrorKind::Unsupported.into(),
     }
@@ -34,20 +34,22 @@ pub(crate) fn strict(shortcomings: &[String]) -> SandboxError {
 fn hint(errno: Errno, setting: impl Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     if errno == Errno::NOSYS {
-        return "Handfast needs Linux 5.12 or later, and a container that does not refuse `clone3` (it cannot run \
-                inside a cell of its own)"
+        return "Handfast needs Linux 5.12 or later, and a container that allows `clone3` (it cannot \
+             run inside its own sandbox)"
             .to_owned();
     }
     if is("kernel/unprivileged_userns_clone", "0") {
         return "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`".to_owned();
     }
     if is("user/max_user_namespaces", "0") || errno == Errno::NOSPC || errno == Errno::USERS {
-        return "allow more user namespaces: raise `user.max_user_namespaces` (and, in a container, that of its host)"
+        return "allow more user namespaces: raise `user.max_user_namespaces` (in a container, also on \
+             its host)"
             .to_owned();
     }
     if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        return "AppArmor keeps this program from using user namespaces: `sudo handfast setup sandbox` installs a profile \
-                for it, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0` lets every program"
+        return "AppArmor denies user namespaces to this program: `sudo handfast setup sandbox` \
+             installs a profile for it, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0` \
+             allows every program"
             .to_owned();
     }
     "in a container, let its seccomp and AppArmor profiles allow user namespaces and mounts, and leave `/proc` \

@@ -102,7 +102,7 @@ impl KeptHome {
         let identity = Identity::of_this_process()?;
         let owner = if identity.mapping == UserMapping::IdMapped {
             let found = fs::metadata(workspace)
-                .map_err(|source| SandboxError::Io { doing: "looking whose the workspace is", source })?;
+                .map_err(|source| SandboxError::Io { doing: "finding the owner of the workspace", source })?;
             let not_root = |id: u32| if id == 0 { UNPRIVILEGED } else { id };
             Some((Uid::from_raw(not_root(found.uid())), Gid::from_raw(not_root(found.gid()))))
         } else {

@@ -93,7 +93,7 @@ pub(crate) fn prepare(
     let folder = fs::canonicalize(&folder)
         .map_err(|error| failed("the folder around the upper folder cannot be found", error))?;
     if let Some(root) = roots.all().find(|root| folder.starts_with(&root.real)) {
-        let reason = format!("the folder for them is inside of `{}`", root.real.display());
+        let reason = format!("the folder for them is inside `{}`", root.real.display());
         return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
     }
     let workspace = open_folder(CWD, &root.real)
@@ -111,7 +111,7 @@ pub(crate) fn prepare(
     if !is_empty(&work).map_err(SandboxError::io("looking at the folders of an overlay"))? {
         name_of_work.push(".again");
         mkdirat(&inner, &name_of_work, Mode::RWXU)
-            .map_err(|errno| failed("another folder for its work cannot be made", errno.into()))?;
+            .map_err(|errno| failed("another work folder cannot be made", errno.into()))?;
         work = open(&name_of_work)?;
     }
     let status = |fd: &OwnedFd| fstat(fd).map_err(SandboxError::io("looking at the folders of an overlay"));
@@ -126,7 +126,7 @@ pub(crate) fn prepare(
     }
     let submounts = mounts::below(&root.real)?;
     if let Some(mounted) = submounts.first().filter(|_| spec.overlay_only) {
-        let reason = format!("`{}` is mounted in it, and would be written to directly", mounted.display());
+        let reason = format!("`{}` is mounted in it, and writes to it would be direct", mounted.display());
         return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
     }
     match identity.mapping {

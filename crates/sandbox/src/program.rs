@@ -67,7 +67,8 @@ fn argument(text: &OsString) -> Result<CString, SandboxError> {
         return Err(SandboxError::Invalid {
             field: "command",
             reason: format!(
-                "an argument has {} bytes, and the kernel takes at most {LONGEST_ARGUMENT}; put it into a file",
+                "an argument has {} bytes, but the kernel accepts at most {LONGEST_ARGUMENT}; put it \
+                 into a file",
                 text.len()
             ),
         });
@@ -105,7 +106,7 @@ fn environment(
     variables.insert(OsStr::new("PWD"), working_directory.as_os_str());
     for (name, value) in &spec.environment {
         if name.is_empty() || name.as_bytes().contains(&b'=') {
-            return Err(invalid("environment", "a name is empty or has `=` in it"));
+            return Err(invalid("environment", "a name is empty or contains `=`"));
         }
         variables.insert(name, value);
     }

@@ -157,13 +157,10 @@ fn resolved(path: &Path) -> Result<Option<PathBuf>, SandboxError> {
 /// Refuses a root at a path that belongs to the cell, or above one.
 fn refuse_reserved(path: &Path, at: &Path) -> Result<(), SandboxError> {
     if ["/proc", "/dev", "/sys", "/.cell"].iter().any(|own| at.starts_with(own)) {
-        return Err(refused(path, "a cell has its own there"));
+        return Err(refused(path, "every sandbox has its own there"));
     }
     if Path::new(HOME).starts_with(at) && at != Path::new(HOME) {
-        return Err(refused(
-            path,
-            "it contains the folder that is the home of a cell; name a folder below it",
-        ));
+        return Err(refused(path, "it contains the home folder of sandboxes; name a folder below it"));
     }
     Ok(())
 }

@@ -348,9 +348,9 @@ fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxErr
 fn reason(failure: ExecuteFailure, errno: Errno) -> &'static str {
     match (failure, errno) {
         (ExecuteFailure::InterpreterMissing, _) => {
-            "the interpreter or loader that it names is not in the cell"
+            "the interpreter or loader that it names is not in the sandbox"
         }
-        (_, Errno::ACCESS) => "permission denied: it is not marked as executable, or is a folder",
+        (_, Errno::ACCESS) => "permission denied: it is not executable, or is a folder",
         (_, Errno::NOEXEC) => {
             "it is neither a program for this machine nor a script that names its interpreter"
         }

@@ -15,7 +15,8 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 pub enum StoreError {
     /// The disk is full.
     #[error(
-        "no space left for {path}; free some space on that disk and try again, nothing recorded so far is lost"
+        "no space left for {path}; free some space on that disk and try again; the existing records \
+         are intact"
     )]
     DiskFull {
         /// File or folder that could not grow.
@@ -25,7 +26,8 @@ pub enum StoreError {
     },
     /// Writing is not permitted, or the file system is read-only.
     #[error(
-        "{path} cannot be written; give your user write permission there, or name another state folder with --state"
+        "{path} cannot be written; give your user write permission there, or choose another state \
+         folder with --state"
     )]
     NotWritable {
         /// File or folder that cannot be written.
@@ -35,8 +37,8 @@ pub enum StoreError {
     },
     /// The file is damaged, or is not a database.
     #[error(
-        "the database {path} is damaged or is no database; move it away together with its -wal and -shm files \
-         (`sqlite3 FILE .recover` may save its rows), and the next start makes a new one"
+        "the database {path} is damaged or is not a database; move it away with its -wal and -shm \
+         files (`sqlite3 FILE .recover` may save its rows), and the next start creates a new one"
     )]
     Corrupt {
         /// Path of the database.
@@ -46,9 +48,9 @@ pub enum StoreError {
     },
     /// The database was made by a newer Handfast.
     #[error(
-        "the database {path} has format {found} and this Handfast knows formats up to {known}; use the newer \
-         Handfast that wrote it (a server that was started before it has to be started again), or name another \
-         state folder with --state"
+        "the database {path} has format {found}, but this Handfast supports formats up to {known}; use \
+         the newer Handfast that wrote it (restart servers that were started before it), or choose \
+         another state folder with --state"
     )]
     NewerDatabase {
         /// Path of the database.
@@ -86,7 +88,7 @@ pub enum StoreError {
         source: Cause,
     },
     /// The caller's content could not be read.
-    #[error("the content to be kept could not be read")]
+    #[error("the content to store could not be read")]
     Content {
         /// Error of the caller's reader.
         source: Cause,
@@ -117,7 +119,8 @@ pub enum StoreError {
     },
     /// Too many audit rows wait to be written.
     #[error(
-        "{rows} audit rows wait to be written, which is the limit; wait for their receipts before adding more"
+        "{rows} audit rows are waiting to be written, which is the limit; wait for their receipts \
+         before adding more"
     )]
     QueueFull {
         /// Number of waiting rows.
@@ -161,21 +164,21 @@ pub enum StoreError {
     },
     /// Content that was read back after the write differs from the original.
     #[error(
-        "the content {hash} was written, and was not the same when it was read back, so nothing was changed; try again, and where \
-         it happens twice check the disk (`handfast doctor`) and report it"
+        "the content {hash} differed when read back after writing, so nothing was changed; try again, \
+         and if it recurs, check the disk (`handfast doctor`) and report it"
     )]
     NotSaved {
         /// Hash of the first content that differs.
         hash: Hash,
     },
     /// The output does not exist.
-    #[error("no output is kept under the id {id:?}: it never was, or it was pruned; run the call again")]
+    #[error("there is no stored output with the id {id:?}: it never existed or was pruned; repeat the call")]
     OutputUnknown {
         /// Requested id.
         id: String,
     },
     /// The id of a new output is taken.
-    #[error("an output is already kept under the id {id:?}")]
+    #[error("an output is already stored under the id {id:?}")]
     OutputExists {
         /// Id of the output.
         id: String,

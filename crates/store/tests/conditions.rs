@@ -143,7 +143,7 @@ fn a_database_that_a_newer_one_takes_over_while_it_is_open_is_written_to_no_more
         .unwrap();
     let refused = |error: StoreError| {
         let StoreError::NewerDatabase { found: 99, .. } = &error else { panic!("{error:?}") };
-        assert!(error.to_string().contains("has to be started again"), "{error}");
+        assert!(error.to_string().contains("restart servers"), "{error}");
     };
     for durability in [Durability::Committed, Durability::Flushed] {
         refused(store.audit().append(row(), durability).wait().unwrap_err());

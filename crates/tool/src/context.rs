@@ -211,7 +211,7 @@ impl Services {
         self.0.get(&TypeId::of::<T>()).and_then(|service| service.clone().downcast::<T>().ok()).ok_or_else(
             || {
                 let name = std::any::type_name::<T>();
-                ToolError::new(Code::Unavailable, format!("this runtime was composed without {name}"))
+                ToolError::new(Code::Unavailable, format!("this runtime has no service {name}"))
             },
         )
     }

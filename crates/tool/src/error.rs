@@ -193,7 +193,7 @@ impl ToolError {
             ErrorKind::PermissionDenied => (
                 Code::Permission,
                 format!("cannot {doing} {shown}: the operating system denies it"),
-                Some("the user that Handfast runs as has no right to it"),
+                Some("the user that runs Handfast has no permission"),
             ),
             ErrorKind::IsADirectory => {
                 (Code::Validation, format!("cannot {doing} {shown}: it is a folder"), None)
@@ -204,7 +204,7 @@ impl ToolError {
                 None,
             ),
             ErrorKind::AlreadyExists => {
-                (Code::Conflict, format!("cannot {doing} {shown}: it exists already"), None)
+                (Code::Conflict, format!("cannot {doing} {shown}: it already exists"), None)
             }
             ErrorKind::DirectoryNotEmpty => {
                 (Code::Conflict, format!("cannot {doing} {shown}: the folder is not empty"), None)
@@ -224,7 +224,7 @@ impl ToolError {
             }
             ErrorKind::StaleNetworkFileHandle => {
                 return changed_meanwhile(format!(
-                    "cannot {doing} {shown}: somebody else has changed it meanwhile"
+                    "cannot {doing} {shown}: another program changed it meanwhile"
                 ))
                 .because(error);
             }
@@ -290,9 +290,7 @@ impl std::error::Error for ToolError {
 }
 
 fn changed_meanwhile(message: String) -> ToolError {
-    ToolError::new(Code::Conflict, message)
-        .retry(Retry::Now)
-        .hint("look at what is there now, then try again")
+    ToolError::new(Code::Conflict, message).retry(Retry::Now).hint("check the current state, then try again")
 }
 
 #[cfg(test)]

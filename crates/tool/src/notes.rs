@@ -51,13 +51,13 @@ impl Changes {
             (ChangesState::Kept, Some(id)) => Some(format!("kept aside as {id}")),
             (ChangesState::Kept, None) => Some("kept aside".to_owned()),
         };
-        let elsewhere = elsewhere.map(|place| format!("{place}: {paths}; the workspace is as it was"));
+        let elsewhere = elsewhere.map(|place| format!("{place}: {paths}; the workspace is unchanged"));
         let unsaved = (!self.unsaved.is_empty()).then(|| {
             let named: Vec<String> =
                 self.unsaved.iter().take(MOST_UNSAVED).map(|path| one_line(path)).collect();
             let more = self.unsaved.len() - named.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("not saved, so undoing does not bring it back: {}{more}", named.join(", "))
+            format!("not saved, so undo does not restore it: {}{more}", named.join(", "))
         });
         elsewhere.into_iter().chain(unsaved).collect()
     }
@@ -119,7 +119,7 @@ mod tests {
             meta.notes(TOOLS),
             [
                 "warning: the disk is  nearly full",
-                "not saved, so undoing does not bring it back: f0, f1, f2, f3, f4, f5, f6, f7, f8, f9 and 2 more",
+                "not saved, so undo does not restore it: f0, f1, f2, f3, f4, f5, f6, f7, f8, f9 and 2 more",
                 "checkpoint k1: checkpoint_restore undoes this call",
                 "the whole stdout: output_read {\"output_ref\":\"c1.stdout\"} (90000 bytes, 3 lines)",
                 "the first 50000 bytes of stderr: output_read {\"output_ref\":\"c1.stderr\"} (90000 bytes in all)",
@@ -138,11 +138,11 @@ mod tests {
         };
         assert_eq!(
             note(ChangesState::Kept, Some("h1")),
-            "kept aside as h1: 1 changed path; the workspace is as it was"
+            "kept aside as h1: 1 changed path; the workspace is unchanged"
         );
         assert_eq!(
             note(ChangesState::Discarded, None),
-            "discarded: 1 changed path; the workspace is as it was"
+            "discarded: 1 changed path; the workspace is unchanged"
         );
         assert_eq!(note(ChangesState::Committed, None), "");
     }

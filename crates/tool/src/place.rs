@@ -41,7 +41,7 @@ impl Place {
             );
         }
         if path.contains('\0') {
-            return Err(ToolError::validation(field, "the path holds a NUL byte"));
+            return Err(ToolError::validation(field, "the path has a NUL byte"));
         }
         let mut resolved = PathBuf::from("/");
         for component in self.workspace.join(path).components() {

@@ -219,7 +219,7 @@ impl<T: Tool> Ready for ReadyCall<T> {
         Box::pin(async move {
             let output = self.tool.run(context, self.args).await?;
             data(&T::SPEC, &output, self.answer_bytes)
-                .map_err(|error| ToolError::internal("the tool's output is no JSON").because(error))
+                .map_err(|error| ToolError::internal("the tool's output is not JSON").because(error))
         })
     }
 }

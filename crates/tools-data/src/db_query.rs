@@ -37,7 +37,7 @@ pub struct Args {
     /// Maximum bytes of values, default 50000, at most 8388608.
     #[schemars(range(min = 1, max = 8_388_608))]
     max_bytes: Option<u32>,
-    /// `cursor` of an earlier answer to the same statement, for the rows that follow.
+    /// `cursor` of an earlier result of the same statement, for the rows that follow.
     cursor: Option<String>,
     /// Configured name of a database other than the default one.
     database: Option<String>,
@@ -53,7 +53,7 @@ pub struct Output {
     rows: Vec<Map<String, Value>>,
     /// Column names, in order, each unique.
     columns: Vec<String>,
-    /// Number of rows in this answer.
+    /// Number of rows in this result.
     row_count: usize,
     /// Cursor for the rows that follow; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,11 +79,9 @@ impl Args {
         let (rows, mark) = cursor.split_once('-').unwrap_or_default();
         match rows.parse() {
             Ok(rows) if mark == self.mark() => Ok(rows),
-            Ok(_) if mark.len() == 12 => {
-                Err(ToolError::validation("cursor", "it belongs to another statement")
-                    .hint("repeat `sql` and `params` as they were"))
-            }
-            _ => Err(ToolError::validation("cursor", "it is none that an answer had")),
+            Ok(_) if mark.len() == 12 => Err(ToolError::validation("cursor", "belongs to another statement")
+                .hint("repeat `sql` and `params` unchanged")),
+            _ => Err(ToolError::validation("cursor", "is not the `cursor` of a result")),
         }
     }
 }
@@ -95,7 +93,7 @@ impl Tool for DbQuery {
     const SPEC: Spec = Spec {
         name: "db_query",
         title: "Query the database",
-        description: "Runs one read-only SQL statement on the workspace's SQLite database.",
+        description: "Run one read-only SQL statement on the workspace's SQLite database.",
         example: Example {
             files: &[],
             arguments: r#"{"sql": "SELECT ? AS name, 1 + 1 AS sum", "params": ["x"]}"#,

@@ -58,7 +58,7 @@ pub(crate) struct Column {
     name: String,
     /// Type as declared.
     r#type: String,
-    /// True if the column refuses NULL.
+    /// True if the column forbids NULL.
     not_null: bool,
     /// Default value, as an SQL expression.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ impl Tool for DbSchema {
         example: Example { files: &[], arguments: "{}", result: r#"{"tables": []}"# },
         ..Spec::reading(
             "db_schema",
-            "Describes the tables, columns and indexes of the workspace's SQLite database.",
+            "Describe the tables, columns and indexes of the workspace's SQLite database.",
         )
     };
 
@@ -143,11 +143,8 @@ impl Tool for DbSchema {
             .describe(args.table.as_deref())
             .map_err(|error| failed_in(context, error))?;
         if let (Some(table), true) = (&args.table, described.is_empty()) {
-            return Err(ToolError::new(
-                Code::NotFound,
-                format!("there is no table {}", tool::visible(table)),
-            )
-            .hint("without `table`, all are listed"));
+            return Err(ToolError::new(Code::NotFound, format!("unknown table {}", tool::visible(table)))
+                .hint("omit `table` to list all"));
         }
         Ok(Output { tables: described.into_iter().map(Table::from).collect() })
     }

@@ -68,7 +68,7 @@ impl Tool for DbWrite {
     const SPEC: Spec = Spec {
         name: "db_write",
         title: "Change the database",
-        description: "Runs one SQL statement that changes the workspace's SQLite database; can be undone.",
+        description: "Run one SQL statement that changes the workspace's SQLite database; can be undone.",
         example: Example {
             files: &[],
             arguments: r#"{"sql": "CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, title TEXT)"}"#,
@@ -116,7 +116,7 @@ impl Tool for DbWrite {
         let parameters = parameters(args.params.as_deref()).ok()?;
         let database = named(&self.0, args.database.as_deref()).ok()?;
         let tried = database.try_write((&args.sql, &parameters), planned, RETURNED, &stopped).ok()?;
-        let undoing = tried.written.not_undoable.map(|why| format!("it could not be undone: {why}\n"));
+        let undoing = tried.written.not_undoable.map(|why| format!("this could not be undone: {why}\n"));
         Some(undoing.unwrap_or_default() + &text(&tried.lines))
     }
 
@@ -125,7 +125,7 @@ impl Tool for DbWrite {
         let Some(planned) = args.planned.get() else {
             let said = database.plan(&args.sql).map(|_| ()).map_err(failed);
             return Err(said.err().unwrap_or_else(|| failed(DatabaseError::Drifted)).hint(
-                "SQLite has no such statement: DELETE without WHERE empties a table, DROP TABLE removes one",
+                "SQLite has no such statement: DELETE without WHERE empties a table, DROP TABLE removes it",
             ));
         };
         let parameters = parameters(args.params.as_deref())?;
@@ -140,15 +140,11 @@ impl Tool for DbWrite {
         }
         .map_err(|error| failed_in(context, error))?;
         if let Some(why) = written.not_undoable {
-            let what =
-                if args.dry_run { "the call itself could not be undone" } else { "this cannot be undone" };
+            let what = if args.dry_run { "the call could not be undone" } else { "this cannot be undone" };
             context.warn(format!("{what}: {why}"));
         }
         if written.returned.has_more {
-            context.warn(format!(
-                "RETURNING gave more rows than the {} that are shown",
-                written.returned.rows.len()
-            ));
+            context.warn(format!("RETURNING gave more than the {} rows shown", written.returned.rows.len()));
         }
         let has_rows = !written.returned.columns.is_empty();
         Ok(Output {

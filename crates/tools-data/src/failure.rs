@@ -8,7 +8,7 @@ use tool::{Code, Context, Retry, StopReason, ToolError};
 pub(crate) fn named<'a>(databases: &'a Databases, name: Option<&str>) -> Result<&'a Database, ToolError> {
     databases.named(name.unwrap_or(database::DEFAULT_NAME)).map_err(failed).map_err(|error| {
         let names: Vec<&str> = databases.names().collect();
-        error.hint(format!("there is {}", names.join(", ")))
+        error.hint(format!("the databases are {}", names.join(", ")))
     })
 }
 
@@ -37,40 +37,37 @@ pub(crate) fn failed(error: DatabaseError) -> ToolError {
     let wrong = |hint: &str| ToolError::validation("sql", &error).hint(hint);
     let made = match &error {
         DatabaseError::Unknown(_) => ToolError::new(Code::NotFound, error.to_string()),
-        DatabaseError::Syntax(_) => {
-            wrong("db_schema has the tables and columns; values belong into `params`")
-        }
+        DatabaseError::Syntax(_) => wrong("db_schema shows the tables and columns; pass values in `params`"),
         DatabaseError::Empty => wrong("write one statement"),
-        DatabaseError::Several => wrong("make one call for each"),
+        DatabaseError::Several => wrong("make one call per statement"),
         DatabaseError::Writes => wrong("db_write changes data; db_query only reads"),
         DatabaseError::OnlyReads => wrong("db_query reads data; db_write only changes it"),
         DatabaseError::Parameters { .. } => ToolError::validation("params", &error)
-            .hint("give one for each `?`, and one for each name the first time it appears"),
+            .hint("give one value for each `?` and each distinct name, in order of appearance"),
         DatabaseError::Denied(_) => with(
             Code::Permission,
-            "no setting allows it; statements about rows, tables, indexes, views and triggers run",
+            "no setting allows it; use statements about rows, tables, indexes, views and triggers",
         ),
-        DatabaseError::Drifted => with(Code::Conflict, "make the call again").retry(Retry::Now),
+        DatabaseError::Drifted => with(Code::Conflict, "repeat the call").retry(Retry::Now),
         DatabaseError::Constraint(_) => {
-            with(Code::Conflict, "nothing was changed; db_schema has the constraints")
+            with(Code::Conflict, "nothing was changed; db_schema shows the constraints")
         }
         DatabaseError::Conflict { .. } => with(Code::Conflict, "nothing was changed"),
         DatabaseError::TooLarge(_) => {
             with(Code::Quota, "select fewer or shorter values, as with substr(), or raise `max_bytes`")
         }
-        DatabaseError::Locked => with(
-            Code::Unavailable,
-            "another program holds a transaction or a lock open on it; it may end soon",
-        )
-        .retry(Retry::AfterMs(1_000)),
+        DatabaseError::Locked => {
+            with(Code::Unavailable, "another program holds a transaction or a lock, which may end soon")
+                .retry(Retry::AfterMs(1_000))
+        }
         DatabaseError::Damaged { .. } => with(
             Code::Runtime,
-            "a human can mend it outside of Handfast with `sqlite3 FILE .recover`, or move it away so that a new one is made",
+            "the user can repair the file outside Handfast with `sqlite3 FILE .recover`, or move it away for a new one",
         ),
         DatabaseError::Refused { .. } => {
-            with(Code::Permission, "a human has to look at the file outside of Handfast")
+            with(Code::Permission, "the user must check the file outside Handfast")
         }
-        DatabaseError::Full => with(Code::Runtime, "free space, then make the call again"),
+        DatabaseError::Full => with(Code::Runtime, "free some space, then repeat the call"),
         DatabaseError::Stopped => ToolError::new(Code::Cancelled, error.to_string()),
         DatabaseError::Unkept(_)
         | DatabaseError::Engine(_)

@@ -42,7 +42,7 @@ pub struct Args {
     /// Maximum number of entries, default 20, at most 100.
     #[schemars(range(min = 1, max = 100))]
     limit: Option<u32>,
-    /// Number of entries to skip: `next_offset` of an earlier answer.
+    /// Number of entries to skip: `next_offset` of an earlier result.
     #[serde(default)]
     offset: u64,
     /// Show the change without making it.
@@ -125,18 +125,18 @@ impl Args {
             matches!(self.action, Action::Read | Action::Update | Action::Delete | Action::History);
         let needs_text = matches!(self.action, Action::Create | Action::Update | Action::Search);
         if needs_key && self.key.is_empty() {
-            return Err(ToolError::validation("key", format!("{} needs one", self.action.as_str())));
+            return Err(ToolError::validation("key", format!("{} requires it", self.action.as_str())));
         }
         if needs_text && self.message.trim().is_empty() {
-            return Err(ToolError::validation("message", format!("{} needs one", self.action.as_str())));
+            return Err(ToolError::validation("message", format!("{} requires it", self.action.as_str())));
         }
         if self.key.chars().count() > LONGEST_KEY || self.key.contains(char::is_control) {
-            let problem = format!("it has at most {LONGEST_KEY} characters, all of them visible");
+            let problem = format!("must have at most {LONGEST_KEY} characters, all visible");
             return Err(ToolError::validation("key", problem));
         }
         if self.message.len() > LONGEST_TEXT {
-            return Err(ToolError::validation("message", format!("it has at most {LONGEST_TEXT} bytes"))
-                .hint("keep long texts in a file, and remember where it lies"));
+            return Err(ToolError::validation("message", format!("must have at most {LONGEST_TEXT} bytes"))
+                .hint("store the text in a file, and remember its path"));
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Tool for Memory {
     const SPEC: Spec = Spec {
         name: "memory",
         title: "Remember",
-        description: "Remembers texts across sessions: create, read, update, delete, list, search, history, audit.",
+        description: "Remember texts across sessions: create, read, update, delete, list, search, history, audit.",
         example: Example {
             files: &[],
             arguments: r#"{"action": "create", "key": "style", "message": "Four spaces, no tabs."}"#,

@@ -84,7 +84,7 @@ impl Tool for SkillList {
                 {"name": "handfast", "source": "built_in"}
             ], "count": 2}"#,
         },
-        ..Spec::reading("skill_list", "Lists the skills there are: texts on how to do a task well.")
+        ..Spec::reading("skill_list", "List the skills: texts on how to do a task well.")
     };
 
     fn plan(&self, _args: &Args, _place: &Place) -> Result<Plan, ToolError> {
@@ -121,7 +121,7 @@ mod tests {
             ("a", "no front matter", "does not begin"),
             ("b", "---\nname: b\n", "no end"),
             ("c", "---\nname: c\n---\n", "no `description`"),
-            ("d", "---\ndescription: [1\n---\n", "not as it should be"),
+            ("d", "---\ndescription: [1\n---\n", "is invalid"),
             ("e", "---\nname: other\ndescription: d\n---\n", "names it `other`"),
             ("handfast", GOOD, ""),
         ] {

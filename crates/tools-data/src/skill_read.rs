@@ -29,7 +29,7 @@ pub struct Output {
     skill_name: String,
     /// Content of the whole file.
     content: String,
-    /// Kind and author of the text, which advises and is no instruction of the user.
+    /// Kind and author of the text, which is advice, not an instruction of the user.
     label: String,
     /// Suspicious parts of the text: invisible characters, and phrases that override instructions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,7 +45,7 @@ impl Tool for SkillRead {
     const SPEC: Spec = Spec {
         name: "skill_read",
         title: "Read a skill",
-        description: "Reads a skill's text, to learn how a task is done well before starting it.",
+        description: "Read a skill, which says how to do a task well, before starting the task.",
         example: Example {
             files: &[(
                 "skills/release/SKILL.md",
@@ -70,7 +70,7 @@ impl Tool for SkillRead {
         let skill = named(context, &self.0, &args.skill_name)?;
         if let (Err(problem), None) = (&skill.front, &args.path) {
             let message = format!("the skill `{}` cannot be used: {problem}", skill.name);
-            return Err(ToolError::new(Code::Runtime, message).hint(format!("mend {}", skill.location)));
+            return Err(ToolError::new(Code::Runtime, message).hint(format!("correct {}", skill.location)));
         }
         let content = skill.read(context, &self.0, args.path.as_deref())?;
         Ok(Output {

@@ -34,21 +34,20 @@ fn stored(value: &Value) -> Result<Stored, String> {
         Value::String(text) => Ok(Stored::Text(text.clone())),
         Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(whole), ..) => Ok(Stored::Integer(whole)),
-            (None, Some(_), _) => Err(format!("{number} is larger than the largest whole number, 2^63 - 1")),
+            (None, Some(_), _) => Err(format!("{number} is larger than the largest integer, 2^63 - 1")),
             (None, None, Some(real)) => Ok(Stored::Real(real)),
-            (None, None, None) => Err(format!("{number} is no number that SQLite has")),
+            (None, None, None) => Err(format!("{number} is not a number that SQLite can store")),
         },
-        Value::Array(_) => Err("a list is no value; store it as a JSON text".to_owned()),
+        Value::Array(_) => Err("a list is not a value; store it as JSON text".to_owned()),
         Value::Object(fields) => tagged(fields),
     }
 }
 
 fn tagged(fields: &Map<String, Value>) -> Result<Stored, String> {
-    const FORMS: &str =
-        "an object is {\"base64\": \"…\"}, {\"integer\": \"…\"}, {\"real\": …} or {\"text_base64\": \"…\"}";
+    const FORMS: &str = "an object must be {\"base64\": \"…\"}, {\"integer\": \"…\"}, {\"real\": …} or {\"text_base64\": \"…\"}";
     let mut all = fields.iter();
     let (Some((tag, value)), None) = (all.next(), all.next()) else { return Err(FORMS.to_owned()) };
-    let bytes = |text: &str| STANDARD.decode(text).map_err(|error| format!("this is no Base64: {error}"));
+    let bytes = |text: &str| STANDARD.decode(text).map_err(|error| format!("invalid Base64: {error}"));
     match (tag.as_str(), value.as_str(), value.as_f64()) {
         ("base64", Some(text), _) => bytes(text).map(Stored::Blob),
         ("text_base64", Some(text), _) => bytes(text).map(Stored::OddText),

@@ -6,15 +6,15 @@ use tool::{Code, Retry, ToolError};
 
 pub(crate) fn changed_since(shown: &str, now: &str) -> ToolError {
     ToolError::new(Code::Conflict, format!("{shown} changed since that `version` was read"))
-        .hint("read it again")
+        .hint("read the file again")
         .data(json!({ "version": now }))
 }
 
 pub(crate) fn unreadable(shown: &str, problem: &edit::ReadError) -> ToolError {
     let error = ToolError::new(Code::Validation, format!("{shown} cannot be edited as text: {problem}"));
     match problem {
-        edit::ReadError::Binary => error.hint("file_write can replace it as a whole"),
-        edit::ReadError::NotIn { .. } => error.hint("name its `encoding`, or leave that out"),
+        edit::ReadError::Binary => error.hint("file_write can replace the whole file"),
+        edit::ReadError::NotIn { .. } => error.hint("set `encoding` to that of the file, or omit it"),
     }
 }
 
@@ -26,10 +26,10 @@ pub(crate) fn refusal(shown: &str, refused: ReplaceError) -> ToolError {
                 Some(earlier) => ToolError::new(
                     Code::Conflict,
                     format!(
-                        "{message}: `edits[{earlier}].new_text` has it, but edits see the file as it is now"
+                        "{message}, only in `edits[{earlier}].new_text`; all edits apply to the current file"
                     ),
                 )
-                .hint("make one edit of the two"),
+                .hint("combine the two edits into one"),
                 None => absent(&message, &nearest),
             };
             error.data(json!({ "edit": index, "nearest": nearest.iter().map(place).collect::<Vec<_>>() }))
@@ -38,20 +38,20 @@ pub(crate) fn refusal(shown: &str, refused: ReplaceError) -> ToolError {
             let lines: Vec<String> = places.iter().map(|place| place.line.to_string()).collect();
             let more = if places.len() < found { ", …" } else { "" };
             let message = format!(
-                "`edits[{index}].old_text` is {found} times in {shown}, not {wanted}: lines {}{more}",
+                "`edits[{index}].old_text` occurs {found} times in {shown}, not {wanted}: lines {}{more}",
                 lines.join(", ")
             );
             let places: Vec<Value> =
                 places.iter().map(|place| json!({ "line": place.line, "text": place.text })).collect();
             ToolError::new(Code::Conflict, message)
-                .hint("add lines around it to `old_text`, or say `replace_all` or `expected_count`")
+                .hint("add surrounding lines to `old_text`, or set `replace_all` or `expected_count`")
                 .data(json!({ "edit": index, "places": places }))
         }
         ReplaceError::Overlap { first, second, line } => ToolError::new(
             Code::Conflict,
-            format!("`edits[{first}]` and `edits[{second}]` change the same text, in line {line} of {shown}"),
+            format!("`edits[{first}]` and `edits[{second}]` change the same text, on line {line} of {shown}"),
         )
-        .hint("make one edit of the two"),
+        .hint("combine the two edits into one"),
     }
     .retry(Retry::Never)
 }
@@ -59,7 +59,7 @@ pub(crate) fn refusal(shown: &str, refused: ReplaceError) -> ToolError {
 /// Returns the error for a missing text, with the most similar place.
 pub(crate) fn absent(message: &str, nearest: &[Near]) -> ToolError {
     let Some(best) = nearest.first() else {
-        return ToolError::new(Code::Conflict, format!("{message}, nor anything like it"))
+        return ToolError::new(Code::Conflict, format!("{message}, nor is any similar text"))
             .hint("read the file again");
     };
     let lines = if best.line == best.end_line {
@@ -67,9 +67,9 @@ pub(crate) fn absent(message: &str, nearest: &[Near]) -> ToolError {
     } else {
         format!("lines {} to {}", best.line, best.end_line)
     };
-    let how = if best.white_space_only { " but for white space" } else { "" };
-    ToolError::new(Code::Conflict, format!("{message}; nearest{how}, {lines}: {}", best.difference))
-        .hint("[-…-] is only in what was looked for, {+…+} only in the file")
+    let how = if best.white_space_only { ", except for whitespace" } else { "" };
+    ToolError::new(Code::Conflict, format!("{message}; nearest match{how}: {lines}: {}", best.difference))
+        .hint("[-…-] is only in the requested text, {+…+} only in the file")
 }
 
 pub(crate) fn place(near: &Near) -> Value {

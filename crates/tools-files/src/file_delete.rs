@@ -15,7 +15,7 @@ use crate::diff_preview;
 pub(crate) struct FileDelete;
 
 const DESCRIPTION: &str =
-    "Delete a file, a link (not its target) or a folder; a folder with content only with `recursive`.";
+    "Delete a file, a link (not its target) or a folder; a non-empty folder needs `recursive`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -20,8 +20,8 @@ use crate::version;
 /// The `file_edit` tool.
 pub(crate) struct FileEdit;
 
-const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once. Line ends \
-                           and encoding stay.";
+const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must occur once. Keeps line \
+                           endings and encoding.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -116,21 +116,21 @@ impl Tool for FileEdit {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         if args.edits.is_empty() || args.edits.len() > MOST_EDITS {
-            let problem = format!("{} edits are not between 1 and {MOST_EDITS}", args.edits.len());
+            let problem = format!("must have between 1 and {MOST_EDITS} edits, not {}", args.edits.len());
             return Err(ToolError::validation("edits", problem));
         }
         for (index, edit) in args.edits.iter().enumerate() {
             if edit.old_text.is_empty() {
-                return Err(ToolError::validation(&format!("edits[{index}].old_text"), "it is empty").hint(
-                    "to insert, replace a text beside the place by itself and what is new; file_write makes a file",
+                return Err(ToolError::validation(&format!("edits[{index}].old_text"), "is empty").hint(
+                    "to insert, repeat a neighbouring text in `new_text` with the addition; file_write creates a file",
                 ));
             }
             if edit.old_text == edit.new_text {
                 let field = format!("edits[{index}].new_text");
-                return Err(ToolError::validation(&field, "it is the same as `old_text`"));
+                return Err(ToolError::validation(&field, "is the same as `old_text`"));
             }
             if edit.expected_count == Some(0) {
-                return Err(ToolError::validation(&format!("edits[{index}].expected_count"), "it is 0"));
+                return Err(ToolError::validation(&format!("edits[{index}].expected_count"), "is 0"));
             }
         }
         decoding(args)?;
@@ -146,7 +146,7 @@ impl Tool for FileEdit {
             // A file that may not be read before the approval is not shown, but the requested edits
             // are known.
             Err(error) if error.code == Code::Permission => as_asked(&args.edits),
-            Err(error) => format!("as it is now, this fails: {}", error.message),
+            Err(error) => format!("this would fail now: {}", error.message),
         })
     }
 
@@ -158,7 +158,7 @@ impl Tool for FileEdit {
         context.stop.check()?;
         staged.commit_over(&opened).map_err(failure(context))?;
         if opened.identity.names > 1 {
-            context.warn(format!("{shown} has other names (hard links), which keep the old content"));
+            context.warn(format!("{shown} has other hard links, which keep the old content"));
         }
         let applied = !args.is_dry_run();
         Ok(Output { path: shown, diff, replacements, applied, version })
@@ -194,7 +194,7 @@ fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<EditResult, T
     let replaced = edit::replace(document.text(), &replacements(args, &document)?)
         .map_err(|refused| refusal(&shown, refused))?;
     let content = document.write(&replaced.text).map_err(|problem| {
-        ToolError::validation("edits", format!("{problem}, the encoding of {shown}"))
+        ToolError::validation("edits", format!("{problem}, and {shown} has that encoding"))
             .hint("file_write can write the file in UTF-8")
     })?;
     let diff = edit::unified(&shown, document.text(), &replaced.text, &replaced.edited);
@@ -205,7 +205,7 @@ fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<EditResult, T
 fn as_asked(edits: &[EditArgs]) -> String {
     let mut shown = String::new();
     for edit in edits {
-        let all = if edit.replace_all { ", wherever it stands" } else { "" };
+        let all = if edit.replace_all { " every occurrence" } else { "" };
         shown.push_str(&format!("@@ replaces{all} @@\n"));
         for (sign, text) in [('-', &edit.old_text), ('+', &edit.new_text)] {
             for line in text.lines() {
@@ -221,7 +221,7 @@ fn decoding(args: &Args) -> Result<Option<&'static encoding_rs::Encoding>, ToolE
     match Decoding::of(label)? {
         Decoding::Utf8 => Ok(Some(encoding_rs::UTF_8)),
         Decoding::Label(encoding) => Ok(Some(encoding)),
-        Decoding::Base64 => Err(ToolError::validation("encoding", "text is edited, and base64 is none")),
+        Decoding::Base64 => Err(ToolError::validation("encoding", "must be a text encoding, not base64")),
     }
 }
 
@@ -232,9 +232,9 @@ fn replacements<'a>(args: &'a Args, document: &Document) -> Result<Vec<Replaceme
             let field = format!("edits[{index}].new_text");
             return Err(ToolError::validation(
                 &field,
-                "the file is not in UTF-8, and this has more than ASCII",
+                "has characters beyond ASCII, but the file is not in UTF-8",
             )
-            .hint("name its `encoding`, such as latin1"));
+            .hint("set `encoding` to that of the file, such as latin1"));
         }
         let count = match (edit.expected_count, edit.replace_all) {
             (Some(count), _) => Count::Exactly(count),
@@ -251,9 +251,9 @@ pub(crate) fn whole(opened: &mut OpenedFile, shown: &str) -> Result<Vec<u8>, Too
     let too_large = || {
         ToolError::new(
             Code::Quota,
-            format!("{shown} is larger than {LARGEST_FILE} bytes, the limit for edits"),
+            format!("{shown} is larger than the limit for edits, {LARGEST_FILE} bytes"),
         )
-        .hint("a command such as sed can change it")
+        .hint("a command such as sed can change the file")
     };
     if opened.metadata.size_bytes > LARGEST_FILE {
         return Err(too_large());
@@ -356,11 +356,11 @@ mod tests {
         assert_eq!(error.code, Code::Conflict);
         assert_eq!(
             error.message,
-            "`edits[0].old_text` is not in f.rs; nearest but for white space, line 2: [-····-]{+\\t+}let x = 1;"
+            "`edits[0].old_text` is not in f.rs; nearest match, except for whitespace: line 2: [-····-]{+\\t+}let x = 1;"
         );
         assert_eq!(error.data.unwrap()["nearest"][0]["line"], 2);
         let error = edit(&workspace, one("f.rs", "unlike anything", "x")).unwrap_err();
-        assert!(error.message.ends_with("nor anything like it"), "{error}");
+        assert!(error.message.ends_with("nor is any similar text"), "{error}");
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
             (json!({"old_text": "b", "new_text": "y", "expected_count": 3}), "2 times in f, not 3"),
             (json!({"old_text": "c", "new_text": "y", "replace_all": true}), "is not in f"),
             (json!({"old_text": "x", "new_text": "y"}), "edits[0].new_text"),
-            (json!({"old_text": "a b", "new_text": "y"}), "change the same text, in line 1 of f"),
+            (json!({"old_text": "a b", "new_text": "y"}), "change the same text, on line 1 of f"),
         ] {
             let error = edit(&workspace, list(second)).unwrap_err();
             assert_eq!((error.code, error.effect), (Code::Conflict, tool::EffectState::None));
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(shown("f", "two"), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
         assert_eq!(shown("secret", "two"), "@@ replaces @@\n-two\n+2\n");
         let absent = shown("f", "three");
-        assert!(absent.starts_with("as it is now, this fails: `edits[0].old_text` is not in f"), "{absent}");
+        assert!(absent.starts_with("this would fail now: `edits[0].old_text` is not in f"), "{absent}");
         assert_eq!(workspace.read("f"), "one\ntwo\n");
     }
 

@@ -18,7 +18,7 @@ use crate::selection::{Cursor, NameGlob, is_hidden};
 /// The `file_list` tool.
 pub(crate) struct FileList;
 
-const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Links are shown, not followed.";
+const DESCRIPTION: &str = "List a folder, or with `recursive` everything below it. Links are not followed.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Include names that start with a dot.
     #[serde(default)]
     include_hidden: bool,
-    /// False: only `names`, faster.
+    /// If false, only `names`; faster.
     #[serde(default = "yes")]
     details: bool,
     /// Maximum entries, at most 20000.
@@ -145,7 +145,7 @@ impl Tool for FileList {
         let note = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
         let notes = [
             note(walked.unreadable, "folders cannot be read"),
-            note(walked.too_deep, "folders lie too deep: list them by their own path"),
+            note(walked.too_deep, "folders are too deep: list them by their own path"),
         ];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
         let last = listing.last.filter(|_| walked.ended);

@@ -12,7 +12,7 @@ use tool::{
 /// The `file_move` tool.
 pub(crate) struct FileMove;
 
-const DESCRIPTION: &str = "Move or rename a file or folder. Overwrites nothing; makes missing folders.";
+const DESCRIPTION: &str = "Move or rename a file or folder. Overwrites nothing; creates missing folders.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +90,7 @@ impl Tool for FileMove {
                 .then(|| {
                     let name = source.file_name().unwrap_or_default();
                     let path = context.place.show(&destination.join(name));
-                    format!("to move it into that folder, name the new path: {path}")
+                    format!("to move it into that folder, set `destination` to {path}")
                 });
             let mut error = failure(context)(error);
             error.hint = into_folder.or(error.hint);

@@ -18,8 +18,8 @@ use crate::patching::PatchedTree;
 /// The `file_patch` tool.
 pub(crate) struct FilePatch;
 
-const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a unified diff (git's headers, \
-                           too), or `*** Begin Patch` to `*** End Patch`.";
+const DESCRIPTION: &str = "Apply a patch to files, all or nothing: a unified diff, also with git headers, or \
+                           `*** Begin Patch` to `*** End Patch`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ impl Args {
 pub(crate) struct Output {
     /// Changed files, in the order of the patch.
     files: Vec<ChangedFile>,
-    /// Hunks that matched at another line or with other white space.
+    /// Hunks that matched at another line or with other whitespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drifts: Vec<String>,
     /// False in a dry run.
@@ -134,7 +134,7 @@ impl Tool for FilePatch {
             Ok(()) => patching.difference(),
             // A file that may not be read before the approval is not shown, but the patch is known.
             Err(error) if error.code == Code::Permission => args.patch.clone(),
-            Err(error) => format!("as it is now, this fails: {}", error.message),
+            Err(error) => format!("this would fail now: {}", error.message),
         })
     }
 
@@ -159,7 +159,7 @@ impl Tool for FilePatch {
 fn planned(args: &Args, place: &Place) -> Result<Vec<PlannedPart>, ToolError> {
     let patch = Patch::read(&args.patch, args.path.as_deref()).map_err(|malformed| {
         ToolError::validation("patch", malformed)
-            .hint("nothing was changed; correct the patch and send all of it again")
+            .hint("nothing was changed; correct the patch and send the whole patch again")
     })?;
     let planned = |change: FileChange| {
         let path = within(place, &change, &change.path)?;
@@ -183,9 +183,9 @@ fn within(place: &Place, change: &FileChange, path: &str) -> Result<PathBuf, Too
         return Err(ToolError::validation("patch", problem));
     }
     if !resolved.starts_with(&place.workspace) {
-        let message = format!("line {line} of the patch: {path} lies outside the workspace");
+        let message = format!("line {line} of the patch: {path} is outside the workspace");
         return Err(ToolError::new(Code::Permission, message)
-            .hint("a patch changes the workspace alone; file_edit reaches other listed paths"));
+            .hint("a patch changes only the workspace; file_edit can change other allowed paths"));
     }
     Ok(resolved)
 }
@@ -237,7 +237,7 @@ mod tests {
                 Code::Conflict,
                 "line 34 of the patch does not fit d/f",
             ),
-            ("--- /dev/null\n+++ b/d/f\n@@ -0,0 +1 @@\n+y\n", Code::Conflict, "d/f exists already"),
+            ("--- /dev/null\n+++ b/d/f\n@@ -0,0 +1 @@\n+y\n", Code::Conflict, "d/f already exists"),
             ("--- a/d\n+++ b/d\n@@ -1 +1 @@\n-x\n+y\n", Code::Validation, "d "),
             ("--- a/../outside/f\n+++ b/../outside/f\n@@ -1 +1 @@\n-x\n+y\n", Code::Permission, "outside"),
             ("--- /etc/passwd\n+++ /etc/passwd\n@@ -1 +1 @@\n-x\n+y\n", Code::Permission, "outside"),
@@ -300,7 +300,7 @@ mod tests {
              run can be run as a program\n--- a/run\n+++ b/run\n@@ -0,0 +1 @@\n+go\n"
         );
         let stale = shown("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+x\n");
-        assert!(stale.starts_with("as it is now, this fails: "), "{stale}");
+        assert!(stale.starts_with("this would fail now: "), "{stale}");
         // For an unreadable file, only the agent's own patch is shown.
         let secret = "--- a/secret\n+++ b/secret\n@@ -1 +1 @@\n-guess\n+x\n";
         assert_eq!(shown(secret), secret);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(
             applied["drifts"],
             json!([
-                "f: the hunk of line 1 was found at line 3, 2 lines further down than it says, with other white space"
+                "f: the hunk on patch line 1 matched at line 3, 2 lines below the stated line, with different whitespace"
             ])
         );
     }

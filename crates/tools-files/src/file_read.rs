@@ -20,7 +20,7 @@ use crate::version::HASHED_BYTES;
 /// The `file_read` tool.
 pub(crate) struct FileRead;
 
-const DESCRIPTION: &str = "Read a file; pictures are shown, other binary is Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
+const DESCRIPTION: &str = "Read a file; pictures are shown, other binary files are Base64. Continue a long file at `next_offset`, or request `lines`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Maximum bytes, default 25000, at most 33554432.
     #[schemars(range(min = 1, max = 33_554_432))]
     max_bytes: Option<u64>,
-    /// `version` you have: if the file still has it, no content is returned.
+    /// Known `version`: if the file still has it, no content is returned.
     version: Option<String>,
 }
 
@@ -137,7 +137,7 @@ impl Tool for FileRead {
             if let Some(end) = lines.end.filter(|end| *end < lines.start) {
                 return Err(ToolError::validation(
                     "lines.end",
-                    format!("{end} lies before `lines.start`, {}", lines.start),
+                    format!("{end} is before `lines.start`, {}", lines.start),
                 ));
             }
         }
@@ -207,14 +207,14 @@ impl Tool for FileRead {
         let next = start + u64::try_from(decoded.used).unwrap_or_default();
         let mut notes = Vec::new();
         if cut {
-            notes.push(format!("this is byte {start} to {next} of {size}; go on with `offset` {next}"));
+            notes.push(format!("this is byte {start} to {next} of {size}; continue with `offset` {next}"));
         }
         if whole.line_count.is_none() && is_text {
-            notes.push(format!("line_count is left out: the file is larger than {HASHED_BYTES} bytes"));
+            notes.push(format!("line_count is omitted: the file is larger than {HASHED_BYTES} bytes"));
         }
         if let Some(likely) = decoded.likely {
             notes.push(format!(
-                "the text is not UTF-8, so `content` is Base64; `encoding` {likely}, or the one that it really has, gives the text"
+                "the file is not UTF-8, so `content` is Base64; for text, set `encoding` to {likely} or to the real encoding"
             ));
         }
         if decoded.replaced {
@@ -263,8 +263,8 @@ fn may_show(args: &Args) -> bool {
 fn too_large(picture: Picture, size: u64) -> String {
     let Picture { width, height } = picture;
     format!(
-        "the picture has {width} x {height} pixels and {size} bytes; shown are at most {LONGEST_SIDE} pixels a side and \
-         {LARGEST_PICTURE} bytes: make a smaller copy of it, or take its bytes as Base64 with `max_bytes`"
+        "the picture has {width} x {height} pixels and {size} bytes; the limits are {LONGEST_SIDE} pixels a side and \
+         {LARGEST_PICTURE} bytes: make a smaller copy, or read its bytes as Base64 with `max_bytes`"
     )
 }
 

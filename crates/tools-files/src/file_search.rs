@@ -20,8 +20,7 @@ use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 /// The `file_search` tool.
 pub(crate) struct FileSearch;
 
-const DESCRIPTION: &str =
-    "Search file contents by line with a Rust regex. Leaves out binary and ignored files.";
+const DESCRIPTION: &str = "Search file contents by line with a Rust regex. Skips binary and ignored files.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -287,10 +286,10 @@ impl<'a> Search<'a> {
             format!("{first}{others}: searched only up to a line longer than {LONGEST_LINE_BYTES} bytes")
         });
         let notes = [
-            count(self.binary, "binary files left out"),
+            count(self.binary, "binary files skipped"),
             count(self.unreadable + walked.unreadable, "files or folders cannot be read"),
             count(self.refused + walked.refused, "files or folders hidden by the policy"),
-            count(walked.too_deep, "folders lie too deep: search them by their own path"),
+            count(walked.too_deep, "folders are too deep: search them by their own path"),
             long,
         ];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
@@ -440,7 +439,7 @@ mod tests {
         assert_eq!(lines(&output), ["text:1:1:X", "wide:1:1:X"]);
         assert_eq!(
             (&output["files_searched"], &output["note"]),
-            (&json!(3), &json!("1 binary files left out"))
+            (&json!(3), &json!("1 binary files skipped"))
         );
     }
 

@@ -20,7 +20,7 @@ use crate::diff_preview;
 /// The `file_write` tool.
 pub(crate) struct FileWrite;
 
-const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner, follows a link.";
+const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner; follows links.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,7 +99,7 @@ impl Tool for FileWrite {
         let path = place.resolve("path", &args.path)?;
         // Paths outside the workspace are for the policy to refuse, in any spelling.
         if path == place.workspace || path.starts_with(&place.workspace) && is_spelled_as_folder(&args.path) {
-            return Err(ToolError::validation("path", "this names a folder").hint("name the file in it"));
+            return Err(ToolError::validation("path", "is a folder").hint("give the path of a file in it"));
         }
         let backup = backup_of(&path);
         let mut effects = vec![Effect::Write { path }];
@@ -185,7 +185,7 @@ fn write(
             RootsError::Stopped => outward(error),
             error => {
                 let mut error = outward(error);
-                error.message = format!("no backup could be made, so nothing was written: {}", error.message);
+                error.message = format!("the backup failed, so nothing was written: {}", error.message);
                 if error.code != Code::Runtime {
                     error.hint = Some("`backup: false` writes without keeping the old content".to_owned());
                 }

@@ -70,7 +70,7 @@ impl Pattern<'_> {
                 }
                 _ => error.to_string(),
             };
-            ToolError::validation(field, problem).hint("`literal: true` takes the pattern as plain text")
+            ToolError::validation(field, problem).hint("`literal: true` treats the pattern as plain text")
         })
     }
 }

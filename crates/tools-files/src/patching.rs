@@ -108,7 +108,7 @@ impl<'a> PatchedTree<'a> {
             let kind =
                 self.roots.metadata(path, LastLink::Keep).map_err(|error| self.failed(change, error))?.kind;
             if kind == EntryKind::Folder {
-                return Err(self.wrong(change, path, "is a folder, and a patch deletes files"));
+                return Err(self.wrong(change, path, "is a folder, but a patch deletes only files"));
             }
             return self.remove(change, path, relative);
         }
@@ -191,7 +191,7 @@ impl<'a> PatchedTree<'a> {
         let relative = self.relative(change, path, LastLink::Keep)?;
         self.may_write(change, &relative)?;
         if self.made.contains_key(&relative) {
-            return Err(self.conflict(change, path, "is made by an earlier part of the patch"));
+            return Err(self.conflict(change, path, "is created by an earlier part of the patch"));
         }
         self.new.push((path.to_owned(), relative.clone(), change.line));
         self.made.insert(relative, made);
@@ -216,7 +216,7 @@ impl<'a> PatchedTree<'a> {
             let above = relative.ancestors().skip(1).find(|above| self.made.contains_key(*above));
             if let Some(above) = above {
                 let message = format!(
-                    "line {line} of the patch: {shown} cannot be made, because {} is a file",
+                    "line {line} of the patch: {shown} cannot be created, because {} is a file",
                     above.display()
                 );
                 return Err(ToolError::new(Code::Conflict, message));
@@ -227,9 +227,10 @@ impl<'a> PatchedTree<'a> {
                 // A folder is removed if the patch removes all its files.
                 Ok(found) if found.kind == EntryKind::Folder && self.empties(relative) => {}
                 Ok(_) => {
-                    let message = format!("line {line} of the patch: {shown} exists already");
-                    return Err(ToolError::new(Code::Conflict, message)
-                        .hint("a patch overwrites nothing that it does not show; update the file, or delete it first"));
+                    let message = format!("line {line} of the patch: {shown} already exists");
+                    return Err(ToolError::new(Code::Conflict, message).hint(
+                        "a patch overwrites only content that it shows; update the file, or delete it first",
+                    ));
                 }
             }
         }
@@ -282,7 +283,7 @@ impl<'a> PatchedTree<'a> {
                 going.insert(folder);
             } else if self.made.contains_key(&folder) {
                 let shown = folder.display();
-                let message = format!("{shown} is a folder, and the patch does not remove all that is in it");
+                let message = format!("{shown} is a folder, and the patch does not remove all its content");
                 return Err(ToolError::new(Code::Conflict, message));
             }
         }
@@ -314,25 +315,21 @@ impl<'a> PatchedTree<'a> {
             return Ok(OldContent { relative, content: target.into_os_string().into_vec(), is_link: true });
         }
         if change.mode == Some(Mode::Link) {
-            return Err(self.wrong(change, path, "is no symbolic link, as the patch says"));
+            return Err(self.wrong(change, path, "is not the symbolic link that the patch expects"));
         }
         if kind == EntryKind::Link && moves {
-            return Err(self.wrong(
-                change,
-                path,
-                "is a symbolic link, and the patch is about a regular file",
-            ));
+            return Err(self.wrong(change, path, "is a symbolic link, but the patch expects a regular file"));
         }
         let mut opened = self.roots.open_file(path).map_err(failed)?;
         if opened.identity.names > 1 && change.action == Action::Update {
-            self.context.warn(format!("{shown} has other names (hard links), which keep the old content"));
+            self.context.warn(format!("{shown} has other hard links, which keep the old content"));
         }
         let content = whole(&mut opened, &shown)?;
         let relative = self.below(change, path, &opened.real)?;
         self.bytes += content.len();
         if self.bytes > MOST_BYTES {
-            let message = format!("the files of this patch have more than {MOST_BYTES} bytes, the limit");
-            return Err(ToolError::new(Code::Quota, message).hint("send it in parts"));
+            let message = format!("the files of this patch exceed the limit of {MOST_BYTES} bytes");
+            return Err(ToolError::new(Code::Quota, message).hint("send the patch in parts"));
         }
         Ok(OldContent { relative, content, is_link: false })
     }
@@ -355,7 +352,7 @@ impl<'a> PatchedTree<'a> {
             let document = Document::read(content, None).map_err(|problem| unreadable(&shown, &problem))?;
             let text = self.applied(document.text(), change, path)?;
             return document.write(&text).map_err(|problem| {
-                ToolError::new(Code::Validation, format!("{shown} cannot hold what comes: {problem}"))
+                ToolError::new(Code::Validation, format!("{shown} cannot hold the new text: {problem}"))
             });
         }
         // A model does not see a byte order mark and git shows it, so a patch may have it or not.
@@ -387,7 +384,7 @@ impl<'a> PatchedTree<'a> {
                 let shown = self.context.place.show(path);
                 let message =
                     format!("line {} of the patch: {shown} leads outside the workspace", change.line);
-                Err(ToolError::new(Code::Permission, message).hint("a patch changes the workspace alone"))
+                Err(ToolError::new(Code::Permission, message).hint("a patch changes only the workspace"))
             }
         }
     }
@@ -416,7 +413,7 @@ impl<'a> PatchedTree<'a> {
 }
 
 fn drafting(error: checkpoint::Error) -> ToolError {
-    let message = format!("the new content could not be laid out, so nothing was changed: {error}");
+    let message = format!("the new content could not be prepared, so nothing was changed: {error}");
     ToolError::caused_by(&message, error)
 }
 
@@ -424,45 +421,46 @@ fn drift_line(shown: &str, drift: &Drift) -> String {
     let Drift { hunk, found, lines, white_space } = drift;
     let how = match lines {
         0 => String::new(),
-        lines if *lines > 0 => format!(", {lines} lines further down than it says"),
-        lines => format!(", {} lines further up than it says", lines.unsigned_abs()),
+        lines if *lines > 0 => format!(", {lines} lines below the stated line"),
+        lines => format!(", {} lines above the stated line", lines.unsigned_abs()),
     };
-    let white_space = if *white_space { ", with other white space" } else { "" };
-    format!("{shown}: the hunk of line {hunk} was found at line {found}{how}{white_space}")
+    let white_space = if *white_space { ", with different whitespace" } else { "" };
+    format!("{shown}: the hunk on patch line {hunk} matched at line {found}{how}{white_space}")
 }
 
 fn hunk_refused(shown: &str, refused: HunkRefused) -> ToolError {
-    let of = |hunk: usize| format!("the hunk of line {hunk} of the patch does not fit {shown}");
+    let of = |hunk: usize| format!("the hunk on line {hunk} of the patch does not fit {shown}");
     match refused {
         HunkRefused::Nowhere { hunk, nearest } => {
             let data = json!({ "path": shown, "patch_line": hunk, "nearest": nearest.iter().map(place).collect::<Vec<Value>>() });
             let nearest: &[Near] = &nearest;
-            absent(&format!("{}: its lines are not there", of(hunk)), nearest).data(data)
+            absent(&format!("{}: its lines are not in the file", of(hunk)), nearest).data(data)
         }
         HunkRefused::Several { hunk, places } => {
             let lines: Vec<String> = places.iter().map(|place| place.line.to_string()).collect();
             let message = format!(
-                "{}: its lines are there several times, and not where it says: lines {}",
+                "{}: its lines occur several times, but not at the stated line: lines {}",
                 of(hunk),
                 lines.join(", ")
             );
             let places: Vec<Value> =
                 places.iter().map(|place| json!({ "line": place.line, "text": place.text })).collect();
             ToolError::new(Code::Conflict, message)
-                .hint("give it more lines of context, or its true line number")
+                .hint("give the hunk more lines of context, or the correct line number")
                 .data(json!({ "path": shown, "patch_line": hunk, "places": places }))
         }
-        HunkRefused::Anchor { hunk, anchor } => {
-            ToolError::new(Code::Conflict, format!("{}: no line `{anchor}` is left before it", of(hunk)))
-                .hint("the text behind `@@` is a whole line of the file that comes before the change")
-        }
+        HunkRefused::Anchor { hunk, anchor } => ToolError::new(
+            Code::Conflict,
+            format!("{}: the line `{anchor}` is not found before it", of(hunk)),
+        )
+        .hint("the text after `@@` must be a whole line of the file before the change"),
         HunkRefused::NoContext { hunk } => {
-            ToolError::new(Code::Conflict, format!("{}: it shows no line that is there", of(hunk)))
+            ToolError::new(Code::Conflict, format!("{}: it has no line of the file", of(hunk)))
                 .hint("make the diff with lines of context")
         }
         HunkRefused::TooMuchWork { hunk } => {
-            ToolError::new(Code::Quota, format!("{}: too many lines of the file are alike", of(hunk)))
-                .hint("give it its true line number")
+            ToolError::new(Code::Quota, format!("{}: the file has too many similar lines", of(hunk)))
+                .hint("give the hunk its correct line number")
         }
     }
 }
@@ -476,11 +474,11 @@ mod tests {
         let drift = |lines, white_space| drift_line("f", &Drift { hunk: 4, found: 12, lines, white_space });
         assert_eq!(
             drift(3, false),
-            "f: the hunk of line 4 was found at line 12, 3 lines further down than it says"
+            "f: the hunk on patch line 4 matched at line 12, 3 lines below the stated line"
         );
         assert_eq!(
             drift(-1, true),
-            "f: the hunk of line 4 was found at line 12, 1 lines further up than it says, with other white space"
+            "f: the hunk on patch line 4 matched at line 12, 1 lines above the stated line, with different whitespace"
         );
     }
 }

@@ -185,7 +185,7 @@ mod tests {
                         ["next_offset", "version"]
                     );
                     let note = part["note"].as_str().unwrap();
-                    assert!(note.contains(&format!("go on with `offset` {next}")), "{note}");
+                    assert!(note.contains(&format!("continue with `offset` {next}")), "{note}");
                     assert!(content.ends_with('\n') || path == "line" || path == "binary", "{path}");
                     assert!(content.chars().count() > 8_000, "{path}");
                 }

@@ -117,8 +117,8 @@ impl Cursor {
             (inside && !path.as_os_str().as_bytes().contains(&0)).then_some(Self { path, number })
         };
         read().ok_or_else(|| {
-            ToolError::validation("cursor", "this is no cursor")
-                .hint("take `next_cursor` of the answer before as it is, with the same other arguments")
+            ToolError::validation("cursor", "is not a cursor")
+                .hint("repeat the call with the unchanged `next_cursor` of the previous result")
         })
     }
 }

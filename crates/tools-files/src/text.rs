@@ -55,7 +55,7 @@ impl Decoding {
         match encoding_named(label) {
             Some(encoding) if encoding == UTF_8 => Ok(Self::Utf8),
             Some(encoding) if encoding != REPLACEMENT => Ok(Self::Label(encoding)),
-            _ => Err(ToolError::validation("encoding", format!("`{label}` is not known"))
+            _ => Err(ToolError::validation("encoding", format!("unknown encoding `{label}`"))
                 .hint("use utf-8, base64, or a name such as latin-1, cp1252, utf-16le, shift_jis")),
         }
     }

@@ -76,7 +76,7 @@ fn no_space_for_the_backup_means_no_write() {
     );
     assert_eq!((&answers[0]["code"], &answers[0]["effect"]), (&json!("ERUNTIME"), &json!("none")));
     let message = answers[0]["message"].as_str().unwrap();
-    assert!(message.contains("no backup could be made") && message.contains("no space left"), "{message}");
+    assert!(message.contains("the backup failed") && message.contains("no space left"), "{message}");
     assert_eq!((&answers[1], &answers[2]), (&json!(700_000), &json!("file ")));
 }
 

@@ -75,7 +75,7 @@ pub struct Output {
 pub(crate) struct LeftOut {
     /// Path relative to the workspace.
     file: String,
-    /// Reason why.
+    /// Reason.
     reason: String,
 }
 
@@ -86,7 +86,7 @@ impl Tool for KnowledgeIndex {
     const SPEC: Spec = Spec {
         name: "knowledge_index",
         title: "Index the knowledge",
-        description: "Brings the index of knowledge/ up to its files, and waits until all vectors are made. Searches do what is quick of it themselves.",
+        description: "Update the index of knowledge/ and wait for all vectors. Searches make quick updates automatically.",
         example: Example {
             files: &[("knowledge/user/notes.md", "# One\n\na\n\n# Two\n\nb\n")],
             arguments: r#"{"scope": "changed_only"}"#,
@@ -116,7 +116,7 @@ impl Tool for KnowledgeIndex {
         let has_model = self.0.index.has_model();
         if !has_model {
             context.warn(
-                "no model is set up, so that words alone are found; the user gets one with `handfast setup embeddings`"
+                "no model is set up, so searches use words alone; the user gets a model with `handfast setup embeddings`"
                     .to_owned(),
             );
         }
@@ -124,7 +124,7 @@ impl Tool for KnowledgeIndex {
         match context.stop.requested() {
             // Finished work is stored, so a timeout is a warning and not an error.
             Some(StopReason::Deadline) if embedded.left > 0 => context.warn(format!(
-                "the call's time was over with {} sections without a vector; call knowledge_index again, which goes on there",
+                "the call timed out with {} sections without a vector; call knowledge_index again to continue",
                 embedded.left
             )),
             _ => context.stop.check()?,
@@ -178,8 +178,8 @@ mod tests {
         assert_eq!(
             first["left_out"],
             json!([
-                {"file": "knowledge/user/raw.md", "reason": "left out: it is no text, but binary"},
-                {"file": "knowledge/user/up", "reason": "left out: a link; copy the file, or move it here"},
+                {"file": "knowledge/user/raw.md", "reason": "skipped: it is binary"},
+                {"file": "knowledge/user/up", "reason": "skipped: it is a link; copy the file, or move it here"},
             ])
         );
         let second = world.run("knowledge_index", json!({"scope": "changed_only"})).unwrap();

@@ -58,7 +58,7 @@ pub struct Output {
     path: String,
     /// `created`, `replaced` or `appended`.
     action: String,
-    /// True if all sections have vectors; false without a model, and then only words are found.
+    /// True if all sections have vectors; false without a model (search by words only).
     indexed: bool,
 }
 
@@ -69,7 +69,7 @@ impl Tool for KnowledgeWrite {
     const SPEC: Spec = Spec {
         name: "knowledge_write",
         title: "Write knowledge",
-        description: "Creates, replaces or continues a markdown file in knowledge/, so that knowledge_search finds it.",
+        description: "Create, replace or append to a markdown file in knowledge/, for knowledge_search.",
         example: Example {
             files: &[],
             arguments: r##"{"path": "learned/boats.md", "content": "# Boats\n\nThey float.\n", "mode": "create"}"##,
@@ -96,8 +96,8 @@ impl Tool for KnowledgeWrite {
     fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
         let what = match args.mode {
             Mode::Create => "a new file",
-            Mode::Replace => "all of the file, whatever is there",
-            Mode::Append => "behind what is there",
+            Mode::Replace => "the whole file, replacing its content",
+            Mode::Append => "after the existing content",
         };
         Some(format!("{what}:\n{}", args.content))
     }
@@ -121,7 +121,7 @@ impl Tool for KnowledgeWrite {
         let indexed = match indexed {
             Ok(embedded) => self.0.index.has_model() && embedded.left == 0,
             Err(error) => {
-                context.warn(format!("it is written and not indexed: {}", error.message));
+                context.warn(format!("the file is written but not indexed: {}", error.message));
                 false
             }
         };
@@ -133,11 +133,11 @@ impl Tool for KnowledgeWrite {
 fn file(path: &str) -> Result<PathBuf, ToolError> {
     let relative = within(path)?;
     if !is_markdown(&relative) || path.ends_with('/') {
-        return Err(ToolError::validation("path", "it has to end in .md")
-            .hint("the base is markdown; file_write writes other files"));
+        return Err(ToolError::validation("path", "must end in .md")
+            .hint("knowledge/ holds markdown; file_write writes other files"));
     }
     if relative.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b".")) {
-        return Err(ToolError::validation("path", "a name that begins with a dot is not indexed"));
+        return Err(ToolError::validation("path", "has a name that begins with a dot, which is not indexed"));
     }
     Ok(relative)
 }
@@ -157,8 +157,8 @@ fn no_links(context: &Context, roots: &Roots, path: &Path) -> Result<(), ToolErr
 }
 
 fn is_link(context: &Context, path: &Path) -> ToolError {
-    ToolError::new(Code::Permission, format!("{} is a link, or lies behind one", context.place.show(path)))
-        .hint("knowledge is written beneath knowledge/ itself; name the place that the link leads to")
+    ToolError::new(Code::Permission, format!("{} is a link, or is behind one", context.place.show(path)))
+        .hint("knowledge_write writes only in knowledge/ itself; give the path to which the link leads")
 }
 
 fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&'static str, ToolError> {
@@ -169,9 +169,9 @@ fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&
         Err(error) => return Err(outward(error)),
     };
     if let (Mode::Create, Some(_)) = (args.mode, &opened) {
-        let message = format!("{} is there already", context.place.show(path));
+        let message = format!("{} already exists", context.place.show(path));
         return Err(ToolError::new(Code::Conflict, message)
-            .hint("`replace` writes all of it anew, `append` continues it"));
+            .hint("`replace` overwrites the file, `append` adds to it"));
     }
     let mut content = Vec::new();
     if let (Mode::Append, Some(opened)) = (args.mode, &opened) {
@@ -180,7 +180,7 @@ fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&
         })?;
         if content.len() as u64 > LARGEST {
             let message = format!("{} has more than {LARGEST} bytes", context.place.show(path));
-            return Err(ToolError::new(Code::Quota, message).hint("begin another file"));
+            return Err(ToolError::new(Code::Quota, message).hint("create another file"));
         }
         if !content.is_empty() && !content.ends_with(b"\n") {
             content.push(b'\n');

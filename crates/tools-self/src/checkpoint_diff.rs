@@ -16,7 +16,7 @@ pub struct CheckpointDiff;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Checkpoint id from an answer.
+    /// Checkpoint id from a result.
     id: String,
     /// One path to show; default all.
     path: Option<String>,
@@ -35,8 +35,8 @@ impl Tool for CheckpointDiff {
 
     const SPEC: Spec = Spec {
         name: "checkpoint_diff",
-        title: "Show what a call changed",
-        description: "Shows what a call changed, as a diff.",
+        title: "Show a diff of a call",
+        description: "Show what a call changed, as a diff.",
         example: Example {
             files: &[],
             arguments: r#"{"id": "c1"}"#,

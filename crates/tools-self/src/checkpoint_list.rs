@@ -35,7 +35,7 @@ impl Tool for CheckpointList {
     const SPEC: Spec = Spec {
         name: "checkpoint_list",
         title: "List checkpoints",
-        description: "Lists the calls that can be undone.",
+        description: "List the calls that can be undone.",
         example: Example {
             files: &[],
             arguments: r#"{"limit": 1}"#,

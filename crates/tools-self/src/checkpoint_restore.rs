@@ -17,7 +17,7 @@ pub struct CheckpointRestore;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Checkpoint id from an answer.
+    /// Checkpoint id from a result.
     id: String,
     /// Undo all later calls too.
     #[serde(default)]
@@ -61,7 +61,7 @@ impl Tool for CheckpointRestore {
     const SPEC: Spec = Spec {
         name: "checkpoint_restore",
         title: "Undo",
-        description: "Undoes what a call changed, all or nothing; can itself be undone.",
+        description: "Undo what a call changed, all or nothing; can itself be undone.",
         example: Example { files: &[], arguments: r#"{"id": "c1"}"#, result: r#"{"paths": 1}"# },
         level: Level::Destructive,
         class: Class { reads_only: false, destructive: true, idempotent: true, open_world: false },
@@ -86,7 +86,7 @@ impl Tool for CheckpointRestore {
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let checkpoints = context.service::<Arc<dyn Checkpoints>>();
         let shown = checkpoints.and_then(|checkpoints| checkpoints.preview(&args.request(&context.place)?));
-        Some(shown.unwrap_or_else(|error| format!("as it is now, this fails: {}", error.message)))
+        Some(shown.unwrap_or_else(|error| format!("this would fail now: {}", error.message)))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {

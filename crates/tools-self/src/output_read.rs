@@ -20,7 +20,7 @@ pub struct OutputRead;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// `output_ref` of an earlier answer, or its URI.
+    /// `output_ref` of an earlier result, or its URI.
     output_ref: String,
     /// First byte, from 0.
     #[serde(default)]
@@ -57,8 +57,8 @@ impl Tool for OutputRead {
 
     const SPEC: Spec = Spec {
         name: "output_read",
-        title: "Read a kept output",
-        description: "Reads an output that an answer shortened.",
+        title: "Read a stored output",
+        description: "Read the full output that a result shortened.",
         example: Example {
             files: &[],
             arguments: r#"{"output_ref": "example", "regex": "error", "limit": 200}"#,
@@ -141,8 +141,8 @@ fn decoded(text: &str) -> Result<String, ToolError> {
 
 fn no_option(option: &str) -> ToolError {
     let option: String = option.chars().take(100).collect();
-    ToolError::validation("output_ref", format!("the URI has no option `{option}`"))
-        .hint("offset=BYTE, limit=BYTES and regex=PATTERN, or the arguments of these names")
+    ToolError::validation("output_ref", format!("unknown option `{option}` in the URI"))
+        .hint("use offset=BYTE, limit=BYTES and regex=PATTERN, or the arguments of these names")
 }
 
 fn compile(pattern: &str) -> Result<Regex, ToolError> {
@@ -153,7 +153,7 @@ fn compile(pattern: &str) -> Result<Regex, ToolError> {
 }
 
 fn unreadable(error: std::io::Error) -> ToolError {
-    ToolError::new(Code::Runtime, "the kept output cannot be read").because(error)
+    ToolError::new(Code::Runtime, "the stored output cannot be read").because(error)
 }
 
 /// Reads at most `limit` bytes from `offset`: whole lines, unless the first line is longer. Returns

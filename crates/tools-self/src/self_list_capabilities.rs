@@ -65,7 +65,7 @@ impl Tool for SelfListCapabilities {
     const SPEC: Spec = Spec {
         name: "self_list_capabilities",
         title: "List capabilities",
-        description: "Lists every tool, its level, and whether it works.",
+        description: "List every tool, its level, and whether it works.",
         example: Example {
             files: &[],
             arguments: r#"{"filter": "plugins"}"#,

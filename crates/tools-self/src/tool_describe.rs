@@ -52,7 +52,7 @@ impl Tool for ToolDescribe {
     const SPEC: Spec = Spec {
         name: "tool_describe",
         title: "Describe tools",
-        description: "Gives what tools do, with the schemas of their arguments.",
+        description: "Describe tools, with the schemas of their arguments.",
         example: Example {
             files: &[],
             arguments: r#"{"names": ["file_move"]}"#,

@@ -63,8 +63,8 @@ impl Tool for ToolSearch {
     const SPEC: Spec = Spec {
         name: "tool_search",
         title: "Find a tool",
-        description: "Finds tools that are not listed here by what they do, such as undo, delete or move. Then tool_describe, \
-            then tool_call.",
+        description: "Find tools that are not listed here by their purpose, such as undo, delete or move. Then use tool_describe \
+            and tool_call.",
         example: Example {
             files: &[],
             arguments: r#"{"query": "rename a file"}"#,

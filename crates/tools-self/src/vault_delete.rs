@@ -37,7 +37,7 @@ impl Tool for VaultDelete {
     const SPEC: Spec = Spec {
         name: "vault_delete",
         title: "Delete a secret",
-        description: "Deletes a credential from the vault.",
+        description: "Delete a credential from the vault.",
         example: Example {
             files: &[],
             arguments: r#"{"key": "github.com"}"#,

@@ -54,7 +54,7 @@ impl Tool for VaultList {
             arguments: "{}",
             result: r#"{"secrets": [{"key": "github.com", "hosts": ["api.github.com"], "places": ["header"], "expired": false}]}"#,
         },
-        ..Spec::reading("vault_list", "Lists the secrets of the vault: names, hosts, ages; never a value.")
+        ..Spec::reading("vault_list", "List the secrets of the vault: names, hosts, dates; never a value.")
     };
 
     fn plan(&self, _args: &Args, _place: &Place) -> Result<Plan, ToolError> {

@@ -22,7 +22,7 @@ pub struct Args {
     key: String,
     /// The credential, at least 12 characters.
     value: String,
-    /// Hosts that may get the secret, such as api.github.com or *.github.com; default none, or those it has.
+    /// Hosts that may get the secret, such as api.github.com or *.github.com; default none, or unchanged.
     hosts: Option<Vec<String>>,
     /// Parts of a request that may have the secret; default header.
     places: Option<Vec<PlaceName>>,
@@ -73,7 +73,7 @@ impl Args {
         let expires_at = time.map_err(|error| ToolError::validation("expires_at", error))?;
         if self.value.chars().count() < LEAST_CHARACTERS {
             return Err(ToolError::validation("value", vault::VaultError::Short)
-                .hint("nothing was stored; a PIN or a short password stays with the user, who types it where it is needed"));
+                .hint("nothing was stored; the user must type a PIN or short password where it is needed"));
         }
         Ok(Change { hosts, places, expires_at, ..named })
     }
@@ -86,7 +86,7 @@ impl Tool for VaultSet {
     const SPEC: Spec = Spec {
         name: "vault_set",
         title: "Store a secret",
-        description: "Stores a credential in the encrypted vault; no tool gives it out again.",
+        description: "Store a credential in the encrypted vault; no tool shows it again.",
         example: Example {
             files: &[],
             arguments: r#"{"key": "telegram_bot_token", "value": "123456:ABC-DEF1234", "hosts": ["api.telegram.org"]}"#,
@@ -111,7 +111,7 @@ impl Tool for VaultSet {
                 let hosts: Vec<String> = hosts.iter().cloned().map(String::from).collect();
                 what.push_str(&format!(" for {}", hosts.join(", ")));
             }
-            None => what.push_str(" for the hosts it had"),
+            None => what.push_str(" for its current hosts"),
         }
         if let Some(places) = change.places {
             what.push_str(&format!(" in {}", places.names().join(", ")));
@@ -130,8 +130,8 @@ impl Tool for VaultSet {
         let is_bound = contents.get(change.name.as_str()).is_some_and(|(entry, _)| !entry.hosts.is_empty());
         if !is_bound {
             context.warn(format!(
-                "{0} is stored and bound to no host yet, so no tool can use it: the user binds it with \
-                 `handfast vault set {0} --host HOST`, giving the value once more",
+                "{0} is stored but bound to no host yet, so no tool can use it: the user binds it with \
+                 `handfast vault set {0} --host HOST` and enters the value again",
                 change.name.as_str()
             ));
         }

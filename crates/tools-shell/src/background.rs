@@ -19,16 +19,16 @@ pub(crate) fn start(
     let sessions = context.service::<OwnedSessions>().map_err(|_| {
         ToolError::new(
             Code::Unavailable,
-            "a background command ends with its caller, and this one ends with the call",
+            "a background command ends with its connection, and this connection ends with the call",
         )
-        .hint("leave `background` out; it needs a connection that stays, as MCP's do")
+        .hint("omit `background`; it needs a connection that stays open, such as MCP")
     })?;
     let id = format!("sh-{}", context.call.0);
     let cell = CellSpec { overlay: None, ..cell };
     let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
         SessionError::Start(error) => failed(error),
         error => ToolError::new(Code::Quota, error.to_string())
-            .hint("close one with shell_session, then try again; the user can name another number as `limits.sessions` of the profile")
+            .hint("close one with shell_session, then try again; the user can change `limits.sessions` of the profile")
             .because(error),
     })?;
     let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();

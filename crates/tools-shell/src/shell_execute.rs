@@ -26,7 +26,7 @@ pub struct ShellExecute;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Line for the shell.
+    /// Command line for the shell.
     command: String,
     /// Arguments of the program `command`, which then runs without a shell.
     argv: Option<Vec<String>>,
@@ -116,8 +116,8 @@ impl Tool for ShellExecute {
     const SPEC: Spec = Spec {
         name: "shell_execute",
         title: "Run a command",
-        description: "Runs a line of shell in a sandbox: only the workspace is writable, the network is closed but for hosts \
-            that the profile lists, and there is no standard input. Start servers in the background, for shell_session. Read and write files with the file tools.",
+        description: "Run a shell command in a sandbox: only the workspace is writable, only hosts that the profile lists are \
+            reachable, and there is no standard input. Start servers with `background`, for shell_session. Read and write files with the file tools.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
             arguments: r#"{"command": "wc -l < notes.txt && echo done"}"#,
@@ -135,7 +135,10 @@ impl Tool for ShellExecute {
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         if let Some(id) = &args.apply {
             if args.background || args.dry_run {
-                return Err(ToolError::validation("apply", "goes with neither `background` nor `dry_run`"));
+                return Err(ToolError::validation(
+                    "apply",
+                    "cannot be combined with `background` or `dry_run`",
+                ));
             }
             // The plan of the dry run did not decide on these changes: the command may differ.
             let plan = Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot();
@@ -144,26 +147,26 @@ impl Tool for ShellExecute {
         if args.keep && !args.background {
             return Err(ToolError::validation(
                 "keep",
-                "goes with `background`: only that can outlive a session",
+                "needs `background`: only a background command can outlive a session",
             ));
         }
         if args.background && args.dry_run {
-            let problem = "a background command changes the workspace at once";
+            let problem = "a background command changes the workspace directly";
             return Err(ToolError::validation("dry_run", problem));
         }
         if args.command.trim().is_empty() {
-            return Err(ToolError::validation("command", "the command is empty"));
+            return Err(ToolError::validation("command", "is empty"));
         }
         let others = args.argv.iter().flatten().enumerate();
         let others = others.map(|(index, text)| (format!("argv[{index}]"), text));
         for (field, text) in [("command".to_owned(), &args.command)].into_iter().chain(others) {
             if text.contains('\0') {
-                return Err(ToolError::validation(&field, "it holds a NUL byte"));
+                return Err(ToolError::validation(&field, "has a NUL byte"));
             }
             if text.len() > LONGEST_COMMAND {
-                let problem = format!("it is longer than the limit of {LONGEST_COMMAND} bytes");
+                let problem = format!("is longer than the limit of {LONGEST_COMMAND} bytes");
                 return Err(ToolError::validation(&field, problem)
-                    .hint("write it to a file with file_write, then run that file"));
+                    .hint("write the command to a file with file_write, then run the file"));
             }
         }
         let directory = match &args.working_directory {
@@ -179,7 +182,8 @@ impl Tool for ShellExecute {
             return Ok(plan.on_snapshot());
         }
         if args.on_timeout == OnTimeout::Discard {
-            let problem = "`discard` needs a command that is waited for: a background one changes the workspace at once";
+            let problem =
+                "`discard` needs a foreground command: a background command changes the workspace directly";
             return Err(ToolError::validation("on_timeout", problem));
         }
         Ok(Plan { background: true, outlives_session: args.keep, ..plan })
@@ -207,7 +211,7 @@ impl Tool for ShellExecute {
             ..CellSpec::clone(&cell)
         };
         if args.dry_run && cell.overlay.is_none() {
-            return Err(no_dry_run("this runtime keeps no changes apart"));
+            return Err(no_dry_run("this runtime does not isolate changes"));
         }
         let at_most = timeout(&args);
         let (program, line) = match args.argv {
@@ -477,7 +481,7 @@ pub(crate) mod tests {
         let output = run_in(tool.as_ref(), &context, json!({"command": "seq 1 100000"})).unwrap();
         let shown = output["stdout"].as_str().unwrap();
         assert!(shown.starts_with("1\n2\n") && shown.ends_with("99999\n100000\n"), "{} bytes", shown.len());
-        assert!(shown.contains("bytes left out, 100000 lines in all"));
+        assert!(shown.contains("bytes omitted, 100000 lines in all"));
         let wholes = context.take_wholes();
         let [whole] = wholes.as_slice() else { panic!("{} outputs are kept whole", wholes.len()) };
         assert_eq!((whole.field, whole.bytes), ("stdout", 588_895));

@@ -26,9 +26,9 @@ pub struct ShellSession;
 pub struct Args {
     /// Operation.
     action: Action,
-    /// Id of the session; all but `list` need it.
+    /// Id of the session; required except for `list`.
     session_id: Option<String>,
-    /// First byte to read: 0, or `next_offset` of an earlier answer.
+    /// First byte to read: 0, or `next_offset` of an earlier result.
     offset: Option<u64>,
     /// Maximum bytes, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
@@ -65,7 +65,7 @@ enum Action {
 /// Result of `shell_session`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Output {
-    /// Sessions: for `list` all of the caller, else the one that was named.
+    /// Sessions: for `list` all of the caller, else the named one.
     sessions: Vec<Summary>,
     /// Output that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ impl Tool for ShellSession {
     const SPEC: Spec = Spec {
         name: "shell_session",
         title: "Background commands",
-        description: "Handles what shell_execute started with `background`. Ends with this connection.",
+        description: "Control background commands of shell_execute. They end with this connection.",
         example: Example { files: &[], arguments: r#"{"action": "list"}"#, result: r#"{"sessions": []}"# },
         level: Level::Safe,
         class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
@@ -176,7 +176,7 @@ impl Tool for ShellSession {
                 return read(context, &args, &SpoolFile(kept), None);
             }
             return Err(ToolError::new(Code::NotFound, format!("there is no session `{}`", shortened(&id)))
-                .hint("`list` shows those of this connection, with which they end, and those that were started with `keep`"));
+                .hint("`list` shows the sessions of this connection and those started with `keep`"));
         };
         let session = &listed.session;
         session.take_notes().into_iter().for_each(|note| context.warn(note));
@@ -239,7 +239,7 @@ fn write(session: &Session, args: &Args) -> Result<(), ToolError> {
         _ => {
             return Err(ToolError::validation(
                 "keys",
-                "this session has no terminal, so it takes `ctrl-d` alone",
+                "this session has no terminal, so it accepts only `ctrl-d`",
             )
             .hint("start the command with `pty`, or send a signal"));
         }
@@ -255,13 +255,13 @@ fn typed(args: &Args) -> Result<String, ToolError> {
     let mut all = args.text.clone().unwrap_or_default();
     for key in args.keys.iter().flatten() {
         let sent = keys::sequence(key).ok_or_else(|| {
-            ToolError::validation("keys", format!("there is no key `{}`", shortened(key)))
+            ToolError::validation("keys", format!("unknown key `{}`", shortened(key)))
                 .hint("enter, tab, escape, backspace, delete, up, down, left, right, home, end, page-up, page-down, f1 to f8, ctrl-X, alt-X")
         })?;
         all.push_str(&sent);
     }
     if all.is_empty() {
-        return Err(ToolError::validation("text", "there is nothing to write: give `text` or `keys`"));
+        return Err(ToolError::validation("text", "nothing to write: give `text` or `keys`"));
     }
     if all.len() > LONGEST_INPUT {
         return Err(ToolError::validation("text", format!("longer than the limit of {LONGEST_INPUT} bytes")));
@@ -272,7 +272,7 @@ fn typed(args: &Args) -> Result<String, ToolError> {
 fn signal(args: &Args) -> Result<u8, ToolError> {
     let given = required("signal", args.signal.clone())?;
     keys::signal(&given).ok_or_else(|| {
-        ToolError::validation("signal", format!("there is no signal `{}`", shortened(&given)))
+        ToolError::validation("signal", format!("unknown signal `{}`", shortened(&given)))
             .hint("HUP, INT, QUIT, ABRT, KILL, USR1, USR2, ALRM, TERM, CONT, STOP, TSTP, WINCH, ...")
     })
 }
@@ -295,7 +295,7 @@ fn required(field: &'static str, given: Option<String>) -> Result<String, ToolEr
 }
 
 fn missing(field: &'static str) -> ToolError {
-    ToolError::validation(field, "missing, and this action needs it")
+    ToolError::validation(field, "this action requires it")
 }
 
 fn shortened(text: &str) -> String {

@@ -15,7 +15,7 @@ pub(crate) fn how_to_raise(limit: Limit) -> String {
         Limit::FileSize => "file_size_bytes",
         Limit::Disk | Limit::DiskSpace => "disk_bytes",
     };
-    format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
+    format!("reduce the use, or raise `limits.{key}` of the profile in the configuration")
 }
 
 /// Returns the exit code as a shell reports it: 128 + N if signal N ended the command.
@@ -27,8 +27,8 @@ pub(crate) fn exit_code(exit: Exit) -> i32 {
 }
 
 /// A limitation of overlays, and the alternative.
-pub(crate) const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be renamed in one step by a command (EXDEV, \
-    \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
+pub(crate) const CROSS_DEVICE_LINK: &str = "a command cannot rename a folder of the workspace in one step (EXDEV, \
+    \"Invalid cross-device link\"): `mv` copies it instead, as does the tool file_move";
 
 /// Returns true if a program reported this error, in the words of the C library.
 pub(crate) fn names_cross_device_link(stderr: &CapturedStream) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn names_cross_device_link(stderr: &CapturedStream) -> bool {
 
 /// Warning for a command that writes to the workspace directly; the reason follows it.
 pub(crate) const NO_COPY: &str =
-    "the command had the workspace itself and no copy of it, so nothing that it changed there can be undone";
+    "the command ran on the workspace itself, not on a copy, so its changes there cannot be undone";
 
 /// Returns true if the stored part of the stream contains one of these texts, which are in lower
 /// case.
@@ -52,9 +52,9 @@ fn tells(stream: &CapturedStream, texts: &[&str]) -> bool {
 /// runtime.
 pub(crate) fn killed(uncovered: bool) -> ToolError {
     let message = if uncovered {
-        "the command was killed: a file that must be hidden came while it ran and could not be covered"
+        "the command was killed: a file that must be hidden appeared while it ran and could not be covered"
     } else {
-        "the cell was killed from outside, perhaps for want of memory"
+        "the sandbox was killed from outside, perhaps because memory ran out"
     };
     ToolError::new(Code::Runtime, message)
 }
@@ -64,7 +64,7 @@ pub(crate) fn killed(uncovered: bool) -> ToolError {
 pub(crate) fn text(context: &Context, field: &'static str, captured: CapturedStream) -> String {
     let CapturedStream { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
     if let Some(error) = spool_error {
-        context.warn(format!("the whole of {field} could not be kept: {error}"));
+        context.warn(format!("the whole {field} could not be kept: {error}"));
     }
     let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
     if let Some(file) = whole {
@@ -75,7 +75,7 @@ pub(crate) fn text(context: &Context, field: &'static str, captured: CapturedStr
         all.extend_from_slice(&tail);
         return lossless_or_lossy(all);
     }
-    let note = format!("\n[... {left_out} of {bytes} bytes left out, {lines} lines in all ...]\n");
+    let note = format!("\n[... {left_out} of {bytes} bytes omitted, {lines} lines in all ...]\n");
     lossless_or_lossy(head) + &note + &lossless_or_lossy(tail)
 }
 
@@ -84,18 +84,21 @@ fn lossless_or_lossy(bytes: Vec<u8>) -> String {
 }
 
 pub(crate) fn no_dry_run(why: &str) -> ToolError {
-    let message = format!("a dry run needs the changes of the command kept apart: {why}");
+    let message = format!("a dry run must isolate the changes of the command: {why}");
     ToolError::new(Code::Unavailable, message).retry(Retry::Never)
 }
 
 /// Returns the error of a command that was stopped early.
 pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolError {
     match context.stop.requested() {
-        None => ToolError::internal("the cell was stopped, but nobody asked for it"),
+        None => ToolError::internal("the sandbox was stopped without a request"),
         Some(cancelled @ StopReason::Cancelled) => cancelled.into(),
         Some(StopReason::Deadline) => {
             let (state, advice) = if waited_for_input {
-                (", while it waited for input", "`background` with `pty`, and shell_session, can answer it")
+                (
+                    ", while it waited for input",
+                    "to answer it, use `background` with `pty`, then shell_session",
+                )
             } else {
                 ("", "a larger `timeout` may help")
             };
@@ -104,7 +107,7 @@ pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolErro
                 Code::Timeout,
                 format!("the command was killed after its timeout of {limit} s{state}"),
             )
-            .hint(format!("the output so far is in the answer; {advice}"))
+            .hint(format!("the output so far is in the result; {advice}"))
         }
     }
 }
@@ -118,7 +121,7 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
             ToolError::new(Code::Unavailable, message).hint(hint.clone()).retry(Retry::Never)
         }
         SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
-            .hint("the profile is `strict`; without that the command would have the workspace itself and no copy of it")
+            .hint("the profile is `strict`; otherwise the command would run on the workspace itself, not on a copy")
             .retry(Retry::Never),
         SandboxError::WorkingDirectory { source, .. } => {
             ToolError::validation("working_directory", format!("{message}: {source}"))
@@ -130,5 +133,5 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
 }
 /// Returns a tool's output as JSON, for the data of an error.
 pub(crate) fn json(output: impl serde::Serialize) -> Result<serde_json::Value, ToolError> {
-    serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
+    serde_json::to_value(output).map_err(|error| ToolError::internal("the output is not JSON").because(error))
 }

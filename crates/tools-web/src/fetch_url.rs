@@ -36,7 +36,7 @@ const MOST_SAVED_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// URL with http or https.
+    /// http or https URL.
     pub(crate) url: String,
     /// HTTP method; default GET.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Args {
     pub(crate) headers: BTreeMap<String, String>,
     /// JSON, or a string that is sent unchanged.
     pub(crate) body: Option<Value>,
-    /// Names of secrets, at most 20, that replace `$NAME` in the query and the body too. Other `$` stay.
+    /// Names of secrets, at most 20, to replace as `$NAME` in the query and body too. Other `$` stay.
     #[serde(default)]
     #[schemars(length(max = 20))]
     pub(crate) secrets: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Args {
     /// Format of an HTML page in `data`; default raw.
     #[serde(default)]
     pub(crate) format: Format,
-    /// Path of a file that gets the body, in place of `data`.
+    /// Path of a file for the body, instead of `data`.
     pub(crate) save_to: Option<String>,
     /// Maximum bytes, default 4 MiB, at most 32 MiB; with `save_to` 1 GiB and 64 GiB. A larger body is refused.
     #[schemars(range(min = 1))]
@@ -139,7 +139,7 @@ pub struct Output {
     data_kind: Kind,
     /// Bytes of the body, decompressed.
     size_bytes: u64,
-    /// URL of the answer, after redirects.
+    /// URL of the response, after redirects.
     url: String,
     /// URLs that redirected, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -155,10 +155,10 @@ impl Args {
             let refused = ToolError::validation("url", &error);
             match error {
                 fetch::address::AddressError::UserInformation => {
-                    refused.hint("send it as the header Authorization, with `$NAME` for a secret")
+                    refused.hint("send credentials in the header Authorization, with `$NAME` for a secret")
                 }
                 _ => refused
-                    .hint("write it as https://HOST/PATH, an address as four decimal numbers or in brackets"),
+                    .hint("use https://HOST/PATH; write an IPv4 address as four decimal numbers, an IPv6 address in brackets"),
             }
         })
     }
@@ -177,8 +177,8 @@ impl Tool for FetchUrl {
     const SPEC: Spec = Spec {
         name: "fetch_url",
         title: "Fetch a URL",
-        description: "Sends an HTTP request and returns the answer. Secrets go into headers as $NAME and are never seen. \
-                      Pages as text or markdown; large or binary bodies into a file.",
+        description: "Send an HTTP request and return the response. Secrets go into headers as $NAME and stay hidden. \
+                      Pages as text or markdown; large or binary bodies to a file.",
         example: Example {
             files: &[],
             arguments: r#"{"url": "https://api.example.com/issues/1", "headers": {"Accept": "application/json"}}"#,
@@ -195,7 +195,7 @@ impl Tool for FetchUrl {
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         let target = args.target()?;
         if args.method.is_safe() && args.body.is_some() {
-            return Err(ToolError::validation("body", "goes with POST, PUT, PATCH and DELETE"));
+            return Err(ToolError::validation("body", "is allowed only with POST, PUT, PATCH and DELETE"));
         }
         let host = target.host().to_string();
         let given = CallerHeaders::read(&args.headers)?;
@@ -208,10 +208,10 @@ impl Tool for FetchUrl {
         let filling = FilledParts::read(args, &target)?;
         let names: BTreeSet<&str> = given.names().chain(filling.names()).collect();
         if !names.is_empty() && (given.has(&fetch::RANGE) || given.has(&fetch::IF_RANGE)) {
-            let problem = "with a secret the whole is asked for: a part of an answer may hold a part of the secret, which is not \
-                           recognised";
+            let problem = "a request with a secret must fetch the whole body: part of a secret in a partial body would not be \
+                           recognized";
             return Err(ToolError::validation("headers.Range", problem)
-                .hint("leave Range and If-Range out; `save_to` takes large bodies"));
+                .hint("omit Range and If-Range; use `save_to` for large bodies"));
         }
         effects.extend(
             names.into_iter().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),

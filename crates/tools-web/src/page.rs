@@ -56,13 +56,13 @@ const BLOCKS: [&str; 30] = [
 pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result<String, ToolError> {
     if page.len() > LARGEST {
         let message =
-            format!("the page has {} bytes, and one of more than {LARGEST} is not converted", page.len());
-        return Err(ToolError::new(Code::Quota, message).hint("take it with `format: raw` or `save_to`"));
+            format!("the page has {} bytes, more than the {LARGEST} that can be converted", page.len());
+        return Err(ToolError::new(Code::Quota, message).hint("use `format: raw` or `save_to`"));
     }
     let converter = HtmlToMarkdown::builder().skip_tags(UNSEEN.to_vec()).build();
     let tree = converter
         .html_to_tree(page)
-        .map_err(|error| ToolError::internal("a page is no text").because(error))?;
+        .map_err(|error| ToolError::internal("the page is not text").because(error))?;
     context.stop.check()?;
     let covering = outgoing::covering(context)?;
     cover(&tree, covering.as_ref().as_ref());
@@ -70,7 +70,7 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
     match format {
         Format::Raw | Format::Text => Ok(text),
         Format::Markdown if depth > DEEPEST => {
-            context.warn(format!("the page nests {depth} elements deep, so it is shown as text"));
+            context.warn(format!("the page is nested {depth} elements deep, so it is shown as text"));
             Ok(text)
         }
         Format::Markdown => {
@@ -82,7 +82,7 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
                 return Ok(markdown);
             }
             context
-                .warn("a secret stands in several elements of the page, so it is shown as text".to_owned());
+                .warn("a secret spans several elements of the page, so the page is shown as text".to_owned());
             Ok(covered.unwrap_or(text))
         }
     }

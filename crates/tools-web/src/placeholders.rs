@@ -54,16 +54,16 @@ impl CallerHeaders {
             let field = format!("headers.{}", name.chars().take(100).collect::<String>());
             let wrong = |problem: &str| Err(ToolError::validation(&field, problem));
             let Ok(name) = HeaderName::try_from(name.as_str()) else {
-                return wrong("this is no name of a header");
+                return wrong("is not a valid header name");
             };
             if OWN.contains(&name.as_str()) {
-                return wrong("this header is set from the URL, the body and the connection; leave it out");
+                return wrong("is set from the URL, the body and the connection; omit it");
             }
             if !seen.insert(name.clone()) {
-                return wrong("this header is named twice");
+                return wrong("is given twice");
             }
             if HeaderValue::from_str(value).is_err() {
-                return wrong("a header's value has no control characters");
+                return wrong("must not have control characters");
             }
             given.push((name, parts(value)));
         }
@@ -107,7 +107,7 @@ impl CallerHeaders {
             // The copied secret must not stay in memory that is reused.
             bytes.fill(0);
             let mut made = made.map_err(|_| {
-                let problem = "the secret in it has characters that no header can have";
+                let problem = "the secret in it has characters that a header cannot have";
                 ToolError::validation(&format!("headers.{name}"), problem)
             })?;
             made.set_sensitive(parts.iter().any(|part| part.name().is_some()));

@@ -80,7 +80,7 @@ fn validator(answer: &Answer) -> Option<&str> {
 fn question(body: &Body, written: u64) -> Result<HeaderMap, ToolError> {
     let value = |text: &str| {
         HeaderValue::try_from(text)
-            .map_err(|error| ToolError::internal("a validator is no header").because(error))
+            .map_err(|error| ToolError::internal("the validator is not a header value").because(error))
     };
     let validator = value(&body.validator)?;
     let is_tag = body.validator.starts_with('"');

@@ -136,12 +136,11 @@ impl<'a> Exchange<'a> {
     fn follow(&mut self, status: u16, location: &str) -> Result<(), ToolError> {
         if self.redirected_from.len() >= MOST_REDIRECTS {
             let message = format!("the server redirects more than {MOST_REDIRECTS} times");
-            return Err(
-                ToolError::new(Code::Runtime, message).hint("`follow_redirects: false` shows where to")
-            );
+            return Err(ToolError::new(Code::Runtime, message)
+                .hint("`follow_redirects: false` shows the first target"));
         }
         let next = self.target.join(location).map_err(|error| {
-            ToolError::new(Code::Permission, format!("the server redirects to what is refused: {error}"))
+            ToolError::new(Code::Permission, format!("the server redirects to an invalid URL: {error}"))
         })?;
         let method = match (status, self.method) {
             (303, method) if method != Method::Head => Method::Get,
@@ -161,9 +160,9 @@ impl<'a> Exchange<'a> {
         }];
         let in_body: &[String] = if method == self.method { self.filling.names_in_body() } else { &[] };
         if elsewhere && !in_body.is_empty() {
-            let message = format!("the server redirects to {}, and the body holds a secret", shown(&next));
+            let message = format!("the server redirects to {}, but the body has a secret", shown(&next));
             return Err(ToolError::new(Code::Permission, message)
-                .hint("a secret goes to no other origin; ask that one by itself if it is meant"));
+                .hint("a secret is not sent to another origin; if intended, request that URL directly"));
         }
         if !elsewhere {
             let secret = |name: &str| Effect::UseSecret { name: name.to_owned(), host: host.clone() };
@@ -190,9 +189,9 @@ impl<'a> Exchange<'a> {
         if covering.text(location).is_none() && covering.text(&next.to_string()).is_none() {
             return Ok(());
         }
-        let message = "the server redirects to another origin, and the address holds a secret";
+        let message = "the server redirects to another origin, but the URL has a secret";
         Err(ToolError::new(Code::Permission, message)
-            .hint("a secret goes to no other origin; ask that one by itself if it is meant"))
+            .hint("a secret is not sent to another origin; if intended, request that URL directly"))
     }
 
     /// Returns the answer to a request. Retries a request that only reads after a transient
@@ -249,7 +248,7 @@ impl<'a> Exchange<'a> {
         let method = fetch::Method::from_bytes(self.method.as_str().as_bytes());
         let ask = WebRequest {
             target,
-            method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
+            method: method.map_err(|error| ToolError::internal("the method is invalid").because(error))?,
             headers,
             body,
             permission: permission(self.context, &self.target, self.holds_secret())?,
@@ -318,11 +317,9 @@ pub(crate) fn of_body(error: DecodeError, head: &Head) -> ToolError {
         error => error.to_string(),
     };
     let (code, hint) = match &error {
-        DecodeError::Large { .. } => {
-            (Code::Quota, "`max_bytes` takes more, and `save_to` puts it into a file")
-        }
+        DecodeError::Large { .. } => (Code::Quota, "raise `max_bytes`, or save the body with `save_to`"),
         DecodeError::Unknown { .. } | DecodeError::Broken { .. } => {
-            (Code::Runtime, "ask for it with the header `Accept-Encoding: identity`")
+            (Code::Runtime, "repeat the request with the header `Accept-Encoding: identity`")
         }
     };
     let data = json!({"status": head.status, "headers": head.headers});

@@ -150,7 +150,7 @@ impl<'a, 'b> Download<'a, 'b> {
         let outward = |error| failure(self.context, error);
         self.staging.finish().and_then(roots::StagedFile::commit).map_err(outward)?;
         if self.stream.covered() > 0 {
-            let warning = "secrets in the body are covered in the file, which is not byte for byte what the server sent";
+            let warning = "secrets in the body are redacted in the file, so it differs from the response";
             self.context.warn(warning.to_owned());
         }
         Ok(self.received)
@@ -175,7 +175,7 @@ impl<'a, 'b> Download<'a, 'b> {
     fn broken_off(&self, error: Option<fetch::web::WebError>) -> ToolError {
         match error {
             Some(error) => self.exchange.outward(error.into()),
-            None => ToolError::new(Code::Runtime, "the server gives less of the body than it says there is")
+            None => ToolError::new(Code::Runtime, "the server sent less of the body than it announced")
                 .hint("the server may answer later"),
         }
     }

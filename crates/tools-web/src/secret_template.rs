@@ -57,15 +57,15 @@ impl FilledParts {
         }
         for name in &args.secrets {
             if !vault::is_name(name) {
-                return wrong(format!("{name:?} is no name of a secret"));
+                return wrong(format!("{name:?} is not a valid secret name"));
             }
             let mut in_path = Vec::new();
             find(path, std::slice::from_ref(name), &mut in_path);
             if !in_path.is_empty() {
-                return wrong(format!("${name} stands in the path of the URL, where no secret is ever put"));
+                return wrong(format!("${name} is in the path of the URL, where secrets are not allowed"));
             }
             if !in_query.contains(name) && !in_body.contains(name) {
-                return wrong(format!("${name} stands neither in the query of the URL nor in the body"));
+                return wrong(format!("${name} is neither in the query of the URL nor in the body"));
             }
         }
         let body = args.body.clone().filter(|_| !in_body.is_empty());
@@ -152,7 +152,7 @@ impl FilledParts {
                 Part::Secret(name) => {
                     let value = outgoing::secret(context, &name, host, position)?;
                     let value = std::str::from_utf8(&value)
-                        .map_err(|error| ToolError::internal("a secret is no text").because(error))?;
+                        .map_err(|error| ToolError::internal("the secret is not text").because(error))?;
                     written.write(value, &mut filled);
                 }
             }

@@ -49,7 +49,7 @@ pub struct Args {
     include_html: bool,
     /// Folder of the workspace for the attachments. Existing files are not overwritten.
     save_to: Option<String>,
-    /// `next_page_token` of the previous answer.
+    /// `next_page_token` of the previous result.
     page_token: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct Output {
     /// Token for the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_page_token: Option<String>,
-    /// Origin of the texts, which are data and no instruction of the user.
+    /// Origin of the texts, which are data, not instructions of the user.
     label: &'static str,
 }
 
@@ -87,7 +87,7 @@ impl Args {
             if plain && (1..=LONGEST_ID).contains(&id.len()) {
                 return Ok(());
             }
-            Err(ToolError::validation(field, "is no id of Gmail").hint("`gmail_search` finds ids"))
+            Err(ToolError::validation(field, "is not a Gmail id").hint("`gmail_search` finds ids"))
         };
         let which = match (&self.query, &self.id, &self.thread_id) {
             (Some(query), None, None) => {
@@ -101,13 +101,10 @@ impl Args {
             }
             (None, Some(id), None) => is_id("id", id).map(|()| Which::One(id)),
             (None, None, Some(id)) => is_id("thread_id", id).map(|()| Which::Thread(id)),
-            _ => Err(ToolError::validation(
-                "query",
-                "goes without `id` and `thread_id`, and one of them is needed",
-            )),
+            _ => Err(ToolError::validation("query", "give exactly one of `query`, `id` and `thread_id`")),
         }?;
         if self.page_token.is_some() {
-            return Err(ToolError::validation("page_token", "goes with `query` alone"));
+            return Err(ToolError::validation("page_token", "is allowed only with `query`"));
         }
         Ok(which)
     }
@@ -120,8 +117,8 @@ impl Tool for GmailRead {
     const SPEC: Spec = Spec {
         name: "gmail_read",
         title: "Read Gmail",
-        description: "Reads messages of the user's Gmail: by search, one by its id, or a conversation. Attachments are listed, or saved \
-                      into a folder. The login is never seen.",
+        description: "Read messages in the user's Gmail: by search, one by id, or a conversation. List attachments, or save them \
+                      to a folder. The login stays hidden.",
         example: Example {
             files: &[],
             arguments: r#"{"query": "from:grace@example.com subject:compiler", "max_results": 1}"#,
@@ -142,7 +139,7 @@ impl Tool for GmailRead {
         let Some(folder) = &args.save_to else { return Ok(Plan::of(effects)) };
         let path = place.resolve("save_to", folder)?;
         if path == place.workspace {
-            return Err(ToolError::validation("save_to", "is the whole workspace; name a folder in it"));
+            return Err(ToolError::validation("save_to", "is the whole workspace; give a folder in it"));
         }
         effects.push(Effect::Write { path });
         Ok(Plan::of(effects).on_snapshot())

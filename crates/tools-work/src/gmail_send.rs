@@ -35,7 +35,7 @@ const LONGEST_BODY: usize = 8 * 1024 * 1024;
 pub struct Args {
     /// Address, or list of addresses; also as Name <name@example.com>.
     to: Value,
-    /// Subject; default with `reply_to_id` is the one of the conversation.
+    /// Subject; default with `reply_to_id`: that of the conversation.
     subject: Option<String>,
     /// Plain text of the message.
     body: String,
@@ -123,7 +123,7 @@ impl Args {
             Value::Array(list) if list.iter().all(Value::is_string) => {
                 list.iter().filter_map(Value::as_str).collect()
             }
-            _ => return Err(ToolError::validation("to", "is no address and no list of addresses")),
+            _ => return Err(ToolError::validation("to", "is neither an address nor a list of addresses")),
         };
         let read = ParsedRecipients {
             to: all("to", &texts)?,
@@ -131,12 +131,12 @@ impl Args {
             bcc: all("bcc", &self.bcc)?,
         };
         if read.to.is_empty() {
-            return Err(ToolError::validation("to", "names nobody"));
+            return Err(ToolError::validation("to", "has no address"));
         }
         let everybody = read.everybody().len();
         if everybody > addresses::MOST {
             let problem = format!(
-                "with `cc` and `bcc` there are {everybody} addresses, and Gmail takes {}",
+                "with `cc` and `bcc` there are {everybody} addresses, but Gmail allows {}",
                 addresses::MOST
             );
             return Err(ToolError::validation("to", problem));
@@ -155,12 +155,12 @@ impl Args {
         for (field, text) in [("body", Some(&self.body)), ("html", self.html.as_ref())] {
             if text.is_some_and(|text| text.len() > LONGEST_BODY) {
                 let problem = format!("is longer than {LONGEST_BODY} bytes");
-                return Err(ToolError::validation(field, problem).hint("send it as a file"));
+                return Err(ToolError::validation(field, problem).hint("send the text as a file"));
             }
         }
         if self.attachments.len() > MOST_ATTACHED {
             let problem = format!("names more than {MOST_ATTACHED} files");
-            return Err(ToolError::validation("attachments", problem).hint("send them as one archive"));
+            return Err(ToolError::validation("attachments", problem).hint("send the files as one archive"));
         }
         Ok(read)
     }
@@ -182,8 +182,8 @@ impl Tool for GmailSend {
     const SPEC: Spec = Spec {
         name: "gmail_send",
         title: "Send mail by Gmail",
-        description: "Sends an email from the user's Gmail, with files of the workspace, also as an answer in a conversation. Never sent \
-                      twice. The login is never seen.",
+        description: "Send an email from the user's Gmail, also as a reply and with files of the workspace. Never sent twice. \
+                      The login stays hidden.",
         example: Example {
             files: &[("notes.txt", "A-0 is done.\n")],
             arguments: r#"{"to": "Grace Hopper <grace@example.com>", "subject": "Notes", "body": "Here they are.", "attachments": ["notes.txt"]}"#,
@@ -220,17 +220,17 @@ impl Tool for GmailSend {
                 shown.push_str(&format!("{field}: {mailbox}\n"));
             }
         }
-        let subject = args.subject.as_deref().unwrap_or("(that of the conversation)");
+        let subject = args.subject.as_deref().unwrap_or("(subject of the conversation)");
         shown.push_str(&format!("Subject: {subject}\n"));
         if let Some(id) = &args.reply_to_id {
-            shown.push_str(&format!("In answer to: {id}\n"));
+            shown.push_str(&format!("In reply to: {id}\n"));
         }
         for path in &args.attachments {
             shown.push_str(&format!("Attachment: {path}{}\n", size_of(context, path)));
         }
         shown.push_str(&format!("\n{}\n", args.body));
         if let Some(html) = &args.html {
-            shown.push_str(&format!("\nThe same as HTML:\n\n{html}\n"));
+            shown.push_str(&format!("\nHTML version:\n\n{html}\n"));
         }
         Some(shown)
     }
@@ -339,7 +339,7 @@ fn unsure(error: ToolError, message_id: &str) -> ToolError {
         .effect(effect)
         .retry(Retry::Never)
         .data(json!({ "rfc822_message_id": message_id }))
-        .hint("look whether it was sent, with `gmail_search` for in:sent, before you send it again")
+        .hint("check with `gmail_search` for in:sent whether it was sent before you send it again")
 }
 
 #[cfg(test)]

@@ -96,8 +96,8 @@ impl Tool for LinearAction {
     const SPEC: Spec = Spec {
         name: "linear_action",
         title: "Work in Linear",
-        description: "Creates, updates and lists issues in Linear, and comments on them. Teams, states, people and labels by name or id. \
-                      A retry makes no second issue. The key is never seen.",
+        description: "Create, update, list and comment on issues in Linear. Teams, states, people and labels by name or id. \
+                      A retry creates no second issue. The key stays hidden.",
         example: Example {
             files: &[],
             arguments: r#"{"action": "create_issue", "params": {"team": "ENG", "title": "Pages load slowly", "assignee": "me", "priority": 2}}"#,
@@ -311,9 +311,9 @@ async fn one_issue(asking: &ApiCalls<'_>, field: &str, name: &str) -> Result<Val
         Ok(mut data) if data["issue"]["id"].is_string() => Ok(data["issue"].take()),
         Ok(_) => Err(names::unlike("issue")),
         Err(complaint) if complaint.is_about_input() => {
-            let message = format!("`params.{field}`: Linear shows this key no issue \"{name}\"");
+            let message = format!("`params.{field}`: this key has no access to an issue \"{name}\"");
             Err(ToolError::new(Code::NotFound, message)
-                .hint("name it as ENG-12, or by its id; `list_issues` finds it")
+                .hint("give an identifier such as ENG-12, or an id; `list_issues` finds issues")
                 .because(ToolError::from(complaint)))
         }
         Err(complaint) => Err(complaint.into()),
@@ -333,7 +333,7 @@ fn id_for(action: Action, place: &str, key: Option<&str>) -> Result<String, Tool
             bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         }
         None => getrandom::fill(&mut bytes)
-            .map_err(|error| ToolError::internal("the system gives no random bytes").because(error))?,
+            .map_err(|error| ToolError::internal("the system returned no random bytes").because(error))?,
     }
     // Version 4 (RFC 9562, section 5.4), which Linear requires.
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -343,8 +343,8 @@ fn id_for(action: Action, place: &str, key: Option<&str>) -> Result<String, Tool
 }
 
 fn used_before(by: &str) -> ToolError {
-    ToolError::new(Code::Conflict, format!("`params.idempotency_key`: has made {by} before"))
-        .hint("choose another key for another one, or change that with `update_issue`")
+    ToolError::new(Code::Conflict, format!("`params.idempotency_key`: was used for {by}"))
+        .hint("use another key, or change the existing issue with `update_issue`")
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub enum VaultError {
         problem: &'static str,
     },
     /// The file was changed by another program, or lost a part.
-    #[error("the vault is damaged: {path} is not as it was written")]
+    #[error("the vault is damaged: {path} has changed since it was written")]
     Damaged {
         /// Path of the file.
         path: PathBuf,
@@ -54,7 +54,8 @@ pub enum VaultError {
     Name,
     /// The host is invalid.
     #[error(
-        "`{host}` is no host: give a name such as api.example.com, *.example.com for all below it, or an address"
+        "`{host}` is not a host: use a name such as api.example.com, *.example.com for all subdomains, \
+         or an address"
     )]
     Host {
         /// The invalid host.
@@ -62,14 +63,15 @@ pub enum VaultError {
     },
     /// The value is too short to be redacted wherever it appears.
     #[error(
-        "a value has at least {LEAST_CHARACTERS} characters, because a shorter one could not be covered in texts without telling it"
+        "a value needs at least {LEAST_CHARACTERS} characters, because hiding a shorter one in texts \
+         would reveal it"
     )]
     Short,
     /// The value is too long.
     #[error("a value has at most {MOST_BYTES} bytes")]
     Long,
     /// The value is not UTF-8.
-    #[error("a value is text (UTF-8); store what is not as base64")]
+    #[error("a value must be text (UTF-8); store other data as base64")]
     NoText,
     /// The vault has no secret of this name.
     #[error("the vault has no secret of that name")]
@@ -141,21 +143,22 @@ impl VaultError {
     /// is complete.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
-            Self::NoVault => "the user makes one by storing a first secret: `handfast vault set NAME`",
+            Self::NoVault => "the user creates one by storing a first secret: `handfast vault set NAME`",
             Self::Locked | Self::Passphrase | Self::Key { .. } | Self::KeyFile { .. } => {
                 "the user opens it with `handfast vault unlock`, names a key file as `vault: {key_file: FILE}` in the \
                  configuration, or starts Handfast with HANDFAST_VAULT_KEY_FILE or HANDFAST_VAULT_PASSPHRASE"
             }
             Self::Damaged { .. } => {
-                "the user goes back to the secrets before the last change with `handfast vault restore`"
+                "the user restores the secrets before the last change with `handfast vault restore`"
             }
             Self::Later { .. } => "use the version of Handfast that wrote it",
-            Self::Unknown => "vault_list has the names",
+            Self::Unknown => "vault_list shows the names",
             Self::Name | Self::Host { .. } | Self::Short | Self::Long | Self::NoText => {
-                "correct the argument and make the call again"
+                "correct the argument and repeat the call"
             }
             Self::Expired | Self::NotForHost | Self::NotForPlace { .. } => {
-                "the user says where a secret may go: `handfast vault set NAME --host HOST --in header|query|body`"
+                "the user sets where a secret may be sent: `handfast vault set NAME --host HOST --in \
+                 header|query|body`"
             }
             Self::KeyRing { .. } | Self::System { .. } => return None,
         })

@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         other => other.map_err(VaultError::system("open", path))?,
     };
-    let data = file.metadata().map_err(VaultError::system("look at", path))?;
+    let data = file.metadata().map_err(VaultError::system("inspect", path))?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(VaultError::system("read", path))?;
     Ok(Some((bytes, Stamp::from(&data))))

@@ -95,22 +95,22 @@ pub(crate) fn read_key_file(path: &Path) -> Result<Identity> {
     // Open without waiting for a writer, should the path be a pipe, and then judge the opened file.
     let opened = OpenOptions::new().read(true).custom_flags(NO_WAITING).open(path);
     let file = opened.map_err(|error| match error.kind() {
-        ErrorKind::NotFound if path.is_symlink() => wrong("it is a link to what is not there"),
+        ErrorKind::NotFound if path.is_symlink() => wrong("it is a link to a missing file"),
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            wrong("it is not there; `handfast vault make-key FILE` makes one")
+            wrong("it does not exist; `handfast vault make-key FILE` creates one")
         }
         _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             wrong("it is a link that leads back to itself")
         }
-        ErrorKind::PermissionDenied => wrong("this user may not read it"),
+        ErrorKind::PermissionDenied => wrong("this user cannot read it"),
         _ => VaultError::system("open", path)(error),
     })?;
-    let data = file.metadata().map_err(VaultError::system("look at", path))?;
+    let data = file.metadata().map_err(VaultError::system("inspect", path))?;
     if data.is_dir() {
         return Err(wrong("it is a folder; name the file in it"));
     }
     if !data.is_file() {
-        return Err(wrong("it is no file"));
+        return Err(wrong("it is not a file"));
     }
     if data.mode() & 0o077 != 0 {
         return Err(wrong("others can read it; chmod 600 it"));
@@ -121,7 +121,7 @@ pub(crate) fn read_key_file(path: &Path) -> Result<Identity> {
     if bytes.len() > LONGEST_KEY_FILE {
         return Err(wrong("it is too long for a key"));
     }
-    Identity::of(&bytes).ok_or_else(|| wrong("it holds no age identity (AGE-SECRET-KEY-1...)"))
+    Identity::of(&bytes).ok_or_else(|| wrong("it contains no age identity (AGE-SECRET-KEY-1...)"))
 }
 
 /// Makes a key file that no other user can read.
@@ -133,7 +133,7 @@ pub fn make_key_file(path: &Path) -> Result<()> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = made.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            VaultError::KeyFile { path: path.to_owned(), problem: "something of that name is there already" }
+            VaultError::KeyFile { path: path.to_owned(), problem: "that name already exists" }
         }
         _ => VaultError::system("make", path)(error),
     })?;

@@ -208,7 +208,7 @@ impl Vault {
             }
             (None, Some(path)) => {
                 // If the path is a symbolic link, replace its target and leave the link.
-                let path = path.canonicalize().map_err(VaultError::system("look at", path))?;
+                let path = path.canonicalize().map_err(VaultError::system("inspect", path))?;
                 (path, [new.text(), b"\n"].concat())
             }
             (None, None) => return Err(VaultError::Locked),

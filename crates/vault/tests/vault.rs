@@ -241,14 +241,14 @@ fn a_key_file_that_is_none_is_said_to_be_what_it_is_and_a_link_to_one_is_one() {
         std::os::unix::fs::symlink(at(to), at(link)).unwrap();
     }
     for (name, said) in [
-        ("missing", "it is not there; `handfast vault make-key"),
-        ("key/below", "it is not there"),
+        ("missing", "it does not exist; `handfast vault make-key"),
+        ("key/below", "it does not exist"),
         ("folder", "it is a folder"),
         ("to-folder", "it is a folder"),
-        ("dangling", "a link to what is not there"),
+        ("dangling", "a link to a missing file"),
         ("loop", "leads back to itself"),
         // A pipe without a writer: a blocking open would wait for ever.
-        ("pipe", "it is no file"),
+        ("pipe", "it is not a file"),
     ] {
         let error = world.with(Keys { key_file: Some(at(name)), ..Keys::default() }).contents().unwrap_err();
         let text = error.to_string();

@@ -223,8 +223,8 @@ impl<R: Rules> Watch<R> {
             Ok(added) => added,
             Err(NotWatched::TooMany) => {
                 self.walk_always(format!(
-                    "there are more folders than may be watched for changes, so every command walks through them; \
-                     raise fs.inotify.max_user_watches (with {} folders known so far)",
+                    "there are more folders than can be watched for changes, so every command scans \
+                     them; raise fs.inotify.max_user_watches ({} folders known so far)",
                     self.folders.count()
                 ));
                 return Ok(());

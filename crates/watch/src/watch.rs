@@ -215,7 +215,7 @@ impl<R: Rules> Watch<R> {
             .map_err(|source| WatchError::Kernel { doing: "reading the mounts", source })?;
         if let Some((path, kind)) = mounts.untold() {
             let warning = format!(
-                "changes below {} are not told by its file system ({kind}), so every command walks through the \
+                "the file system of {} ({kind}) does not report changes, so every command scans its \
                  folders for denied files",
                 path.display()
             );
@@ -226,8 +226,8 @@ impl<R: Rules> Watch<R> {
         match Notices::open() {
             Ok(notices) => self.notices = Some(notices),
             Err(error) => self.walk_always(format!(
-                "changes cannot be watched ({error}), so every command walks through the folders for denied files; \
-                 fs.inotify.max_user_instances may be too low"
+                "changes cannot be watched ({error}), so every command scans the folders for denied \
+                 files; fs.inotify.max_user_instances may be too low"
             )),
         }
         Ok(())

@@ -49,7 +49,7 @@ fn bad_input_is_refused_by_name() {
             ("exec", json!({}), "\"COMMAND\" is a required property"),
             ("exec", json!({"command": "ls"}), "'command' was unexpected"),
             ("exec", json!({"COMMAND": " "}), "`COMMAND`"),
-            ("exec", json!({"COMMAND": "a\0b"}), "`COMMAND`: it holds a NUL byte"),
+            ("exec", json!({"COMMAND": "a\0b"}), "`COMMAND`: has a NUL byte"),
             ("exec", json!({"COMMAND": "ls", "TIMEOUT_MS": 0}), "`TIMEOUT_MS`"),
             ("exec", json!({"COMMAND": "ls", "TIMEOUT_MS": 3_600_001}), "`TIMEOUT_MS`"),
         ],

@@ -34,7 +34,7 @@ fn a_diff_changes_the_file_that_the_call_names_and_no_other() {
         let refused = apply(diff);
         assert_eq!(refused["error"]["code"], "EVALIDATION", "{refused:#}");
         assert!(
-            refused["error"]["message"].as_str().unwrap().starts_with("`diff`: it is about"),
+            refused["error"]["message"].as_str().unwrap().starts_with("`diff`: it changes"),
             "{refused:#}"
         );
     }

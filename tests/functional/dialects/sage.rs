@@ -91,7 +91,10 @@ fn the_folder_of_sage_is_denied_to_every_tool() {
     let shown = call(&fixture, "sage", "Bash", &command).json();
     assert_eq!(shown["data"]["stdout"], "open", "{shown:#}");
     let named = call(&fixture, "sage", "Bash", &json!({"command": "cat .sage/key"})).json();
-    assert!(named["error"]["message"].as_str().unwrap().contains("it is closed to every tool"), "{named:#}");
+    assert!(
+        named["error"]["message"].as_str().unwrap().contains("it is blocked for every tool"),
+        "{named:#}"
+    );
     let other = fixture.run(&["call", "file_read", r#"{"path": ".sage/key"}"#]).json();
     assert_eq!(other["data"]["content"], "secret", "no other dialect closes it: {other:#}");
 }
@@ -149,7 +152,7 @@ fn edit_applies_a_diff_to_its_file_or_only_checks_it() {
     let other = edit("--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n", Value::Null);
     assert_eq!(other["error"]["code"], "EVALIDATION");
     assert!(
-        other["error"]["message"].as_str().unwrap().starts_with("`patch`: it is about b.txt"),
+        other["error"]["message"].as_str().unwrap().starts_with("`patch`: it changes b.txt"),
         "{other:#}"
     );
     assert_eq!(fixture.read("b.txt"), "one\n");

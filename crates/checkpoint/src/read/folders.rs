@@ -30,7 +30,7 @@ impl Reading<'_> {
         }
         for name in names(folder).map_err(Error::while_doing("list", path))? {
             let path = path.join(&name);
-            let failed = Error::while_doing("look at", &path);
+            let failed = Error::while_doing("inspect", &path);
             let Some(mut new) = look(folder, &name).map_err(&failed)? else { continue };
             new = self.loosened.truly(&path, new);
             let child = match new.kind {
@@ -100,13 +100,13 @@ impl Reading<'_> {
         if old.kind != Kind::Folder {
             return Ok(());
         }
-        let folder = open_known(lower, name, &old, LIST).map_err(Error::while_doing("look into", path))?;
+        let folder = open_known(lower, name, &old, LIST).map_err(Error::while_doing("list", path))?;
         if path.components().count() >= DEEPEST {
             return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
         }
         for name in names(&folder).map_err(Error::while_doing("list", path))? {
             let path = path.join(&name);
-            let Some(old) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
+            let Some(old) = look(&folder, &name).map_err(Error::while_doing("inspect", &path))? else {
                 self.conflict(&path, LaterChange::Removed);
                 continue;
             };

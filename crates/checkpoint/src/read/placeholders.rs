@@ -18,7 +18,7 @@ impl Reading<'_> {
         let hidden = marks.placeholder.and_then(|number| self.hidden.numbered(number));
         let reason = match hidden {
             Some(hidden) if hidden.path != path => moved(&hidden.path),
-            _ => "it is hidden from commands: they can remove it, and only the user can change it".to_owned(),
+            _ => "it is hidden from commands: they can remove it, but only the user can change it".to_owned(),
         };
         let (path, action) = (path.to_owned(), Action::Replace);
         self.changes.held.push(RefusedChange { path, action, may_be_approved: false, reason });
@@ -27,8 +27,8 @@ impl Reading<'_> {
     /// Denies a git index that records a notice as the content of a file.
     pub(super) fn judge_index(&mut self, folder: &OwnedFd, path: &Path, new: &Entry) {
         if self.hidden.are_staged_in(folder, path.file_name().unwrap_or_default(), new) {
-            let reason = "git has a notice for the content of a hidden file; leave the filter `handfast-hidden` and the \
-                          attributes of the cell's home in force, and stage the file again"
+            let reason = "git has a notice instead of the content of a hidden file; keep the filter \
+                 `handfast-hidden` and the attributes of the cell's home, and stage the file again"
                 .to_owned();
             let (path, action) = (path.to_owned(), Action::Replace);
             self.changes.held.push(RefusedChange { path, action, may_be_approved: false, reason });
@@ -66,7 +66,7 @@ impl Reading<'_> {
     /// stay.
     pub(super) fn judge_made_again(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
         for path in std::mem::take(&mut self.made_again) {
-            let failed = Error::while_doing("look at", &path);
+            let failed = Error::while_doing("inspect", &path);
             let (holder, name) =
                 (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
             let old_folder = match open(lower, holder, PLACE) {
@@ -105,7 +105,7 @@ impl Reading<'_> {
         let all = names(folder).map_err(Error::while_doing("list", path))?;
         for name in &all {
             let path = path.join(name);
-            let Some(new) = look(folder, name).map_err(Error::while_doing("look at", &path))? else {
+            let Some(new) = look(folder, name).map_err(Error::while_doing("inspect", &path))? else {
                 continue;
             };
             let marks = attributes::marks(folder.as_fd(), name, new.kind, &path)?;
@@ -148,6 +148,7 @@ impl Reading<'_> {
 fn moved(hidden: &Path) -> String {
     let hidden = hidden.display();
     format!(
-        "it stands for {hidden}, which is hidden from commands: they can remove it, and only the user can move or link it"
+        "it is the placeholder of {hidden}, which is hidden from commands: they can remove it, but \
+         only the user can move or link it"
     )
 }

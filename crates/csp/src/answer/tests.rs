@@ -128,7 +128,7 @@ fn what_is_summed_up_is_the_whole_and_an_answer_without_it_is_partial() {
     assert!(kept.contains("\nLOG_REF memory/exec-logs/c1.log\n"), "{kept}");
     let lost = of(FixedLog(Err(io::ErrorKind::StorageFull.into())));
     assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\\na part\"\n"), "{lost}");
-    assert!(lost.contains("\nWARNING \"the whole output could not be kept"), "{lost}");
+    assert!(lost.contains("\nWARNING \"the full output could not be stored"), "{lost}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(super) const SEARCH: ExternalTool = ExternalTool {
     title: "Search the knowledge",
     description: "Performs semantic search across the markdown knowledge base using local embeddings.",
     takes: &[
-        text("query", Need::Required, "What is sought"),
+        text("query", Need::Required, "Search query"),
         Field {
             name: "scope",
             becomes: Some("scope"),
@@ -32,7 +32,7 @@ pub(super) const SEARCH: ExternalTool = ExternalTool {
     gives: &[AnswerField {
         name: "results",
         from: ValueSource::Items("results", SECTION),
-        says: "The best first.",
+        says: "Best first.",
     }],
     timeout: None,
     one_file: false,
@@ -57,7 +57,7 @@ pub(super) const WRITE: ExternalTool = ExternalTool {
             becomes: Some("mode"),
             kind: Kind::OneOf(&["create", "replace", "append"]),
             need: Need::Required,
-            says: "What is done with what is there",
+            says: "Handling of existing content",
         },
     ],
     settled: nothing,
@@ -96,9 +96,9 @@ pub(super) const INDEX: ExternalTool = ExternalTool {
             becomes: Some("scope"),
             kind: Kind::OneOf(&["all", "changed_only"]),
             need: Need::Required,
-            says: "Which files",
+            says: "Files to index",
         },
-        text("path", Need::Optional, "One file"),
+        text("path", Need::Optional, "Path of one file"),
     ],
     settled: nothing,
     adapt: None,
@@ -132,6 +132,6 @@ const SECTION: &[AnswerField] = &[
     AnswerField {
         name: "similarity_score",
         from: ValueSource::Number("similarity_score"),
-        says: "How near it is.",
+        says: "Similarity.",
     },
 ];

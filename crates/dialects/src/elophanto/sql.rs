@@ -12,12 +12,12 @@ pub(super) fn select_alone(given: &Map<String, Value>, _: &mut Map<String, Value
         return Ok(());
     }
     let problem = if first.is_empty() {
-        "it is no SELECT statement".to_owned()
+        "it is not a SELECT statement".to_owned()
     } else {
-        format!("{first} is no SELECT")
+        format!("{first} is not a SELECT")
     };
     Err(ToolError::validation("sql", format!("{problem}: only SELECT statements are allowed"))
-        .hint("what changes data goes to db_write"))
+        .hint("use db_write to change data"))
 }
 
 /// Returns the statement from its first word on, without leading comments.

@@ -66,20 +66,19 @@ pub(super) fn require_free(key: &str) -> Result<(), ToolError> {
     let is_name = key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
     if !is_name {
-        return Err(ToolError::validation(&field, "this is no name of an environment variable"));
+        return Err(ToolError::validation(&field, "this is not a valid environment variable name"));
     }
     let begins = PROTECTED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning));
     if begins || PROTECTED_KEYS.contains(&key) {
-        let problem = "this key is critical to the system and cannot be set";
+        let problem = "this key is system-critical and cannot be set";
         return Err(ToolError::validation(&field, problem).hint("leave it out"));
     }
     let capitals = key.to_ascii_uppercase();
     let has_part = CREDENTIAL_PARTS.iter().any(|part| capitals.contains(part));
     if has_part || capitals.split('_').any(|word| CREDENTIAL_WORDS.contains(&word)) {
-        let problem =
-            "this key is that of a credential, which the worker keeps to itself and nobody else sets";
+        let problem = "this key is a credential, which only the worker sets";
         return Err(ToolError::validation(&field, problem)
-            .hint("leave it out; fetch_url and linear_action put keys in on the way out"));
+            .hint("leave it out; fetch_url and linear_action add keys on sending"));
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(super) fn read(text: &str) -> Result<Vec<FileChange>, PatchError> {
         lines.next += 1;
     }
     if lines.take().is_none_or(|line| line.trim() != BEGIN) {
-        return Err(PatchError::at(lines.next, format!("the first line is `{BEGIN}` alone")));
+        return Err(PatchError::at(lines.next, format!("the first line must be exactly `{BEGIN}`")));
     }
     let mut files = Vec::new();
     loop {
@@ -33,14 +33,14 @@ pub(super) fn read(text: &str) -> Result<Vec<FileChange>, PatchError> {
             files.push(update(&mut lines, path, number)?);
         } else if !line.is_empty() {
             let problem =
-                format!("`{}` begins no part of a patch: {ADD}, {DELETE}, {UPDATE}", shortened(line));
+                format!("`{}` does not begin a part of a patch: {ADD}, {DELETE}, {UPDATE}", shortened(line));
             return Err(PatchError::at(number, problem));
         }
     }
     if lines.all_blank() {
         return Ok(files);
     }
-    Err(PatchError::at(lines.number(), format!("something follows `{END}`")))
+    Err(PatchError::at(lines.number(), format!("text follows `{END}`")))
 }
 
 impl Lines<'_> {
@@ -80,7 +80,7 @@ fn add(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange, P
     while let Some(line) = lines.peek().filter(|line| !line.starts_with("*** ")) {
         let text = line
             .strip_prefix('+')
-            .ok_or_else(|| PatchError::at(lines.number(), "every line of a new file begins with `+`"))?;
+            .ok_or_else(|| PatchError::at(lines.number(), "every line of a new file must begin with `+`"))?;
         hunk.lines.push(Line { sign: Sign::Added, text: text.to_owned(), ended: true });
         lines.next += 1;
     }
@@ -106,7 +106,7 @@ fn update(lines: &mut Lines<'_>, path: &str, number: usize) -> Result<FileChange
         made.hunks.push(hunk(lines)?);
     }
     if made.hunks.is_empty() && made.action == Action::Update {
-        return Err(PatchError::at(number, format!("nothing changes in {}: no hunk follows", made.path)));
+        return Err(PatchError::at(number, format!("{} is unchanged: no hunk follows", made.path)));
     }
     Ok(made)
 }
@@ -153,7 +153,7 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, PatchError> {
             continue;
         }
         let read = read_line(line).ok_or_else(|| {
-            PatchError::at(lines.number(), "a line of a hunk begins with a blank, `-` or `+`")
+            PatchError::at(lines.number(), "a line of a hunk must begin with a space, `-` or `+`")
         })?;
         hunk.lines.push(read);
         lines.next += 1;
@@ -191,11 +191,11 @@ mod tests {
         for (text, line, said) in [
             ("*** Begin Patch\n*** End Patch\n", 1, "changes no file"),
             ("*** Begin Patch\n*** Add File: x\n+a\n", 4, "ends without"),
-            ("*** Begin Patch\n*** Add File: x\na\n*** End Patch", 3, "begins with `+`"),
-            ("*** Begin Patch\n*** Frob File: x\n*** End Patch", 2, "begins no part"),
+            ("*** Begin Patch\n*** Add File: x\na\n*** End Patch", 3, "must begin with `+`"),
+            ("*** Begin Patch\n*** Frob File: x\n*** End Patch", 2, "does not begin a part"),
             ("*** Begin Patch\n*** Update File: x\n*** End Patch", 2, "no hunk"),
             ("*** Begin Patch\n*** Update File: x\n@@\n a\n*** End Patch", 3, "changes nothing"),
-            ("*** Begin Patch\n*** Update File: x\n@@\n-a\nb\n*** End Patch", 5, "begins with a blank"),
+            ("*** Begin Patch\n*** Update File: x\n@@\n-a\nb\n*** End Patch", 5, "must begin with a space"),
             ("*** Begin Patch\n*** Delete File: x\n*** End Patch\nrm", 4, "follows"),
         ] {
             let error = Patch::read(text, None).unwrap_err();

@@ -156,7 +156,7 @@ impl Patch {
             return Err(PatchError::at(
                 1,
                 format!(
-                    "it changes no file; a unified diff has lines `--- a/FILE` and `+++ b/FILE`, the other form begins with `{BEGIN}`"
+                    "it changes no file; a unified diff has lines `--- a/FILE` and `+++ b/FILE`, the other format begins with `{BEGIN}`"
                 ),
             ));
         }

@@ -69,7 +69,7 @@ pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Pa
             let named = path.filter(|_| files.is_empty()).ok_or_else(|| {
                 PatchError::at(
                     number,
-                    "a hunk without a file: lines `--- a/FILE` and `+++ b/FILE` come before it",
+                    "a hunk without a file: lines `--- a/FILE` and `+++ b/FILE` must come before it",
                 )
             })?;
             let hunks = hunks(&mut lines)?;
@@ -86,7 +86,7 @@ pub(super) fn read(text: &str, path: Option<&str>) -> Result<Vec<FileChange>, Pa
             return Err(binary(number, names));
         } else if looks_like_a_rest(line) && !files.is_empty() {
             let problem =
-                "more lines than the header of the hunk above says; `@@ @@` without numbers has none to keep";
+                "more lines than the header of the hunk above states; `@@ @@` without numbers has no limit";
             return Err(PatchError::at(number, problem));
         } else {
             // Prose around a patch: a message, a signature, `Index:` lines of other tools.
@@ -115,7 +115,7 @@ fn binary(number: usize, names: &str) -> PatchError {
     let names = names.trim_end();
     PatchError::at(
         number,
-        format!("a binary change ({names}), and only text can be patched; file_write takes base64"),
+        format!("a binary change ({names}), but only text can be patched; file_write accepts base64"),
     )
 }
 
@@ -237,19 +237,16 @@ impl Headers {
             Some(Sides { old: None, new: None }) | None => None,
         };
         let name = self.of_git_line.or(name).or_else(|| path.map(str::to_owned));
-        let name =
-            name.ok_or_else(|| PatchError::at(line, "the headers name no file, or two without a rename"))?;
+        let name = name
+            .ok_or_else(|| PatchError::at(line, "the headers name no file, or two files without a rename"))?;
         let action = match (created, deleted) {
-            (true, true) => return Err(PatchError::at(line, "the file is both made and deleted")),
+            (true, true) => return Err(PatchError::at(line, "the file is both created and deleted")),
             (true, false) => Action::Add,
             (false, true) => Action::Delete,
             (false, false) => Action::Update,
         };
         if action == Action::Update && !changes && mode.is_none() {
-            return Err(PatchError::at(
-                line,
-                format!("nothing changes in {name}: no hunk follows its header"),
-            ));
+            return Err(PatchError::at(line, format!("{name} is unchanged: no hunk follows its header")));
         }
         Ok(made(action, name, None))
     }
@@ -331,7 +328,7 @@ fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hu
             PatchError::at(
                 at,
                 format!(
-                    "the hunk of line {number} says {said}, and ends with {old} and {new} of them missing"
+                    "the hunk on line {number} states {said}, but ends with {old} and {new} of them missing"
                 ),
             )
         };
@@ -343,7 +340,7 @@ fn counted(lines: &mut Lines<'_>, number: usize, numbers: &Numbers) -> Result<Hu
         let line = read_line(line).ok_or_else(cut)?;
         let (is_old, is_new) = (line.sign != Sign::Added, line.sign != Sign::Removed);
         if is_old && old == 0 || is_new && new == 0 {
-            return Err(PatchError::at(at, format!("more lines than the hunk of line {number} says")));
+            return Err(PatchError::at(at, format!("more lines than the hunk on line {number} states")));
         }
         old -= usize::from(is_old);
         new -= usize::from(is_new);
@@ -395,7 +392,7 @@ pub(super) fn read_line(line: &str) -> Option<Line> {
 
 /// Applies `\ No newline at end of file` to the line before it.
 fn unended(hunk: &mut Hunk, number: usize) -> Result<(), PatchError> {
-    let last = hunk.lines.last_mut().ok_or_else(|| PatchError::at(number, "a note about no line"))?;
+    let last = hunk.lines.last_mut().ok_or_else(|| PatchError::at(number, "a note without a line"))?;
     last.ended = false;
     Ok(())
 }
@@ -446,7 +443,7 @@ mod tests {
                 2,
                 "submodule",
             ),
-            ("--- a/x\n+++ b/x\n", 1, "nothing changes"),
+            ("--- a/x\n+++ b/x\n", 1, "is unchanged"),
             ("--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n b\n", 3, "changes nothing"),
         ] {
             let error = Patch::read(text, None).unwrap_err();

@@ -124,11 +124,11 @@ async fn exchange<G: Gate>(
         }
     };
     let response = response
-        .map_err(|_| Refusal::unreachable(format!("{host} gave no answer in time")))?
-        .map_err(|error| Refusal::unreachable(format!("{host} gave no answer: {error}")))?;
+        .map_err(|_| Refusal::unreachable(format!("{host} did not respond in time")))?
+        .map_err(|error| Refusal::unreachable(format!("{host} did not respond: {error}")))?;
     let (mut parts, body) = response.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Refusal::unreachable("the server speaks another protocol than it was asked for"));
+        return Err(Refusal::unreachable("the server uses another protocol than requested"));
     }
     without_those_of_the_connection(&mut parts.headers);
     let looking = ResponseRedactor::of(&mut parts.headers, session.gate.cover())?;
@@ -150,21 +150,21 @@ fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
         return Err(Refusal::malformed(format!("the request has more than {MOST_HEADERS} headers")));
     }
     if parts.method == Method::CONNECT {
-        return Err(Refusal::malformed("CONNECT is only taken as the first request of a connection"));
+        return Err(Refusal::malformed("CONNECT is only accepted as the first request of a connection"));
     }
     if parts.uri.scheme_str().is_some_and(|scheme| scheme != "https") {
-        return Err(Refusal::malformed("the request is for another scheme than its connection"));
+        return Err(Refusal::malformed("the scheme of the request differs from its connection"));
     }
     if headers.contains_key(TRANSFER_ENCODING) {
-        return Err(Refusal::malformed("the request says where its body ends in the way of another version"));
+        return Err(Refusal::malformed(
+            "the request marks the end of its body in the form of another HTTP version",
+        ));
     }
     let named = headers.get_all(HOST).iter().count();
     match parts.uri.authority() {
         None if named == 1 => {}
         None => {
-            return Err(Refusal::malformed(format!(
-                "the request has {named} names of a host in place of one"
-            )));
+            return Err(Refusal::malformed(format!("the request has {named} host names instead of one")));
         }
         Some(authority) => {
             // RFC 9113, section 8.3.1: if both are present, they must be equal.
@@ -200,7 +200,7 @@ fn joined_cookies(headers: &mut HeaderMap) -> Result<(), Refusal> {
         return Ok(());
     }
     let joined = HeaderValue::from_bytes(&crumbs.join(&b"; "[..]));
-    headers.insert(COOKIE, joined.map_err(|_| Refusal::malformed("the cookies cannot be put together"))?);
+    headers.insert(COOKIE, joined.map_err(|_| Refusal::malformed("the cookies cannot be combined"))?);
     Ok(())
 }
 
@@ -215,7 +215,7 @@ impl Reading {
     async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             match timeout(PATIENCE, self.body.frame()).await {
-                Err(_) => return Err(Refusal::late("the body of the request did not come in time")),
+                Err(_) => return Err(Refusal::late("the body of the request did not arrive in time")),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => {
                     return Err(Refusal::malformed(format!(

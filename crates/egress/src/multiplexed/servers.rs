@@ -135,7 +135,7 @@ impl Servers {
         };
         match timeout(PATIENCE, place).await {
             Ok(Ok((place, is_own))) => Ok(ConnectionReturn { idle, is_own, _place: place }),
-            _ => Err(Refusal::unreachable(format!("too many requests to {host} at a time"))),
+            _ => Err(Refusal::unreachable(format!("too many concurrent requests to {host}"))),
         }
     }
 
@@ -157,5 +157,5 @@ async fn open<G: Gate>(session: &Session<G>, host: &Host, port: u16) -> Result<U
         Some(authority) => Upstream::by_tls(stream, host.clone(), port, authority.servers_of_both()).await,
         None => Err(io::ErrorKind::Unsupported.into()),
     };
-    made.map_err(|error| Refusal::unreachable(format!("{host} cannot be spoken to: {error}")))
+    made.map_err(|error| Refusal::unreachable(format!("cannot connect to {host}: {error}")))
 }

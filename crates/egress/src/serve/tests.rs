@@ -113,7 +113,7 @@ fn who_says_nothing_is_let_go_and_so_is_a_hello_that_does_not_end() {
         half.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
         let answer = rest(&mut half).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:?}");
-        assert!(gate.refused.lock().unwrap()[0].contains("did not come in time"));
+        assert!(gate.refused.lock().unwrap()[0].contains("did not arrive in time"));
         assert!(began.elapsed() < Duration::from_mins(1));
     });
 }
@@ -185,7 +185,7 @@ fn hundreds_of_half_open_connections_keep_out_nobody_and_the_oldest_of_them_go()
             half_open.push(stream);
         }
         let answer = ask(TcpStream::connect(at).await.unwrap()).await;
-        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("whole URL"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("full URL"), "{answer}");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         // The first connections were closed without a response; the last ones are still open.
         assert_eq!(rest(&mut half_open[0]).await, "");

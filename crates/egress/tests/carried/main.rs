@@ -166,7 +166,7 @@ fn a_name_that_leads_into_a_private_network_is_not_dialled() {
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(answer.contains("127.0.0.1"), "{answer}");
     assert_eq!(*kept.lock().unwrap(), "");
-    assert!(world.refusals()[0].contains("not of the public internet"));
+    assert!(world.refusals()[0].contains("not on the public internet"));
 }
 
 #[test]

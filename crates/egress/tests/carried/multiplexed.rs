@@ -301,18 +301,23 @@ fn what_is_refused_is_explained_written_down_and_reaches_no_server() {
     ]));
     let name = format!("x-{PLACEHOLDER}");
     for (request, status, why, is_noted) in [
-        (key(FOREIGN), 403, "none of this session", true),
-        (world.get(&format!("/?key={FOREIGN}")).body(empty()).unwrap(), 403, "none of this session", true),
-        (posted.unwrap(), 403, "none of this session", true),
+        (key(FOREIGN), 403, "does not belong to this session", true),
+        (
+            world.get(&format!("/?key={FOREIGN}")).body(empty()).unwrap(),
+            403,
+            "does not belong to this session",
+            true,
+        ),
+        (posted.unwrap(), 403, "does not belong to this session", true),
         (world.get(&format!("/{PLACEHOLDER}")).body(empty()).unwrap(), 403, "the path of a URL", true),
         (world.get("/").header(name, "1").body(empty()).unwrap(), 403, "the name of a header", true),
-        (other().body(empty()).unwrap(), 403, "its request for other.test", true),
+        (other().body(empty()).unwrap(), 403, "its request is for other.test", true),
         (Request::get(format!("https://{HOST}:1/")).body(empty()).unwrap(), 403, "names another", true),
         (world.get("/").header("host", "other.test").body(empty()).unwrap(), 400, "names two hosts", false),
         (
             Request::get(format!("http://{HOST}:{}/", world.port)).body(empty()).unwrap(),
             400,
-            "another scheme",
+            "the scheme of the request differs",
             false,
         ),
         (

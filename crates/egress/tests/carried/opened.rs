@@ -73,7 +73,7 @@ impl Gate for Opening {
         if placeholder == PLACEHOLDER {
             return Ok(Secret::of(SECRET.as_bytes()));
         }
-        Err("the placeholder of a secret in the request is none of this session".to_owned())
+        Err("the request contains a placeholder of a secret that does not belong to this session".to_owned())
     }
 
     fn swaps_bodies(&self, _host: &Host) -> bool {
@@ -271,7 +271,7 @@ fn an_answer_that_cannot_be_looked_through_goes_nowhere() {
         let (world, _received) = World::answering(answer);
         let said = world.ask(&world.head("GET /", ""));
         assert!(said.starts_with("HTTP/1.1 502 "), "{encoding}: {said}");
-        assert!(said.contains("cannot be looked through for secrets"), "{said}");
+        assert!(said.contains("cannot be searched for secrets"), "{said}");
     }
     let (world, _received) =
         World::answering("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\nno gzip...");
@@ -362,7 +362,7 @@ fn a_websocket_is_refused_with_the_reason() {
         "GET /ws HTTP/1.1\r\nHost: {HOST}:{}\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\n",
         world.port
     ));
-    assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("which a WebSocket cannot be"), "{said}");
+    assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("impossible for a WebSocket"), "{said}");
     assert!(world.refusals()[0].contains("WebSocket"), "{:?}", world.refusals());
 }
 
@@ -413,7 +413,10 @@ fn the_placeholder_of_another_session_goes_nowhere() {
         format!("{}30\r\n{FOREIGN}\r\n0\r\n\r\n", world.head("POST /", "Transfer-Encoding: chunked\r\n")),
     ] {
         let answer = world.ask(&said);
-        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("none of this session"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 403 ") && answer.contains("does not belong to this session"),
+            "{answer}"
+        );
     }
     assert!(received.try_iter().all(|got| !got.contains("handfast_secret_")));
     assert_eq!(world.refusals().len(), 5);

@@ -119,7 +119,7 @@ pub enum ApprovalError {
     #[error("{0}")]
     Scope(String),
     /// The changes of the command could not be put into the workspace.
-    #[error("it is approved, but nothing was changed: {0}")]
+    #[error("approved, but nothing was changed: {0}")]
     Changes(#[from] KeptError),
 }
 
@@ -292,16 +292,16 @@ impl Engine {
         if lasts.is_zero() || lasts > LONGEST_LEASE {
             let days = LONGEST_LEASE.as_secs() / 86_400;
             return Err(ApprovalError::Scope(format!(
-                "a yes is good for at least a second and at most {days} days"
+                "an approval is valid for at least a second and at most {days} days"
             )));
         }
         if grant.scope == Scope::Once {
             if grant.pattern.is_some() {
                 return Err(ApprovalError::Scope(
-                    "a pattern is for more than one call; name a wider --scope".to_owned(),
+                    "a pattern covers more than one call; choose a wider --scope".to_owned(),
                 ));
             }
-            let covers = "this call alone".to_owned();
+            let covers = "this call only".to_owned();
             return Ok(Offer { scope: Scope::Once, pattern: None, covers, seconds: lasts.as_secs() });
         }
         if question.once_only {
@@ -315,9 +315,9 @@ impl Engine {
                 let seconds = grant.lasts.map_or(offer.seconds, |lasts| lasts.as_secs());
                 Ok(Offer { seconds, ..offer })
             }
-            (Some(_), None) => Err(ApprovalError::Scope(
-                "no pattern can be given for such a call; leave --pattern out".to_owned(),
-            )),
+            (Some(_), None) => {
+                Err(ApprovalError::Scope("this call does not take a pattern; leave --pattern out".to_owned()))
+            }
             (Some(pattern), Some(kind)) => {
                 let parsed = match kind {
                     PatternKind::Command => LeasePattern::Command(pattern.clone()),
@@ -330,14 +330,14 @@ impl Engine {
                 let pattern = match parsed {
                     LeasePattern::Read(folder) => {
                         let real = folder.canonicalize().ok().filter(|real| real.is_dir());
-                        let real = real.ok_or_else(|| refused("it is no folder".to_owned()))?;
+                        let real = real.ok_or_else(|| refused("it is not a folder".to_owned()))?;
                         self.policy.may_lease(&LeasePattern::Read(real.clone())).map_err(refused)?;
                         tool::path_text(&real)
                     }
                     _ => pattern.clone(),
                 };
                 self.pattern_offer(grant.scope, kind, &pattern, lasts)
-                    .ok_or_else(|| ApprovalError::Scope("the pattern holds a secret".to_owned()))
+                    .ok_or_else(|| ApprovalError::Scope("the pattern contains a secret".to_owned()))
             }
         }
     }
@@ -399,14 +399,14 @@ impl Engine {
 fn not_offered(question: &Approval, scope: Scope) -> String {
     let offered: Vec<&str> = question.offers.iter().map(|offer| offer.scope.as_str()).collect();
     let offered =
-        if offered.is_empty() { "once alone".to_owned() } else { format!("once, {}", offered.join(", ")) };
+        if offered.is_empty() { "only once".to_owned() } else { format!("once, {}", offered.join(", ")) };
     let how = match scope {
         Scope::Always => {
             "; `always` needs a --pattern that is not an interpreter, a shell, git or a package manager"
         }
         _ => "",
     };
-    format!("`{scope}` is not to be had for this call, but {offered}{how}")
+    format!("`{scope}` is not available for this call; available: {offered}{how}")
 }
 
 /// Parses the row's question. Returns `None` if another version wrote a question that this version

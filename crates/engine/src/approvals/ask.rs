@@ -67,7 +67,7 @@ impl Engine {
             EarlierAnswer::Drifted(row) => {
                 let before: Option<Approval> = serde_json::from_str(&row.question).ok();
                 let what = before.and_then(|before| Binding::drift(&before.bound, &binding.bound));
-                return Err(drifted(what.as_deref().unwrap_or("what the call would meet")));
+                return Err(drifted(what.as_deref().unwrap_or("the state that the call would find")));
             }
         }
         // An approval with a wider reach came with one for this call, which is used first.
@@ -85,7 +85,8 @@ impl Engine {
             QuestionOutcome::No { by, message } => Err(denied(&by, message.as_deref())),
             QuestionOutcome::Open { id, hint } => {
                 let mut error = needs_approval(decision).retry(Retry::AfterMs(ASK_AGAIN_MS)).hint(format!(
-                    "{hint}; the user answers with `handfast approvals approve {id}`, and the same call, made again, passes once"
+                    "{hint}; after the user runs `handfast approvals approve {id}`, the same call \
+                     passes once"
                 ));
                 error.approval_id = Some(id);
                 Err(error)
@@ -107,7 +108,7 @@ impl Engine {
         let looked = tokio::task::spawn_blocking(move || (engine.preview(source, &prepared), prepared));
         let (preview, prepared) = looked
             .await
-            .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))?;
+            .map_err(|panic| ToolError::internal("the call could not be inspected").because(panic))?;
         Ok((preview?, prepared))
     }
 
@@ -178,7 +179,7 @@ impl Engine {
             Binding::of(&tool, &arguments, (&parts, &named), &policy, &cell, &place)
         })
         .await
-        .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))
+        .map_err(|panic| ToolError::internal("the call could not be inspected").because(panic))
     }
 
     /// Runs `work`, which blocks on the store, on a thread that may block.
@@ -189,7 +190,7 @@ impl Engine {
         let store = self.store.clone();
         tokio::task::spawn_blocking(move || work(&store))
             .await
-            .map_err(|panic| ToolError::internal("the approvals could not be looked at").because(panic))?
+            .map_err(|panic| ToolError::internal("the approvals could not be read").because(panic))?
             .map_err(unreadable)
     }
 }
@@ -200,21 +201,21 @@ impl Engine {
 const ASK_AGAIN_MS: u64 = 15_000;
 
 fn needs_approval(decision: &Decision) -> ToolError {
-    ToolError::new(tool::Code::Approval, format!("this call needs an approval: {}", decision.reason))
+    ToolError::new(tool::Code::Approval, format!("this call needs approval: {}", decision.reason))
 }
 
 fn denied(by: &str, message: Option<&str>) -> ToolError {
     let said = message.map(|message| format!(": {message}")).unwrap_or_default();
     ToolError::new(tool::Code::Permission, format!("{by} said no{said}"))
-        .hint("do not try the same call again; ask what to do instead")
+        .hint("do not repeat the call; ask the user what to do instead")
 }
 
 fn drifted(what: &str) -> ToolError {
     let message =
-        format!("{what} is not as it was when the approval was asked for, so the approval does not count");
+        format!("{what} has changed since the approval was requested, so the approval does not apply");
     ToolError::new(tool::Code::Permission, message)
         .retry(Retry::Now)
-        .hint("make the call again; it will be asked about as it is now")
+        .hint("repeat the call to ask about the current state")
 }
 
 fn unreadable(error: StoreError) -> ToolError {

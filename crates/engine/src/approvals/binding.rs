@@ -60,7 +60,8 @@ impl Binding {
                     Effect::Run { directory, .. } => Some(directory.as_path()),
                     other => other.path().map(|(_, path)| path),
                 };
-                let what = format!("where {} leads", named.map(|path| place.show(path)).unwrap_or_default());
+                let what =
+                    format!("the target of {}", named.map(|path| place.show(path)).unwrap_or_default());
                 run.push(BoundItem { what, was: path_text(real) });
             }
             match &part.effect {
@@ -81,8 +82,8 @@ impl Binding {
                 Effect::Write { path } | Effect::Delete { path } => {
                     let path = part.real.as_deref().unwrap_or(path);
                     let was = std::fs::symlink_metadata(path)
-                        .map_or_else(|_| "not there".to_owned(), |data| state(&data));
-                    written.push(BoundItem { what: format!("what {} holds", place.show(path)), was });
+                        .map_or_else(|_| "missing".to_owned(), |data| state(&data));
+                    written.push(BoundItem { what: format!("the content of {}", place.show(path)), was });
                 }
                 _ => {}
             }
@@ -135,9 +136,8 @@ fn written_by_commands(
         return Vec::new();
     }
     let targets = named.run_later.iter().chain(&named.unlisted).map(|path| {
-        let was =
-            std::fs::symlink_metadata(path).map_or_else(|_| "not there".to_owned(), |data| state(&data));
-        BoundItem { what: format!("what {} holds", place.show(path)), was }
+        let was = std::fs::symlink_metadata(path).map_or_else(|_| "missing".to_owned(), |data| state(&data));
+        BoundItem { what: format!("the content of {}", place.show(path)), was }
     });
     let sources = named.sources.iter().filter_map(|source| identity(source, policy, place));
     let mut bound: Vec<BoundItem> = targets.chain(sources).collect();
@@ -148,7 +148,7 @@ fn written_by_commands(
 /// Returns the target of a folder that is reached through a symbolic link.
 fn lead(path: &Path, place: &Place) -> Option<BoundItem> {
     let real = path.canonicalize().ok().filter(|real| real.is_dir() && real != path)?;
-    Some(BoundItem { what: format!("where {} leads", place.show(path)), was: path_text(&real) })
+    Some(BoundItem { what: format!("the target of {}", place.show(path)), was: path_text(&real) })
 }
 
 /// Returns the files that a package may start with: those that `package.json` names, as Node reads

@@ -91,7 +91,7 @@ impl Engine {
                     return Ok(QuestionOutcome::No { by, message: settled.message });
                 }
                 ApprovalState::Expired => {
-                    let hint = "the question has expired; make the call again to be asked anew".to_owned();
+                    let hint = "the question has expired; repeat the call to ask again".to_owned();
                     return Ok(QuestionOutcome::Closed { hint, retry: Retry::Now });
                 }
                 ApprovalState::Used | ApprovalState::Waiting => {}
@@ -105,7 +105,7 @@ impl Engine {
             }
             approval.id = format!("a{}", crate::new_call_id(self.clock.as_ref()));
         }
-        let hint = "other calls with the same plan have used every answer; make the call again".to_owned();
+        let hint = "other calls with the same plan have used every answer; repeat the call".to_owned();
         Ok(QuestionOutcome::Closed { hint, retry: Retry::Now })
     }
 
@@ -153,8 +153,8 @@ impl Engine {
             let answer = ApprovalAnswer {
                 approved: false,
                 scope: None,
-                by: "whoever made the call".to_owned(),
-                message: Some("the call was given up".to_owned()),
+                by: "the caller".to_owned(),
+                message: Some("the caller gave up the call".to_owned()),
                 expires_at: self.clock.now(),
                 lease: None,
             };
@@ -193,7 +193,7 @@ impl Engine {
         let now = self.clock.now();
         let (scope, by, lease) = match answer {
             Answer::Nobody { hint } | Answer::Unanswered { hint } => return Ok(Err(hint)),
-            Answer::Later => return Ok(Err("the question goes to the client's user".to_owned())),
+            Answer::Later => return Ok(Err("the client's user is asked".to_owned())),
             Answer::Denied { by, message } => {
                 let no = ApprovalAnswer {
                     approved: false,
@@ -249,7 +249,7 @@ impl Engine {
     ) -> Result<ApprovalRow, ToolError> {
         let now = self.clock.now();
         let question = serde_json::to_string(approval)
-            .map_err(|error| ToolError::internal("the question cannot be written down").because(error))?;
+            .map_err(|error| ToolError::internal("the question cannot be recorded").because(error))?;
         Ok(ApprovalRow {
             id: approval.id.clone(),
             call: call.id.0.clone(),

@@ -37,7 +37,8 @@ impl Engine {
         let mut reason = decision.reason.clone();
         if let Some(why) = &binding.unnamed {
             reason.push_str(&format!(
-                ". What runs cannot be named beforehand ({why}), so a yes is for this once, and files may be others by then"
+                ". The programs that run cannot be determined in advance ({why}), so an approval \
+                 covers only this call, and files may change before it runs"
             ));
         }
         let (pattern_kind, offers) =
@@ -83,8 +84,8 @@ impl Engine {
             scope,
             pattern: None,
             covers: format!(
-                "`{}` again with exactly these effects, as long as the programs and scripts stay as they are, {where_to}: \
-                 {effects}",
+                "`{}` again with exactly these effects, as long as the programs and scripts do not \
+                 change, {where_to}: {effects}",
                 call.tool
             ),
             seconds: scope.lasts().as_secs(),
@@ -134,15 +135,17 @@ impl Engine {
             return None;
         }
         let what = match kind {
-            PatternKind::Command => format!("every command that begins with `{pattern}`, whatever follows"),
-            PatternKind::Write => format!("writing every file that matches `{pattern}`, whatever is written"),
-            PatternKind::Read => format!("reading everything in {pattern}, by file tools and by commands"),
+            PatternKind::Command => {
+                format!("every command that begins with `{pattern}`, with any further arguments")
+            }
+            PatternKind::Write => format!("writing any content to every file that matches `{pattern}`"),
+            PatternKind::Read => format!("reading everything in {pattern}, with file tools and commands"),
         };
         let whom = match scope {
             Scope::Once => "for this call",
             Scope::Session => "in this session",
             Scope::Project => "in this workspace",
-            Scope::Always => "in every workspace of yours",
+            Scope::Always => "in all your workspaces",
         };
         Some(Offer {
             scope,

@@ -116,16 +116,15 @@ impl Engine {
 
     /// Returns the difference of a dry run's changes, as applying them would make it now.
     fn preview_of_kept(&self, id: &str, rules: &Policy) -> Result<String, ToolError> {
-        let snapshots = self
-            .snapshots
-            .as_ref()
-            .ok_or_else(|| ToolError::new(tool::Code::Unavailable, "this runtime keeps no changes apart"))?;
+        let snapshots = self.snapshots.as_ref().ok_or_else(|| {
+            ToolError::new(tool::Code::Unavailable, "this runtime does not isolate changes")
+        })?;
         let snapshot = snapshots.take_up(id)?;
         let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
         let Changes { diff, held, conflicts, .. } =
             snapshot.preview(rules, &self.denied, &self.store, since)?;
         let mut text: String =
-            conflicts.iter().map(|line| format!("changed since by others: {line}\n")).collect();
+            conflicts.iter().map(|line| format!("changed by others since: {line}\n")).collect();
         text.extend(held.iter().map(|line| format!("held: {line}\n")));
         text.push_str(&diff);
         Ok(text)
@@ -165,7 +164,7 @@ impl Engine {
             return None;
         }
         let Changes { diff, .. } = changes;
-        Some(format!("a dry run of it ({}, {}) made this difference:\n{diff}", last.id, last.since))
+        Some(format!("its dry run ({}, {}) made these changes:\n{diff}", last.id, last.since))
     }
 
     /// Covers the secrets of the text and cuts it to the limits.
@@ -187,9 +186,9 @@ fn command_of(parts: &[Part]) -> Option<(&CommandLine, &Effect)> {
 /// Returns a description of what a command runs, if the line itself does not make that plain.
 fn as_read(command: &CommandLine) -> Option<String> {
     match policy::as_read(command) {
-        Ok(commands) if commands.len() > 1 => Some(format!("as read, it runs:\n  {}", commands.join("\n  "))),
+        Ok(commands) if commands.len() > 1 => Some(format!("parsed, it runs:\n  {}", commands.join("\n  "))),
         Ok(_) => None,
-        Err(why) => Some(format!("what it runs cannot be told for certain: {why}")),
+        Err(why) => Some(format!("the commands that it runs cannot be determined: {why}")),
     }
 }
 

@@ -77,7 +77,7 @@ impl Approval {
         };
         let end: String = line.chars().skip(begins + left_out).collect();
         let begin: String = line.chars().take(begins).collect();
-        format!("{begin} [... {left_out} characters, whole below ...] {end}")
+        format!("{begin} [... {left_out} characters, full text below ...] {end}")
     }
 
     /// Returns the first lines of the preview and the number of further lines. Returns at most
@@ -157,7 +157,7 @@ impl FromStr for Scope {
         Self::ALL
             .into_iter()
             .find(|scope| scope.as_str() == text)
-            .ok_or_else(|| format!("`{text}` is none of once, session, project, always"))
+            .ok_or_else(|| format!("`{text}` is not one of once, session, project, always"))
     }
 }
 

@@ -13,11 +13,11 @@ use crate::snapshot::{Question, Snapshot};
 use crate::{Approval, Engine};
 
 /// Reason for the question.
-const HELD: &str = "the call has run, and changed what needs an approval of its own";
+const HELD: &str = "the call has run, and some of its changes need approval";
 
 /// Returns the error of a call whose changes wait for an answer, or got none.
 pub(super) fn held(what: &str) -> ToolError {
-    ToolError::new(Code::Approval, format!("{HELD}: {what}; nothing of it is in the workspace"))
+    ToolError::new(Code::Approval, format!("{HELD}: {what}; none of its changes are in the workspace"))
 }
 
 impl Engine {
@@ -58,7 +58,7 @@ impl Engine {
         let changed: Vec<String> = question.lines.iter().map(covered).collect();
         let ran = self.what_ran(call);
         let reason = match &ran {
-            Some(ran) => format!("{HELD}. It was: {ran}. It changed: {}", changed.join("; ")),
+            Some(ran) => format!("{HELD}. Command: {ran}. Changes: {}", changed.join("; ")),
             None => format!("{HELD}: {}", changed.join("; ")),
         };
         let effects = ran.into_iter().chain(changed).collect();

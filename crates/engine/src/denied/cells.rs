@@ -270,7 +270,7 @@ impl DeniedFiles {
         for cell in state.running.iter().filter(|cell| cell.masks.write_directly(path)) {
             let shown = tool::path_text(&goes);
             cell.masks.note(format!(
-                "{shown} is too large to be copied, and the command was killed, because it may have the file open"
+                "{shown} is too large to copy; the command was killed because it may have the file open"
             ));
             cell.give_up();
         }
@@ -290,9 +290,9 @@ impl DeniedFiles {
         let shown = tool::path_text(relative);
         cell.taken += 1;
         let taken = match &self.snapshots {
-            None => Err("there is no place to keep it".to_owned()),
+            None => Err("there is no place to store it".to_owned()),
             Some(snapshots) => take_away(snapshots, &mut cell.kept, root, relative, why)
-                .map_err(|error| format!("it could not be taken away: {error}")),
+                .map_err(|error| format!("it could not be moved out: {error}")),
         };
         let mut is_moved = false;
         match taken {
@@ -300,8 +300,9 @@ impl DeniedFiles {
             Ok(Some((id, taken))) => {
                 cell.note(|| {
                     format!(
-                        "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: the user \
-                         sees it with `handfast changes show {id}`, and puts it back with `handfast changes apply {id}`"
+                        "{shown}: {why}; it needs approval and was moved out of the workspace: the \
+                         user can see it with `handfast changes show {id}` and put it back with \
+                         `handfast changes apply {id}`"
                     )
                 });
                 // A program that has the file open could change it after a human has inspected it.
@@ -316,7 +317,7 @@ impl DeniedFiles {
         }
         if cell.taken == MOST_TAKEN {
             cell.masks.note(
-                "the command was killed, because it goes on making files that run by themselves".to_owned(),
+                "the command was killed because it kept making files that run automatically".to_owned(),
             );
             cell.give_up();
         }

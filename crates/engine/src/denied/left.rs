@@ -69,8 +69,9 @@ impl DeniedFiles {
             match serde_json::from_slice::<Record>(&content) {
                 Ok(record) => told.extend(self.take_away_of(snapshots, &record, last)),
                 Err(error) => told.push(format!(
-                    "a command was writing to the workspace when an earlier process was killed, and its record is damaged \
-                     ({error}): look at what has come since, such as by `git status`"
+                    "an earlier process was killed while a command was writing to the workspace, and \
+                     its record is damaged ({error}): check for new files, for example with `git \
+                     status`"
                 )),
             }
             // If the folder cannot be removed now, the next start removes it.
@@ -83,7 +84,9 @@ impl DeniedFiles {
         let mut state = self.state();
         self.look_below(&mut state, &record.roots);
         if let Err(error) = self.refresh(&mut state) {
-            return vec![format!("what a command of a killed process left cannot be looked for: {error}")];
+            return vec![format!(
+                "the search for files left by a command of a killed process failed: {error}"
+            )];
         }
         let noted = state.watch.as_ref().map(Watch::noted).unwrap_or_default();
         let (mut kept, mut told, mut taken) = (BTreeMap::new(), Vec::new(), Vec::new());
@@ -114,8 +117,8 @@ impl DeniedFiles {
             let more = if taken.len() > 3 { format!(" and {} more", taken.len() - 3) } else { String::new() };
             taken.truncate(3);
             told.push(format!(
-                "a command that was writing when an earlier process was killed left files that would run by themselves ({}{more}); \
-                 they were taken out of the workspace: `handfast changes show {}` shows them",
+                "a command of a killed process left files that would run automatically ({}{more}); \
+                 they were moved out of the workspace: see `handfast changes show {}`",
                 taken.join(", "),
                 ids.join(" "),
             ));

@@ -174,8 +174,10 @@ impl DeniedFiles {
             && let Some(snapshots) = &self.snapshots
         {
             cell.write_record(roots, snapshots).map_err(|error| {
-                let message =
-                    format!("it cannot be noted what the command may change, so nothing was run: {error}");
+                let message = format!(
+                    "the files that the command may change cannot be recorded, so nothing was \
+                     run: {error}"
+                );
                 ToolError::new(Code::Runtime, message).effect(EffectState::None)
             })?;
         }
@@ -399,7 +401,7 @@ fn follow(denied: &Weak<DeniedFiles>) {
 }
 
 fn not_known(error: WatchError) -> ToolError {
-    let message = format!("the files that must be hidden cannot be found, so nothing was run: {error}");
+    let message = format!("the search for files to hide failed, so nothing was run: {error}");
     ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }
 

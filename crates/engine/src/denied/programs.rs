@@ -153,7 +153,7 @@ fn look(policy: &Policy, folders: &[PathBuf]) -> FoundPrograms {
             None => {
                 found.files.extend(program.paths.iter().cloned());
                 format!(
-                    "its file {} is closed in the cell",
+                    "its file {} is blocked in the sandbox",
                     list(program.paths.iter().map(|path| path.display().to_string()))
                 )
             }
@@ -172,7 +172,8 @@ fn tell(policy: &Policy, how: &BTreeMap<String, BTreeSet<String>>) -> Vec<String
         let name = rule.to_string();
         if !is_program {
             return format!(
-                "{name}: read from the line alone; a script, an alias or another program can give the same arguments"
+                "{name}: only checked in the command line; a script, an alias or another program can \
+                 pass the same arguments"
             );
         }
         match how.get(&name) {
@@ -181,7 +182,8 @@ fn tell(policy: &Policy, how: &BTreeMap<String, BTreeSet<String>>) -> Vec<String
                 format!("{name}: {how}; another program that does the same can still run")
             }
             None => format!(
-                "{name}: no file of that name is in the search path; the line alone is read, also for what the shell itself does"
+                "{name}: no file of that name is in the search path; only the command line is checked, \
+                 also for shell built-ins"
             ),
         }
     };
@@ -196,14 +198,14 @@ impl Program {
         let paths = || list(self.paths.iter().map(|path| path.display().to_string()));
         let shell = fs::canonicalize(sandbox::shell()).ok();
         if shell.is_some_and(|shell| self.paths.contains(&shell)) {
-            return Some(format!("{} runs the lines themselves, so only the line is read", paths()));
+            return Some(format!("{} runs the command lines, so only the line is checked", paths()));
         }
         if self
             .names
             .iter()
             .any(|name| name.starts_with("ld-") && name.contains(".so") || name.starts_with("ld.so"))
         {
-            return Some(format!("{} starts every program, so only the line is read", paths()));
+            return Some(format!("{} starts every program, so only the line is checked", paths()));
         }
         let others: Vec<&String> = self.names.iter().filter(|name| !is_denied(name)).collect();
         let is = |names: &[&str], denied: bool| {
@@ -212,7 +214,7 @@ impl Program {
         let shared = is(&BOXES, false) && !self.is_a_box_alone() || is(&SHARED, false) || is(&STARTERS, true);
         (shared && !others.is_empty()).then(|| {
             let others = list(others.into_iter().take(3).cloned());
-            format!("{} is other programs too ({others}), so only the line is read", paths())
+            format!("{} also serves other programs ({others}), so only the line is checked", paths())
         })
     }
 
@@ -273,7 +275,7 @@ mod tests {
         ]);
         let (files, told) = covered(&["touch", "cargo"], &real);
         assert_eq!(files, [] as [String; 0]);
-        assert!(told.iter().all(|line| line.contains("is other programs too")), "{told:?}");
+        assert!(told.iter().all(|line| line.contains("also serves other programs")), "{told:?}");
         assert_eq!(covered(&["git"], &real).0, ["git"]);
         assert_eq!(covered(&["rustup"], &real).0, [] as [String; 0]);
         let (_folder, real) = programs(&[("busybox", &[]), ("touch", &[])]);
@@ -286,8 +288,8 @@ mod tests {
         let (_folder, real) = programs(&[("touch", &[])]);
         let (_, told) = covered(&["touch", "git push", "absent"], &real);
         assert_eq!(told.len(), 3);
-        assert!(told.iter().any(|line| line.contains("is closed in the cell")), "{told:?}");
-        assert!(told.iter().any(|line| line.contains("read from the line alone")), "{told:?}");
+        assert!(told.iter().any(|line| line.contains("is blocked in the sandbox")), "{told:?}");
+        assert!(told.iter().any(|line| line.contains("only checked in the command line")), "{told:?}");
         assert!(told.iter().any(|line| line.contains("no file of that name")), "{told:?}");
     }
 

@@ -61,7 +61,7 @@ impl Meanings {
     /// not open or answer cannot be interrupted.
     pub(crate) fn question(&self, text: &str, stop: &Stop) -> Result<Question, Failure> {
         if Arc::strong_count(&self.asked) > MOST_ASKED {
-            return Err(Failure::Failed("the model is still at earlier questions".to_owned()));
+            return Err(Failure::Failed("the model is still busy with earlier requests".to_owned()));
         }
         let (says, hears) = channel();
         let gone = Arc::new(AtomicBool::new(false));
@@ -74,7 +74,7 @@ impl Meanings {
             let _ = says.send(answer);
         };
         let begun = std::thread::Builder::new().name("meaning".to_owned()).spawn(work);
-        begun.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
+        begun.map_err(|error| Failure::Failed(format!("cannot start a thread: {error}")))?;
         let began = Instant::now();
         loop {
             let failure = match hears.recv_timeout(LOOK) {
@@ -146,7 +146,7 @@ impl Meanings {
 fn ask(opens: &OpenModel, text: &str, stop: &dyn Fn() -> bool) -> Result<Question, Failure> {
     let model = opens().map_err(Failure::Failed)?;
     let vector = model.embed(&[text], stop)?.pop();
-    let vector = vector.ok_or_else(|| Failure::Failed("it gave no vector".to_owned()))?;
+    let vector = vector.ok_or_else(|| Failure::Failed("it returned no vector".to_owned()))?;
     Ok(Question { vector, model })
 }
 
@@ -179,7 +179,7 @@ fn read_some(
     let mut rest = vectors.as_slice();
     let mut kept = Vec::with_capacity(taken.len());
     for (unread, many) in taken {
-        let (own, others) = rest.split_at_checked(many).ok_or("the model gave too few vectors")?;
+        let (own, others) = rest.split_at_checked(many).ok_or("the model returned too few vectors")?;
         kept.push((unread, own));
         rest = others;
     }
@@ -291,7 +291,7 @@ mod tests {
             assert!(stuck.question("q", &Stop::default()).is_err());
         }
         let Err(Failure::Failed(why)) = stuck.question("q", &Stop::default()) else { panic!() };
-        assert!(why.contains("earlier questions"), "{why}");
+        assert!(why.contains("earlier requests"), "{why}");
         drop(release);
         let broken = meanings(PATIENCE, Arc::new(|| Err("its file is damaged".to_owned())));
         let Err(Failure::Failed(why)) = broken.question("q", &Stop::default()) else { panic!() };

@@ -101,7 +101,7 @@ impl FollowedPaths {
         }
         let is_hook = HOOKS.contains(&repository::last_name(path));
         (is_hook && path.parent().is_some_and(|folder| self.hooks.contains(folder))).then(|| {
-            FollowReason::Runs("git runs it as a hook, because a setting names its folder".to_owned())
+            FollowReason::Runs("git runs it as a hook because a setting names its folder".to_owned())
         })
     }
 
@@ -188,7 +188,7 @@ impl<'a> Follower<'a> {
             self.seen.insert(hooks.clone());
             let way = self.view.follow(&hooks);
             if let Some(end) = way.end.filter(|end| *end != hooks && end.is_relative()) {
-                self.links(way.links, "git runs what lies behind it as hooks");
+                self.links(way.links, "git runs the files in its target as hooks");
                 self.led.hooks.insert(end);
             }
             for name in self.view.names(&hooks) {
@@ -219,7 +219,7 @@ impl<'a> Follower<'a> {
             ("core", "hookspath") => {
                 for named in tops.iter().map(place).chain([place(&folder.to_owned())]) {
                     let way = self.view.follow(&named);
-                    self.links(way.links, "a setting names hooks behind it");
+                    self.links(way.links, "a setting names hooks in its target");
                     if let Some(end) = way.end.filter(|end| end.is_relative()) {
                         self.led.hooks.insert(end.clone());
                         hook_folders.insert(end);
@@ -236,7 +236,7 @@ impl<'a> Follower<'a> {
             ("core", "attributesfile") => {
                 for named in tops.iter().map(place) {
                     if let Some(end) = self.view.follow(&named).end {
-                        self.insert(&end, FollowReason::Runs("git takes attributes from it".to_owned()));
+                        self.insert(&end, FollowReason::Runs("git reads attributes from it".to_owned()));
                     }
                 }
             }
@@ -252,7 +252,7 @@ impl<'a> Follower<'a> {
     /// Adds a file of configuration, and the symbolic links on the way to it.
     fn configuration(&mut self, file: &Path, repository: &Path) {
         let way = self.view.follow(file);
-        self.links(way.links, "git's configuration lies behind it");
+        self.links(way.links, "its target contains git's configuration");
         self.seen.insert(file.to_owned());
         if let Some(end) = way.end {
             // The repository's own files are found by their path.
@@ -264,7 +264,7 @@ impl<'a> Follower<'a> {
 
     fn links(&mut self, links: Vec<PathBuf>, why: &str) {
         for link in links {
-            self.insert(&link, FollowReason::Runs(format!("{why}, and it is a link on the way")));
+            self.insert(&link, FollowReason::Runs(format!("{why}, and it is a link on the path")));
         }
     }
 
@@ -307,7 +307,7 @@ impl<'a> Follower<'a> {
             let mut bases = tops.clone();
             bases.extend(end.parent().map(Path::to_owned));
             bases.extend(script.parent().map(Path::to_owned));
-            let why = format!("{} runs it, and that runs by itself", tool::path_text(script));
+            let why = format!("{} runs it and runs automatically", tool::path_text(script));
             self.words(text, &why, &bases, depth);
         }
     }

@@ -96,7 +96,7 @@ impl<'a> ChangeJudge<'a> {
                     let (shown, named) = (tool::path_text(&repository), tool::path_text(file));
                     found.push((
                         file.clone(),
-                        format!("with it git takes `{shown}` for a repository in which {why} (`{named}`)"),
+                        format!("it makes `{shown}` a git repository in which {why} (`{named}`)"),
                     ));
                 }
             }
@@ -136,7 +136,7 @@ impl<'a> ChangeJudge<'a> {
                 })
             }
             None if kind == Some(Kind::Link) && self.set.led.has_below(path) => {
-                Some("what runs by itself lies behind it".to_owned())
+                Some("its target contains files that run automatically".to_owned())
             }
             None => None,
         }
@@ -150,13 +150,11 @@ impl<'a> ChangeJudge<'a> {
                 let Content::Bytes(new) = new else { return Some("it cannot be read".to_owned()) };
                 let old = if let Content::Bytes(old) = old { policy::git_settings(&old) } else { None };
                 let Some(new) = policy::git_settings(&new) else {
-                    return Some("it is not understood as git's configuration".to_owned());
+                    return Some("it cannot be parsed as git's configuration".to_owned());
                 };
                 let old = old.unwrap_or_default();
                 let mut odd = new.iter().filter(|setting| !setting.runs_nothing() && !old.contains(setting));
-                odd.next().map(|setting| {
-                    format!("it sets `{}`, which is not known to run no program", setting.name())
-                })
+                odd.next().map(|setting| format!("it sets `{}`, which may run a program", setting.name()))
             }
             ".gitattributes" => self.attributes(path),
             "attributes" if path.parent().is_some_and(|folder| repository::last_name(folder) == "info") => {
@@ -221,10 +219,10 @@ impl<'a> ChangeJudge<'a> {
         }
         let old = bytes(self.before.read(path)).unwrap_or_default();
         let Some(new) = bytes(self.after.read(path)) else {
-            return Some("git runs the programs of the configuration that it names".to_owned());
+            return Some("it names programs of the configuration, which git runs".to_owned());
         };
         let attribute = repository::new_driver(&old, &new, &drivers, &macros)?;
-        Some(format!("git runs a program of its configuration because of `{}`", tool::visible(&attribute)))
+        Some(format!("`{}` makes git run a program of its configuration", tool::visible(&attribute)))
     }
 
     /// Lists the repositories of which a path may be a part. The flag is true if the path may be
@@ -280,7 +278,7 @@ impl<'a> ChangeJudge<'a> {
             let elsewhere = || {
                 let identity = repository::identity(&self.after, repository);
                 let is_new = identity != repository::identity(&self.before, repository);
-                let why = "it leads git to a repository elsewhere".to_owned();
+                let why = "it points git to a repository elsewhere".to_owned();
                 let items = is_new.then(|| ((repository.to_owned(), identity), why));
                 items.into_iter().collect()
             };

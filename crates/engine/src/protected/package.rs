@@ -13,7 +13,7 @@ const OF_HOOKS: [&str; 7] =
 /// Returns the reason why a change of the file needs a separate approval: it changes a script that
 /// the words of a hook name, or a command of a manager of hooks.
 pub(super) fn change(old: &Content, new: &Content, words: &BTreeSet<String>) -> Option<String> {
-    let unread = || Some("a hook runs scripts of it, and what it changes is not known".to_owned());
+    let unread = || Some("a hook runs scripts of it, and the change cannot be determined".to_owned());
     let new = match new {
         Content::Absent => return None,
         Content::Unknown(_) => return unread(),
@@ -31,7 +31,7 @@ pub(super) fn change(old: &Content, new: &Content, words: &BTreeSet<String>) -> 
     };
     for key in OF_HOOKS {
         if differs(&[key]) || differs(&["config", key]) {
-            return Some(format!("a hook runs what its `{key}` names"));
+            return Some(format!("a hook runs the commands in its `{key}`"));
         }
     }
     let scripts = new.get("scripts").and_then(Value::as_object)?;

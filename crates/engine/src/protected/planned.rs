@@ -47,12 +47,12 @@ impl Engine {
             Ok::<_, watch::WatchError>((effects, tried))
         });
         let noted = noted.await.map_err(|panic| {
-            ToolError::internal("looking for what runs by itself broke off")
+            ToolError::internal("the search for run-later files failed")
                 .effect(EffectState::None)
                 .because(panic)
         })?;
         let (effects, tried) = noted.map_err(|error| {
-            let message = format!("what runs by itself cannot be found, so nothing was done: {error}");
+            let message = format!("the search for run-later files failed, so nothing was done: {error}");
             ToolError::new(tool::Code::Runtime, message).effect(EffectState::None).because(error)
         })?;
         call.effects = effects;
@@ -109,7 +109,7 @@ fn note(
         let found = match planned.moved.iter().find(|(_, to)| *to == path) {
             None => changed.reason(&path),
             Some((from, to)) => moved(root, from)
-                .ok_or_else(|| "it has more files than can be looked at".to_owned())
+                .ok_or_else(|| "it has too many files to inspect".to_owned())
                 .map_or_else(Some, |all| {
                     let mut paths = all.iter().map(|inner| to.join(inner).components().collect::<PathBuf>());
                     paths.find_map(|path| changed.reason(&path))

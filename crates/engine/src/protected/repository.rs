@@ -217,7 +217,7 @@ pub(super) fn items(view: &View<'_>, repository: &Path) -> Items {
     let mut items = Items::new();
     let shared = shared_folder(view, repository);
     if view.exists(&repository.join("commondir")) && !is_worktree_of(repository, &shared) {
-        add_file(&mut items, view, &repository.join("commondir"), "it leads git to another repository");
+        add_file(&mut items, view, &repository.join("commondir"), "it points git to another repository");
     }
     let mut read = Vec::new();
     let both = BTreeSet::from([repository, shared.as_path()]);
@@ -250,7 +250,7 @@ pub(super) fn items(view: &View<'_>, repository: &Path) -> Items {
         Content::Unknown(_) => false,
     };
     if !is_built_in {
-        add_file(&mut items, view, &strategy, "git runs the strategy that it names");
+        add_file(&mut items, view, &strategy, "git runs the strategy in it");
     }
     items
 }
@@ -273,13 +273,13 @@ fn add_settings(items: &mut Items, view: &View<'_>, repository: &Path, file: &Pa
         let found = match view.read(&end) {
             Content::Absent => continue,
             Content::Unknown(_) => {
-                add_file(items, view, &end, "git runs what it names");
+                add_file(items, view, &end, "git runs the program in it");
                 continue;
             }
             Content::Bytes(content) => git_settings(&content),
         };
         let Some(found) = found else {
-            add_file(items, view, &end, "it is not understood as git's configuration");
+            add_file(items, view, &end, "it cannot be parsed as git's configuration");
             continue;
         };
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -291,7 +291,7 @@ fn add_settings(items: &mut Items, view: &View<'_>, repository: &Path, file: &Pa
             let text = format!("{name}={}", setting.value);
             let count = seen.entry(text.clone()).or_default();
             *count += 1;
-            let why = format!("it sets `{name}`, which is not known to run no program");
+            let why = format!("it sets `{name}`, which may run a program");
             items.insert((end.clone(), format!("{text} {count}")), why);
         }
     }
@@ -339,7 +339,7 @@ pub(super) fn identity(view: &View<'_>, path: &Path) -> String {
 fn add_steps(items: &mut Items, view: &View<'_>, list: &Path) {
     let content = match view.read(list) {
         Content::Absent => return,
-        Content::Unknown(_) => return add_file(items, view, list, "git runs what it lists"),
+        Content::Unknown(_) => return add_file(items, view, list, "git runs the commands in it"),
         Content::Bytes(content) => content,
     };
     let text = String::from_utf8_lossy(&content);
@@ -348,7 +348,7 @@ fn add_steps(items: &mut Items, view: &View<'_>, list: &Path) {
         if !STEPS.contains(&step) {
             items.insert(
                 (list.to_owned(), line.to_owned()),
-                format!("git runs what it lists: `{}`", tool::visible(line)),
+                format!("git runs a command in it: `{}`", tool::visible(line)),
             );
         }
     }

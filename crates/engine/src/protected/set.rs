@@ -129,7 +129,7 @@ impl ProtectedSet {
         let (listed, path) = (self.policy.listed_auto_run(), self.root.join(path));
         let spot = self.policy.spot(&path);
         let rule = listed.rule_at(&spot, false).filter(|_| entry != Entry::Folder)?;
-        Some(format!("{rule} says that it runs by itself"))
+        Some(format!("{rule} marks it as a run-later file"))
     }
 
     /// Returns the home folder of the user.

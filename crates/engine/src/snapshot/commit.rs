@@ -58,7 +58,7 @@ pub(super) fn done(committed: &CommitSummary, checkpoint: CheckpointOf) -> Succe
     let is_settled = checkpoint != CheckpointOf::UnsettledChange;
     let mut warnings = shortened(committed.changes.notes.iter().map(note));
     if !is_settled {
-        warnings.push("the checkpoint could not be completed; the next start does it".to_owned());
+        warnings.push("the checkpoint could not be completed; the next start completes it".to_owned());
     }
     SuccessfulCommit {
         paths: count(&committed.changes),
@@ -73,10 +73,11 @@ pub(super) fn done(committed: &CommitSummary, checkpoint: CheckpointOf) -> Succe
 /// Returns the error of a call that was stopped while the replaced files were being saved.
 pub(super) fn stopped(reason: StopReason) -> ToolError {
     let (code, why) = match reason {
-        StopReason::Deadline => (Code::Timeout, "saving what the call replaces took too long"),
+        StopReason::Deadline => (Code::Timeout, "saving the files that the call replaces took too long"),
         StopReason::Cancelled => {
-            (Code::Cancelled, "the call was stopped while what it replaces was being saved")
+            (Code::Cancelled, "the call was stopped while the files that it replaces were being saved")
         }
     };
-    ToolError::new(code, format!("{why}, so nothing of it is in the workspace")).effect(EffectState::None)
+    ToolError::new(code, format!("{why}, so none of its changes are in the workspace"))
+        .effect(EffectState::None)
 }

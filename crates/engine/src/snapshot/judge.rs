@@ -76,7 +76,7 @@ impl<'a> Judge<'a> {
             action => action == Action::Replace,
         };
         let rule = self.policy.denied_reads().rule_at(spot, is_folder(touch.old)).filter(|_| goes)?;
-        Some(format!("what is there is denied by {rule}"))
+        Some(format!("reading the existing file is denied by {rule}"))
     }
 
     /// Returns the reason why the new entry would run automatically.
@@ -92,7 +92,7 @@ impl<'a> Judge<'a> {
                     ChangeJudge::new(set, self.workspace, LayeredView::Touches(touch.among), &self.news);
                 changed.reason(touch.path)
             }
-            Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),
+            Err(error) => Some(format!("the search for run-later files failed: {error}")),
         }
     }
 }

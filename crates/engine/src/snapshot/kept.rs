@@ -51,7 +51,7 @@ pub struct KeptDetails {
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// The runtime keeps no changes of commands.
-    #[error("this runtime keeps no changes")]
+    #[error("this runtime stores no changes")]
     None,
     /// The folder of the changes, or the workspace, is damaged or inaccessible.
     #[error(transparent)]
@@ -239,7 +239,7 @@ impl Snapshots {
         if workspace.path() != self.workspace {
             let elsewhere = kept.workspace.display();
             return Err(KeptError::Refused(format!(
-                "these changes belong to {elsewhere}; name it with --workspace {elsewhere}"
+                "these changes belong to {elsewhere}; use --workspace {elsewhere}"
             )));
         }
         let judge = Judge::new(policy, workspace.path(), HeldChanges::Nothing);
@@ -259,7 +259,7 @@ impl Snapshots {
                 (Outcome::Held(changes), _) => held(&changes),
                 (Outcome::Conflict(changes), _) => {
                     let error = conflict(&changes.conflicts);
-                    return Err(KeptError::Refused(format!("{error}; --force would overwrite that")));
+                    return Err(KeptError::Refused(format!("{error}; --force overwrites them")));
                 }
             };
         match ended {
@@ -290,17 +290,17 @@ fn half_made(area: &Area, store: &Store, id: &str) -> String {
     let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
     let way_back = match found {
         Ok(Some(checkpoint)) => format!(
-            "`handfast checkpoints diff {0}` shows what it was to change, `handfast undo {0}` takes back what of it was \
-             done",
+            "`handfast checkpoints diff {0}` shows its planned changes, `handfast undo {0}` undoes \
+             those that were made",
             checkpoint.id
         ),
-        Ok(None) => "compare the workspace with what it was, such as by `git status`".to_owned(),
+        Ok(None) => "compare the workspace with its earlier state, for example with `git status`".to_owned(),
         Err(error) => format!("its checkpoint cannot be read: {error}"),
     };
     format!(
-        "a commit was cut off and its journal is damaged: the workspace may hold a part of it; {way_back}. What it replaced \
-         and removed lies in {} (`upper`, `taken`): move that folder elsewhere when you need it no more, and this is not \
-         said again",
+        "a commit was interrupted and its journal is damaged: the workspace may contain a part of it; \
+         {way_back}. Files that it replaced or removed are in {} (`upper`, `taken`): move that folder \
+         elsewhere when you no longer need it, and this message stops",
         area.folder_of(id).display()
     )
 }
@@ -318,13 +318,14 @@ fn done_and_unreadable(
     let checkpoints = store.checkpoints();
     let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
     let way_back = match found {
-        Ok(Some(checkpoint)) => format!("`handfast undo {}` takes it back", checkpoint.id),
+        Ok(Some(checkpoint)) => format!("`handfast undo {}` undoes it", checkpoint.id),
         Ok(None) => "it has no checkpoint".to_owned(),
         Err(error) => format!("its checkpoint cannot be read: {error}"),
     };
     format!(
-        "what a commit has left cannot be removed, because {problem}: {}. The commit was done, the workspace has all of it, and \
-         {way_back}. Remove {}, and `.handfast-commit-{id}` of the workspace where that is there, and this is not said again",
+        "files left by a commit cannot be removed, because {problem}: {}. The commit is complete in \
+         the workspace, and {way_back}. Remove {}, and `.handfast-commit-{id}` in the workspace if it \
+         exists, and this message stops",
         folder.join(name).display(),
         folder.display(),
     )
@@ -349,10 +350,10 @@ pub(super) fn tidy(
             Recovery::TakenBack { left, .. } => {
                 let left: Vec<String> = left.iter().map(|path| tool::path_text(path)).collect();
                 let but =
-                    if left.is_empty() { String::new() } else { format!(", but not {}", left.join(", ")) };
+                    if left.is_empty() { String::new() } else { format!(", except {}", left.join(", ")) };
                 told.push(format!(
-                    "a commit was cut off: the workspace is as it was before{but}; `handfast changes show {id}` shows \
-                     what would have changed"
+                    "a commit was interrupted: the workspace has its earlier state{but}; `handfast \
+                     changes show {id}` shows the planned changes"
                 ));
             }
             Recovery::Failed(error @ checkpoint::Error::Unreadable { has_happened: true, name, .. }) => {
@@ -364,8 +365,8 @@ pub(super) fn tidy(
             }
             Recovery::Failed(error @ checkpoint::Error::Unreadable { .. }) => {
                 told.push(format!(
-                    "a commit was cut off, and the workspace may hold a part of it: {error}; start the version of \
-                     Handfast that was in use then, once: it takes the commit back"
+                    "a commit was interrupted, and the workspace may contain a part of it: {error}; \
+                     start the version of Handfast that made it once: it undoes the commit"
                 ));
                 failed.push(id);
             }
@@ -380,7 +381,7 @@ pub(super) fn tidy(
     area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
     let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
     if let Err(error) = direct_checkpoint::settle_all(store, databases, is_open) {
-        told.push(format!("checkpoints of a killed process are not settled yet: {error}"));
+        told.push(format!("checkpoints of a killed process are not completed yet: {error}"));
     }
     let mut kept = area.kept()?;
     kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));

@@ -47,20 +47,23 @@ impl Snapshots {
             taken
         });
         tokio::select! {
-            taken = taking => taken.map_err(|panic| ToolError::internal("the changes could not be kept apart").because(panic))?,
+            taken = taking => taken.map_err(|panic| ToolError::internal("the changes could not be \
+                 isolated").because(panic))?,
             reason = requested(stop) => Err(reason.into()),
             () = tokio::time::sleep(timeout) => {
                 stop.request(StopReason::Deadline);
                 let by = self.area.held_by().unwrap_or_else(|| "another process holds a lock of the state".to_owned());
-                let message = format!("nothing was done: {by}, and did not give it back in the time that the call has");
+                let message = format!("nothing was done: {by}, and did not release it before the \
+                     timeout of the call");
                 Err(ToolError::new(Code::Timeout, message)
-                    .hint("try again when that process is done; where it was stopped, continue it with `kill -CONT` or end it"))
+                    .hint("try again when that process is done; if it is stopped, continue it with \
+                         `kill -CONT` or end it"))
             }
         }
     }
 }
 
 fn not_kept_apart(error: checkpoint::Error) -> ToolError {
-    let message = format!("the changes of the call could not be kept apart, so it was not run: {error}");
+    let message = format!("the changes of the call could not be isolated, so it was not run: {error}");
     ToolError::caused_by(&message, error)
 }

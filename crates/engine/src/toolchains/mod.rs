@@ -220,7 +220,7 @@ fn hide_rest(folder: &Path, parts: &[PathBuf], hidden: &mut Vec<PathBuf>) {
 }
 
 fn not_known(error: WatchError) -> ToolError {
-    let message = format!("the keys in toolchains cannot be found to be hidden, so nothing was run: {error}");
+    let message = format!("the search for keys in toolchains failed, so nothing was run: {error}");
     ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }
 

@@ -80,7 +80,7 @@ impl Engine {
         first
             .map_err(unreadable)?
             .map(|checkpoint| checkpoint.id)
-            .ok_or_else(|| ToolError::new(Code::NotFound, "nothing that can be undone changed since"))
+            .ok_or_else(|| ToolError::new(Code::NotFound, "no change since then can be undone"))
     }
 
     /// Undoes the requested checkpoints. The caller is the user, so the undo counts as approved;
@@ -90,7 +90,10 @@ impl Engine {
     /// `ENOTFOUND` if no checkpoint has this id, `ECONFLICT` with the diff if paths have changed since.
     pub async fn undo(&self, request: &UndoRequest) -> Result<UndoOutcome, ToolError> {
         let snapshots = self.snapshots.clone().ok_or_else(|| {
-            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
+            ToolError::new(
+                Code::Unavailable,
+                "this runtime does not isolate changes, so nothing can be undone",
+            )
         })?;
         let arguments = serde_json::json!({
             "id": request.checkpoint, "and_later": request.and_later,

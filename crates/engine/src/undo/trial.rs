@@ -28,7 +28,10 @@ impl Engine {
     /// `ENOTFOUND` if no checkpoint has this id.
     pub fn try_undo(&self, request: &UndoRequest) -> Result<UndoTrial, ToolError> {
         let snapshots = self.snapshots.as_ref().ok_or_else(|| {
-            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
+            ToolError::new(
+                Code::Unavailable,
+                "this runtime does not isolate changes, so nothing can be undone",
+            )
         })?;
         let undo = self.undo_parts();
         let found = undo.find(&request.checkpoint)?;

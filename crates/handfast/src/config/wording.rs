@@ -12,17 +12,17 @@ pub(super) fn in_plain_words(error: &Error) -> String {
             let named = expected.join("`, `");
             match tool::nearest(variant, expected.iter().copied()) {
                 Some(near) => {
-                    format!("`{variant}` is not known here; did you mean `{near}`? There are `{named}`")
+                    format!("`{variant}` is unknown here; did you mean `{near}`? Known are `{named}`")
                 }
-                None => format!("`{variant}` is not known here; there are `{named}`"),
+                None => format!("`{variant}` is unknown here; known are `{named}`"),
             }
         }
         Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing here"),
         Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the key `{key}` stands here for the second time; one of the two has to go")
+            format!("the key `{key}` appears here for the second time; remove one of the two")
         }
         Error::DuplicateMappingKey { key: None, .. } => {
-            "a key stands here for the second time; one of the two has to go".to_owned()
+            "a key appears here for the second time; remove one of the two".to_owned()
         }
         Error::InvalidScalar { ty, .. } if is_whole_number(ty) => {
             "a whole number is expected here, such as 4".to_owned()
@@ -59,11 +59,11 @@ fn without_position(message: &str) -> &str {
 /// Translates the library's syntax terms into advice on what to write.
 fn of_syntax(problem: &str) -> &str {
     let expected = [
-        ("expected mapping start", "keys with values are expected here, indented; `{}` stands for none"),
-        ("expected sequence start", "a list is expected here, each entry behind a `-`; `[]` stands for none"),
+        ("expected mapping start", "keys with values are expected here, indented; `{}` means none"),
+        ("expected sequence start", "a list is expected here, each entry after a `-`; `[]` is an empty one"),
         (
             "expected string scalar",
-            "a text is expected here; put it into quotes where it looks like something else",
+            "a text is expected here; put it in quotes if it looks like something else",
         ),
         ("invalid boolean", "`true` or `false` is expected here"),
     ];
@@ -77,9 +77,9 @@ fn unknown_key(typed: &str, here: &[&'static str]) -> String {
     let elsewhere = LEVELS.into_iter().find_map(|(begin, place)| {
         let keys = keys_below(begin);
         let meant = tool::nearest(typed, keys.iter().copied())?;
-        Some(format!("there is no key `{typed}` here; `{meant}` is one {place}"))
+        Some(format!("there is no key `{typed}` here; `{meant}` is a key {place}"))
     });
-    elsewhere.unwrap_or_else(|| format!("there is no key `{typed}` here; there are `{}`", here.join("`, `")))
+    elsewhere.unwrap_or_else(|| format!("there is no key `{typed}` here; known are `{}`", here.join("`, `")))
 }
 
 /// Levels at which keys may stand: the YAML that leads to the level, and a description of the level.
@@ -119,10 +119,10 @@ mod tests {
             (limits("cpu"), "did you mean `cpus`?"),
             ("linear: {endpoints: x}\n".to_owned(), "did you mean `endpoint`?"),
             ("vault: {keyfile: x}\n".to_owned(), "did you mean `key_file`?"),
-            ("deny_hosts: []\n".to_owned(), "`deny_hosts` is one of a profile, below `sandbox_config:`"),
-            (profile("dialect"), "`dialect` is one of the whole file"),
-            (profile("memory_bytes"), "`memory_bytes` is one of a profile's `limits:`"),
-            ("photosynthesis: 1\n".to_owned(), "there are `sandbox_config`, `profile`"),
+            ("deny_hosts: []\n".to_owned(), "`deny_hosts` is a key of a profile, below `sandbox_config:`"),
+            (profile("dialect"), "`dialect` is a key of the whole file"),
+            (profile("memory_bytes"), "`memory_bytes` is a key of a profile's `limits:`"),
+            ("photosynthesis: 1\n".to_owned(), "known are `sandbox_config`, `profile`"),
         ] {
             let shown = problem(&text);
             assert!(shown.contains(expected), "{text}: {shown}");
@@ -132,15 +132,15 @@ mod tests {
     #[test]
     fn values_and_doubled_keys_are_told_in_our_own_words() {
         for (text, expected) in [
-            ("mode: Full_Auto\n", "`Full_Auto` is not known here; did you mean `full_auto`?"),
-            ("mode: sometimes\n", "there are `full_auto`, `smart_auto`, `ask_always`"),
-            ("mode: full_auto\nmode: ask_always\n", "the key `mode` stands here for the second time"),
-            ("sandbox_config:\n  a: {}\n  a: {}\n", "the key `a` stands here for the second time"),
-            ("sandbox_config: {n: {limits: {cpus: 1, cpus: 2}}}\n", "the key `cpus` stands here"),
+            ("mode: Full_Auto\n", "`Full_Auto` is unknown here; did you mean `full_auto`?"),
+            ("mode: sometimes\n", "known are `full_auto`, `smart_auto`, `ask_always`"),
+            ("mode: full_auto\nmode: ask_always\n", "the key `mode` appears here for the second time"),
+            ("sandbox_config:\n  a: {}\n  a: {}\n", "the key `a` appears here for the second time"),
+            ("sandbox_config: {n: {limits: {cpus: 1, cpus: 2}}}\n", "the key `cpus` appears here"),
             ("sandbox_config: {n: {limits: {cpus: two}}}\n", "a whole number is expected here"),
             ("sandbox_config: {n: {strict: maybe}}\n", "`true` or `false` is expected here"),
             ("linear: {}\n", "the key `endpoint` is missing here"),
-            ("sandbox_config: {n: {limits: {memory_bytes: 4 gigs}}}\n", "`4 gigs` is no amount of this kind"),
+            ("sandbox_config: {n: {limits: {memory_bytes: 4 gigs}}}\n", "`4 gigs` is not a valid amount"),
             (
                 "sandbox_config: {n: {limits: {memory_bytes: -5}}}\n",
                 "invalid value: integer `-5`, expected a number of bytes",

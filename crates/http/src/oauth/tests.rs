@@ -219,7 +219,7 @@ async fn a_key_that_was_taken_back_is_good_for_a_quarter_of_an_hour_at_most_what
         }
     }
     for (answers, refused) in [
-        (true, TokenRejection::Token("it is signed with no key of the provider".to_owned())),
+        (true, TokenRejection::Token("it is not signed with a key of the provider".to_owned())),
         (false, TokenRejection::Keys),
     ] {
         let source = Arc::new(TakenBack(AtomicU32::new(0), answers));
@@ -249,7 +249,7 @@ async fn keys_that_cannot_be_had_are_said_to_who_runs_the_server() {
         Arc::new(move |text: &str| heard.lock().unwrap().push(text.to_owned()))
     };
     assert_eq!(provider.subject(&signed("a", FIRST.0, &claims()), &warn).await, Err(TokenRejection::Keys));
-    assert_eq!(*heard.lock().unwrap(), ["the identity provider's keys cannot be had: no such file"]);
+    assert_eq!(*heard.lock().unwrap(), ["cannot get the identity provider's keys: no such file"]);
 }
 
 #[test]

@@ -94,13 +94,13 @@ fn files_of_every_kind_are_read_or_left_out_with_the_reason() {
         assert_eq!(
             left,
             [
-                "binary.md: left out: it is no text, but binary",
-                "latin.md: read as windows-1252, for it is not UTF-8",
-                "link.md: left out: a link; copy the file, or move it here",
-                "loop.md: left out: a link; copy the file, or move it here",
-                "pipe.md: left out: it is no regular file",
-                "up: left out: a link; copy the file, or move it here",
-                "wide.md: read as UTF-16LE, for it is not UTF-8",
+                "binary.md: skipped: it is binary",
+                "latin.md: read as windows-1252, because it is not UTF-8",
+                "link.md: skipped: it is a link; copy the file, or move it here",
+                "loop.md: skipped: it is a link; copy the file, or move it here",
+                "pipe.md: skipped: it is not a regular file",
+                "up: skipped: it is a link; copy the file, or move it here",
+                "wide.md: read as UTF-16LE, because it is not UTF-8",
             ]
         );
     }

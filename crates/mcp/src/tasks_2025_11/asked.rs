@@ -18,8 +18,7 @@ use super::{RELATED, State, Task, WORKING};
 use crate::active_request::{ClientLine, ElicitAnswer, ElicitError};
 
 /// Status message for a client that does not wait for the result yet.
-pub(super) const WAIT_TO_BE_ASKED: &str =
-    "the user is to be asked: send tasks/result, on which the question comes";
+pub(super) const WAIT_TO_BE_ASKED: &str = "the user must be asked: send tasks/result to receive the question";
 
 type FormResult = Result<ElicitAnswer, ElicitError>;
 

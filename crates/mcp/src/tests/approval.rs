@@ -105,7 +105,7 @@ async fn a_client_that_shows_no_forms_gets_the_error_with_the_way_out() {
         let answer = client.next().await;
         assert_eq!(error_code(&answer), "EAPPROVAL", "{answer}");
         assert_eq!(answer["result"]["_meta"]["handfast/error"]["approval_id"], "a1");
-        assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("shows no forms"));
+        assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("does not support forms"));
     }
 }
 

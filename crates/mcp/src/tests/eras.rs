@@ -20,7 +20,7 @@ async fn a_client_of_2025_11_25_shakes_hands_lists_and_calls() {
     insta::assert_snapshot!(client.ask(json!(4), "tools/call", call("text", json!({}))).await, @r#"{"jsonrpc":"2.0","id":4,"result":{"content":[{"type":"text","text":"[about {\"path\":\"a.txt\",\"size\":5}]\nxxxxx"}],"isError":false,"_meta":{"handfast/meta":{"call_id":"c2","duration_ms":0}}}}"#);
     insta::assert_snapshot!(client.ask(json!(5), "tools/call", call("fail", json!({}))).await, @r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"ETIMEOUT: it took too long\nHint: ask for less"},{"type":"text","text":"{\"stdout\":\"half\"}"}],"isError":true,"_meta":{"handfast/error":{"code":"ETIMEOUT","effect":"none","retry":"never"},"handfast/meta":{"call_id":"c3","duration_ms":0}}}}"#);
     insta::assert_snapshot!(client.ask(json!(6), "tools/call", call("recrod", json!({}))).await, @r#"{"jsonrpc":"2.0","id":6,"error":{"code":-32602,"message":"there is no tool named `recrod`; did you mean `record`?"}}"#);
-    insta::assert_snapshot!(client.ask(json!(7), "no/such", json!({})).await, @r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"there is no method no/such"}}"#);
+    insta::assert_snapshot!(client.ask(json!(7), "no/such", json!({})).await, @r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"unknown method no/such"}}"#);
     let (rest, ended) = client.close().await;
     assert_eq!(rest, Vec::<String>::new());
     ended.unwrap();

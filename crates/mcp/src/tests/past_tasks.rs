@@ -290,7 +290,7 @@ async fn a_question_that_nobody_hears_any_more_is_put_to_the_next_and_only_once_
 async fn a_task_ends_where_nobody_answers_or_can_be_asked_and_where_it_is_given_up() {
     let fake = Fake::new();
     for (capabilities, hint) in
-        [(json!({"elicitation": {}}), "nobody answered within"), (json!({}), "shows no forms")]
+        [(json!({"elicitation": {}}), "did not answer within"), (json!({}), "does not support forms")]
     {
         let mut client = able(&fake, capabilities).await;
         let task = begin(&mut client, "ask").await;

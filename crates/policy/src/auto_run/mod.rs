@@ -56,7 +56,7 @@ pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool
         return None;
     }
     if names.get(last)? == ".gitmodules" {
-        return Some(AutoRun::Git("git runs what it names"));
+        return Some(AutoRun::Git("git runs the programs in it"));
     }
     path.ancestors()
         .skip(1)
@@ -114,7 +114,7 @@ fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
     }
     match *names.as_slice() {
         // `.git` as a file names the place of the repository.
-        [] => Some(AutoRun::Git("it leads git to a repository")),
+        [] => Some(AutoRun::Git("it points git to a repository")),
         // The name of a submodule's repository may contain slashes.
         ["modules", ..] => {
             let mut inner = (1..names.len()).map(|from| &names[from..]);
@@ -129,12 +129,12 @@ const HOOK: AutoRun = AutoRun::Any("git runs it as a hook");
 /// Decides a file of a repository, by its names below the repository's folder.
 fn part_of_repository(names: &[&str]) -> Option<AutoRun> {
     match *names {
-        ["config" | "config.worktree"] => Some(AutoRun::Git("git runs what it names")),
-        ["commondir"] => Some(AutoRun::Git("it leads git to a repository")),
+        ["config" | "config.worktree"] => Some(AutoRun::Git("git runs the programs in it")),
+        ["commondir"] => Some(AutoRun::Git("it points git to a repository")),
         ["rebase-merge", "git-rebase-todo" | "strategy"] | ["sequencer", "todo"] => {
-            Some(AutoRun::Git("git runs what it lists"))
+            Some(AutoRun::Git("git runs the commands in it"))
         }
-        ["remotes" | "branches", _] => Some(AutoRun::Any("git speaks to what it names")),
+        ["remotes" | "branches", _] => Some(AutoRun::Any("git contacts the servers in it")),
         // Git does not run these examples.
         ["hooks", name] if name.ends_with(".sample") => None,
         ["hooks", ..] => Some(HOOK),

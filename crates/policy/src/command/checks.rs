@@ -97,7 +97,7 @@ pub(super) fn is_harmless(name: &str, word: &str) -> bool {
 /// Applies a function of all words, which adds the paths that they open.
 pub(super) fn check_all(name: &str, words: &[Word], found: &mut CommandEffect) -> Result<(), &'static str> {
     let check = OF_ALL.iter().find(|(known, _)| *known == name).map(|(_, check)| check);
-    check.map_or(Err("its words are not known"), |check| check(words, found))
+    check.map_or(Err("its words are unknown"), |check| check(words, found))
 }
 
 fn is_awk_assignment(word: &str) -> bool {
@@ -272,10 +272,10 @@ fn copies_over_no_program(words: &[Word], found: &mut CommandEffect) -> Result<(
     let names: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
     let Some((target, sources)) = names.split_last() else { return Err("it names no target") };
     if words.iter().any(|word| !word.is_literal()) {
-        return Err("one of its words is not known");
+        return Err("one of its words is unknown");
     }
     if names.iter().any(|word| super::dangerous_programs::is_known(super::programs::base_name(&word.text))) {
-        return Err("it takes the name of a known program");
+        return Err("it redefines the name of a known program");
     }
     found.operands.extend(sources.iter().map(|word| Operand::of(word, Kind::Content)));
     for source in sources {

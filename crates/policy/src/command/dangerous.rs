@@ -77,16 +77,16 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
             let target = vital().or_else(|| {
                 operands().find(|target| around.any_absolute && target.starts_with(['/', '~', '$']))
             })?;
-            Some(format!("it removes {target} with all below it"))
+            Some(format!("it removes {target} and everything below it"))
         }
         "find" if removes_all_found(arguments.get(..MOST_TESTS).unwrap_or(arguments)) => {
             let starts =
                 arguments.iter().take(MOST_TESTS).take_while(|word| !word.starts_with(['-', '(', '!']));
             let target = starts.into_iter().find(|target| is_vital(target, around))?;
-            Some(format!("it removes {target} with all below it"))
+            Some(format!("it removes {target} and everything below it"))
         }
         "chmod" if is_recursive(arguments) && arguments.iter().any(|mode| opens_to_all(mode)) => {
-            Some(format!("it opens {} to everyone, with all below it", vital()?))
+            Some(format!("it opens {} and everything below it to everyone", vital()?))
         }
         "dd" => {
             let input = arguments.iter().find(|word| word.starts_with("if="));
@@ -246,14 +246,14 @@ fn fetched_code(script: &Script) -> Option<String> {
             && segment.piped
             && starts.any(|start| runs_standard_input(start.words))
         {
-            return Some(format!("it runs what `{from}` downloads"));
+            return Some(format!("it runs the download of `{from}`"));
         }
         let downloader = script.starts(segment).filter(|start| !start.inert).find_map(|start| {
             start.words.first().map(|word| base_name(word)).filter(|name| DOWNLOADERS.contains(name))
         });
         if let Some(from) = downloader {
             if segment.substituted && awaited {
-                return Some(format!("it runs what `{from}` downloads"));
+                return Some(format!("it runs the download of `{from}`"));
             }
             fetched = Some(from);
         }

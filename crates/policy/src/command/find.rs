@@ -80,7 +80,7 @@ const WITH_PATH: [&str; 5] = ["-newer", "-anewer", "-cnewer", "-samefile", "-new
 pub(super) fn only_finds(words: &[Word], found_use: &mut CommandEffect) -> Result<(), &'static str> {
     // A file may be named `-delete`, and the shell would replace the glob with its name.
     if words.iter().any(|word| !word.is_literal() && !stands_for_no_action(word)) {
-        return Err("`find` with a pattern of file names could be given any option");
+        return Err("a file name pattern could expand to any option of `find`");
     }
     let (starts, mut rest) = starts(words);
     found_use.operands.extend(starts.iter().map(|start| Operand::of(start, Kind::Names)));
@@ -95,7 +95,7 @@ pub(super) fn only_finds(words: &[Word], found_use: &mut CommandEffect) -> Resul
         }
         if text == "-exec" {
             let end = behind.iter().position(|word| [";", "+"].contains(&word.text.as_str()));
-            let (inner, behind) = behind.split_at(end.ok_or("an action of `find` has no end")?);
+            let (inner, behind) = behind.split_at(end.ok_or("an action of `find` is not terminated")?);
             run_on_found(inner, &found(words), found_use)?;
             rest = behind.get(1..).unwrap_or_default();
             continue;
@@ -105,7 +105,7 @@ pub(super) fn only_finds(words: &[Word], found_use: &mut CommandEffect) -> Resul
         if WITH_PATH.contains(&text) {
             found_use.operands.push(Operand::of(value, Kind::Names));
         } else if !WITH_VALUE.contains(&text) {
-            return Err("`find` is told to write or to run something, or more than is known");
+            return Err("`find` writes or runs something, or has unknown arguments");
         }
     }
     Ok(())
@@ -133,7 +133,7 @@ fn starts(words: &[Word]) -> (&[Word], &[Word]) {
 ///
 /// A found path begins as its start does, so it is never an option, and it is one word.
 fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut CommandEffect) -> Result<(), &'static str> {
-    const OTHER: &str = "`find` runs something that is not known to only read";
+    const OTHER: &str = "`find` runs a program that is not known to be read-only";
     let program = inner.first().ok_or(OTHER)?;
     if ["find", "xargs", "env", "command", "git"].contains(&program.text.as_str())
         || program.text.contains("{}")

@@ -54,17 +54,17 @@ pub(crate) fn known_form(words: &[Word], class: Class) -> Result<CommandEffect, 
     let Some((program, arguments)) = words.split_first() else { return Err("it names no program") };
     let (rows, globals) = rows(&program.text);
     if rows.is_empty() {
-        return Err("its program is not one of those that only read");
+        return Err("its program is not a known read-only program");
     }
     if program.text == "tar" && arguments.iter().any(|word| word.text.contains(':')) {
-        return Err("`tar` takes such a name for one of another machine");
+        return Err("`tar` would read this name as a remote file");
     }
     let mut found = CommandEffect { class, operands: Vec::new(), runs: Vec::new() };
     let arguments = match globals {
         Some(globals) => before_subcommand(arguments, globals, &mut found)?,
         None => arguments,
     };
-    let mut why = "it is not used in a way that is known to only read";
+    let mut why = "it is not used in a known read-only way";
     for row in rows.iter().filter(|row| row.class == class) {
         let named = row.subcommands.len();
         let chosen = arguments.get(..named).is_some_and(|words| {
@@ -97,7 +97,7 @@ fn of_module(arguments: &[Word], class: Class) -> Result<Vec<Operand>, &'static 
         return Ok(Vec::new());
     };
     if word.text.find('m') != Some(word.text.len() - 1) {
-        return Err("the module is not a word of its own");
+        return Err("the module is not a separate word");
     }
     let as_program: Vec<Word> = std::iter::once(Word::literal("-m")).chain(module.iter().cloned()).collect();
     known_form(&as_program, class).map(|form| form.operands)
@@ -152,17 +152,17 @@ fn match_row(row: &Row, words: &[Word], found: &mut CommandEffect) -> Result<(),
             state.demanded |= taken.demanded;
         } else {
             if !literal && could_be_an_option(word, row.harmless_options) {
-                return Err("a pattern of file names or an output could stand for an option");
+                return Err("a file name pattern or an output could expand to an option");
             }
             operand(row, &state, word, found)?;
             state.given += 1;
         }
     }
     if !state.demanded {
-        return Err("it is not used in a way that is known to only read");
+        return Err("it is not used in a known read-only way");
     }
     if state.given < row.operands.leading.len() && row.class == Class::Acts && row.operands.text {
-        return Err("it runs what it reads");
+        return Err("it runs its input");
     }
     if row.operands.default_directory
         && !found
@@ -196,16 +196,16 @@ fn operand(row: &Row, state: &State, word: &Word, found: &mut CommandEffect) -> 
         return if row.first_words.contains(&word.text.as_str()) && word.is_literal() {
             Ok(())
         } else {
-            Err("it is not used in a way that is known to only read")
+            Err("it is not used in a known read-only way")
         };
     }
     let at = state.given - usize::from(!row.first_words.is_empty());
     let kind = row.operands.leading.get(at).copied().or(row.operands.repeated);
-    let kind = kind.ok_or("it has more words than are known")?;
+    let kind = kind.ok_or("it has too many words")?;
     // A lone dash is standard input or output.
     if word.text == "-" {
         match kind {
-            Kind::Program | Kind::ProgramFile => return Err("it runs what it reads"),
+            Kind::Program | Kind::ProgramFile => return Err("it runs its input"),
             Kind::Content | Kind::Names | Kind::Revision | Kind::Text | Kind::Written => return Ok(()),
             _ => {}
         }
@@ -248,11 +248,11 @@ fn option(
     let named =
         text.split_once('=').filter(|(name, _)| name.starts_with("--") && !name.contains(['*', '?', '[']));
     if word.glob && named.is_none() {
-        return Err("an option of it is a pattern of file names");
+        return Err("one of its options is a file name pattern");
     }
     // The position of the unknown part is unknown too: `--for$(x)mat=` would look like `--format=`.
     if word.varies {
-        return Err("an option of it is not known before it runs");
+        return Err("one of its options is unknown before it runs");
     }
     let next = |kind: Kind, found: &mut CommandEffect| match after.first() {
         Some(word) => value(kind, word, &word.text, found),
@@ -323,7 +323,7 @@ fn cluster(
 /// Checks one value or operand. Its meaning must be certain if it matters.
 fn value(kind: Kind, word: &Word, text: &str, found: &mut CommandEffect) -> Result<(), &'static str> {
     if word.splits && word.varies {
-        return Err("a word of it could become several, or none");
+        return Err("one of its words could become several, or none");
     }
     match kind {
         Kind::Text => return Ok(()),
@@ -333,11 +333,7 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut CommandEffect) -> Resu
                 && text
                     .chars()
                     .all(|character| character.is_ascii_alphanumeric() || "+-.,%:".contains(character));
-            return if plain && !word.glob {
-                Ok(())
-            } else {
-                Err("a number is expected where there is none")
-            };
+            return if plain && !word.glob { Ok(()) } else { Err("a number is missing") };
         }
         Kind::Checked(name) => {
             return if word.is_literal() && checks::is_harmless(name, text) {
@@ -347,7 +343,7 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut CommandEffect) -> Resu
             };
         }
         Kind::ProgramFile if !text.contains(['.', '/']) => {
-            return Err("what it runs is not certainly a file");
+            return Err("it may run something other than a file");
         }
         Kind::Content
         | Kind::Names
@@ -363,16 +359,16 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut CommandEffect) -> Resu
     let kind = if kind == Kind::ProgramFile { Kind::Program } else { kind };
     let of_git = matches!(kind, Kind::Revision | Kind::Revised);
     if word.varies {
-        return Err("a path in it is not known before it runs");
+        return Err("one of its paths is unknown before it runs");
     }
     if !of_git && text.contains("://") {
-        return Err("a word of it is an address where a path is expected");
+        return Err("one of its words is an address instead of a path");
     }
     if matches!(kind, Kind::Written | Kind::Changed | Kind::Removed | Kind::Program) && word.glob {
-        return Err("a path that it writes or runs is a pattern of file names");
+        return Err("a path that it writes or runs is a file name pattern");
     }
     if text.starts_with('@') && !of_git {
-        return Err("a word of it names a file of options");
+        return Err("one of its words names a file with options");
     }
     if of_git {
         add_of_git(kind, word, text, found);

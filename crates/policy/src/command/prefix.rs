@@ -56,7 +56,7 @@ impl CommandRules {
         let words = words_of(&rule.entry)?;
         let program = words.first().cloned().unwrap_or_default();
         if program.contains('*') {
-            return Err("an allowed command names its program".into());
+            return Err("an allowed command must name its program".into());
         }
         self.allowed.entry(program).or_default().push(Prefix { words, rule });
         Ok(())
@@ -198,7 +198,7 @@ fn words_of(entry: &str) -> Result<Vec<String>, String> {
     if let Some(character) = entry.chars().find(|character| {
         ";&|<>()$`\"'\\".contains(*character) || (character.is_control() && *character != '\t')
     }) {
-        return Err(format!("a beginning of one command has no {character:?}"));
+        return Err(format!("a command prefix cannot contain {character:?}"));
     }
     let words: Vec<String> = entry.split_whitespace().map(str::to_owned).collect();
     if words.is_empty() { Err("no command is named".into()) } else { Ok(words) }

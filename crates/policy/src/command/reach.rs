@@ -84,8 +84,8 @@ impl ReachedCommands {
                     Ok(parsed) => reached.read_commands(&parsed, text, 0),
                     Err(opaque) => reached.read_loosely(text, opaque.reason),
                 }
-                reached.hide("what a running program makes of it is not known");
-                reached.not_named("what a running program makes of it is not known");
+                reached.hide("its effect on a running program is unknown");
+                reached.not_named("its effect on a running program is unknown");
             }
             CommandLine::Argv(words) if words.first().is_none_or(String::is_empty) => {
                 reached.hide("no program is named");
@@ -133,7 +133,7 @@ impl ReachedCommands {
             return;
         }
         if depth > DEEPEST_SCRIPT || self.scripts.len() >= MOST_SCRIPTS {
-            self.read_loosely(text, "it holds scripts in scripts");
+            self.read_loosely(text, "it contains scripts in scripts");
             return;
         }
         match shell_syntax::read(text) {
@@ -164,7 +164,7 @@ impl ReachedCommands {
             self.not_named(why);
         }
         if varies {
-            self.hide("it holds a word that is not known before it runs");
+            self.hide("it contains a word that is unknown before it runs");
         }
         self.varies_in_text |= varies_in_text;
         let script =
@@ -187,22 +187,22 @@ impl ReachedCommands {
                 let program = words.first().map_or("", |word| base_name(word));
                 inner.extend(shell_script(words).map(str::to_owned));
                 if has_inline_code(words) && !segment.reads {
-                    self.hide(format!("`{program}` runs code that stands in the line"));
-                    self.not_named(format!(
-                        "`{program}` runs code that stands in the line and may load files"
-                    ));
+                    self.hide(format!("`{program}` runs code from the command line"));
+                    self.not_named(format!("`{program}` runs code from the command line and may load files"));
                 }
                 if FED_WRAPPERS.contains(&program) && !segment.reads {
-                    self.hide(format!("`{program}` runs what it reads"));
-                    self.not_named(format!("`{program}` runs what it reads"));
+                    self.hide(format!("`{program}` runs its input"));
+                    self.not_named(format!("`{program}` runs its input"));
                 }
                 if OF_THE_SHELL.contains(&program) {
-                    self.hide(format!("`{program}` changes what later commands mean, or runs its words"));
+                    self.hide(format!(
+                        "`{program}` changes the meaning of later commands, or runs its words"
+                    ));
                 }
                 if (segment.piped || !segment.texts.is_empty()) && runs_standard_input(words) {
-                    self.hide(format!("`{program}` runs what is piped into it"));
+                    self.hide(format!("`{program}` runs its piped input"));
                     if segment.piped {
-                        self.not_named(format!("`{program}` runs what is piped into it"));
+                        self.not_named(format!("`{program}` runs its piped input"));
                     }
                     inner.extend(segment.texts.iter().cloned());
                     // The output of the earlier commands may be known: their own words.
@@ -319,15 +319,15 @@ fn names_no_code(command: &Command, bare: &UnwrappedCommand<'_>) -> Option<Strin
     }
     let program = base_name(&bare.words.first()?.text);
     if SETTING.contains(&program) {
-        return Some(format!("`{program}` changes what later commands mean"));
+        return Some(format!("`{program}` changes the meaning of later commands"));
     }
     if program == "find" && bare.words.iter().any(|word| word.text.contains("{}")) {
-        return Some("`find` runs a program on what it finds".to_owned());
+        return Some("`find` runs a program on its results".to_owned());
     }
     let acts = known_form(bare.words, Class::Acts).is_ok();
     let unknown = |word: &&Word| word.varies || (word.glob && takes_scripts(program));
     let word = bare.words.iter().find(unknown).filter(|_| !acts)?;
-    Some(format!("`{}` is not known before it runs", word.text))
+    Some(format!("`{}` is unknown before it runs", word.text))
 }
 
 /// Builtins that change what later names, variables and options mean, in forms that do more than read.

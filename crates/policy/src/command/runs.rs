@@ -23,13 +23,13 @@ pub(crate) fn is_never_leased(program: &str) -> Option<&'static str> {
     if is_interpreter(program) || is_scripted(program) || is_interpreter(bare) {
         Some("is an interpreter")
     } else if in_list(VERSION_CONTROL) || program.starts_with("git-") {
-        Some("runs what lies in a repository")
+        Some("runs code from a repository")
     } else if in_list(FETCHERS) || FETCHERS.split_whitespace().any(|name| name == bare) {
         Some("is a package manager")
     } else if WRAPPERS.contains(&program) {
         Some("runs other programs")
     } else if is_known(program) && !has_table(program) {
-        Some("can be made to do anything by its arguments")
+        Some("can do anything, depending on its arguments")
     } else {
         None
     }

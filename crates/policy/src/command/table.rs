@@ -178,7 +178,7 @@ impl Tables {
                             wrong.push(format!("{line}: {problem}"));
                         }
                     }
-                    (None, None) => wrong.push(format!("{line}: it stands under no heading")),
+                    (None, None) => wrong.push(format!("{line}: it has no heading")),
                 },
             }
         }
@@ -225,7 +225,7 @@ fn kind(text: &'static str) -> Result<Kind, String> {
         "f" => Kind::ProgramFile,
         _ => match text.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
             Some(name) if super::checks::exists(name) => Kind::Checked(name),
-            _ => return Err(format!("{text:?} is no kind")),
+            _ => return Err(format!("{text:?} is not a kind")),
         },
     })
 }
@@ -276,7 +276,7 @@ fn add_option(options: &mut Options, word: &'static str) -> Result<(), String> {
         }
         Some(letters) if !letters.is_empty() => drop(options.by_name.insert(letters, form)),
         _ if name.starts_with("--") && name.len() > 2 => drop(options.by_name.insert(name, form)),
-        _ => return Err(format!("{word:?} is no option")),
+        _ => return Err(format!("{word:?} is not an option")),
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ fn operands(text: &'static str) -> Result<Operands, String> {
     let mut operands = Operands::default();
     for word in text.split_whitespace() {
         if operands.repeated.is_some() && word != "rest" {
-            return Err(format!("{word:?} stands behind operands of any number"));
+            return Err(format!("{word:?} follows operands of any number"));
         }
         match word {
             "text" => operands.text = true,

@@ -93,7 +93,9 @@ impl PathList {
                 && !pattern.is_literal()
                 && prefix.as_deref() == Some(Path::new("/"))
             {
-                return Err(problem("an allowed pattern outside the workspace begins with a folder".into()));
+                return Err(problem(
+                    "an allowed pattern outside the workspace must begin with a folder".into(),
+                ));
             }
             if pattern.is_whole_workspace() {
                 whole_workspace.push(index);

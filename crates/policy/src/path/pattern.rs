@@ -46,7 +46,7 @@ impl Pattern {
             return Err("the pattern is empty".into());
         }
         if text.contains('\0') {
-            return Err("the pattern holds a NUL byte".into());
+            return Err("the pattern contains a NUL byte".into());
         }
         let (start, text) = expand_home(text, home)?;
         let mut anchor = Anchor::Root;
@@ -135,15 +135,15 @@ fn expand_home<'a>(text: &'a str, home: Option<&Path>) -> Result<(Option<PathBuf
         if let Some(rest) = text.strip_prefix(name)
             && (rest.is_empty() || rest.starts_with('/'))
         {
-            let home = home.ok_or("the home folder is not known")?;
+            let home = home.ok_or("the home folder is unknown")?;
             return Ok((Some(home.to_owned()), rest));
         }
     }
     if text.starts_with('~') {
-        return Err("another user's home folder is not looked up; name the path".into());
+        return Err("home folders of other users are not expanded; name the path".into());
     }
     if text.replace("[$]", "").contains('$') {
-        return Err("only $HOME is expanded, and only at the beginning; write [$] for the character".into());
+        return Err("only $HOME at the beginning is expanded; write [$] for a literal $".into());
     }
     Ok((None, text))
 }

@@ -216,7 +216,7 @@ fn each_bound_is_named_where_it_decides() {
     assert!(ask(&low, Level::Moderate, write("a")).starts_with("pass"));
 
     let quiet = Ceiling { mode: Mode::SmartAuto, may_ask: false, ..Ceiling::default() };
-    assert!(ask(&quiet, Level::Moderate, write("a")).starts_with("deny may_ask: nobody may be asked"));
+    assert!(ask(&quiet, Level::Moderate, write("a")).starts_with("deny may_ask: this caller may not ask"));
     assert!(ask(&quiet, Level::Safe, read("a")).starts_with("pass"));
 
     let until = Ceiling { expires_at: Some(jiff::Timestamp::UNIX_EPOCH), ..Ceiling::default() };

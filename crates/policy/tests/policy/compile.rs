@@ -22,7 +22,7 @@ fn normal_exists_without_any_file() {
 #[test]
 fn errors_name_profile_key_and_entry() {
     let unknown = refused("{}", "nowhere");
-    assert_eq!(unknown.to_string(), "no profile `nowhere` is defined; there are: normal");
+    assert_eq!(unknown.to_string(), "unknown profile `nowhere`; defined profiles: normal");
     let file = "/home/ann/.config/handfast/config.yaml";
     let parent = refused(r#"{"a": {"inherit": "b"}}"#, "a");
     assert_eq!(

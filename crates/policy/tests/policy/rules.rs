@@ -131,7 +131,7 @@ fn a_rule_about_an_unknown_tool_is_refused_with_its_line() {
     let error = policy::Policy::compile(&setup(&[source])).unwrap_err().to_string();
     assert_eq!(
         error,
-        "profile `normal`: `deny_tools`: \"shel_execute\": there is no such tool; `handfast tools` lists them \
+        "profile `normal`: `deny_tools`: \"shel_execute\": unknown tool; `handfast tools` lists them \
          (/home/ann/.config/handfast/config.yaml:5)"
     );
 }
@@ -193,7 +193,7 @@ fn a_failing_example_is_an_error_in_every_profile_with_file_and_line() {
     assert!(matches!(error, PolicyError::Entry { .. }));
     assert_eq!(
         error.to_string(),
-        "profile `other`: `deny_exec_command`: \"git rm\": \"git remote rm x\" stands under `match`, but the rule does not \
+        "profile `other`: `deny_exec_command`: \"git rm\": \"git remote rm x\" is listed under `match`, but the rule does not \
          match it (/home/ann/.config/handfast/config.yaml:3)"
     );
     let wrong = with_examples("deny_hosts", "a.org", &["no host"], &[]);
@@ -216,13 +216,13 @@ fn finds(profile: &str, expected: &[&str]) {
 #[test]
 fn what_can_never_decide_is_found() {
     for (profile, expected) in [
-        (r#"{"deny_read_paths": ["a", "b", "a"]}"#, "\"a\" can never decide: it stands already"),
-        (r#"{"deny_read_paths": ["!a", "b"]}"#, "nothing before it"),
-        (r#"{"deny_read_paths": ["*.key", "!*.key"]}"#, "takes it back"),
+        (r#"{"deny_read_paths": ["a", "b", "a"]}"#, "\"a\" can never decide: it is already listed"),
+        (r#"{"deny_read_paths": ["!a", "b"]}"#, "no earlier entry"),
+        (r#"{"deny_read_paths": ["*.key", "!*.key"]}"#, "revokes it"),
         (r#"{"allowed_read_paths": [".env", "."]}"#, "deny_read_paths: .env "),
         (r#"{"allowed_read_paths": ["./secret/a", "."], "deny_read_paths": ["secret"]}"#, "denies all of it"),
         (r#"{"allowed_write_paths": ["./gen/**", "."], "deny_write_paths": ["./gen/"]}"#, "denies all of it"),
-        (r#"{"allowed_write_paths": ["./handfast.yaml"]}"#, "Handfast's own"),
+        (r#"{"allowed_write_paths": ["./handfast.yaml"]}"#, "belongs to Handfast"),
         (
             r#"{"allowed_exec_command": ["git push origin"], "deny_exec_command": ["git push"]}"#,
             "denies all of it",

@@ -48,7 +48,7 @@ fn narrower_lists_of_paths_count_before_the_file_is_trusted() {
     // The first list counts in full, so there is no warning; the second one would also let a call pass.
     let told: Vec<String> = policy.warnings().iter().map(ToString::to_string).collect();
     let [told] = told.as_slice() else { panic!("{told:?}") };
-    assert!(told.contains("`allowed_write_paths` can only narrow what is allowed"), "{told}");
+    assert!(told.contains("`allowed_write_paths` can only narrow permissions"), "{told}");
 
     let listed = r#"{"allowed_read_paths": [".", "/srv"], "allowed_write_paths": [".", "/srv"]}"#;
     let policy = beside(listed, r#"{"allowed_read_paths": ["."], "allowed_write_paths": ["./src", "/etc"]}"#);

@@ -41,7 +41,7 @@ pub(super) fn launch(
     refused: SandboxError,
 ) -> Result<Cell, SandboxError> {
     let Some(version) = landlock::version().filter(|&version| version >= OLDEST_LANDLOCK) else {
-        return Err(neither(refused, "Landlock of Linux 6.12 or later is not there either"));
+        return Err(neither(refused, "Landlock of Linux 6.12 or later is missing too"));
     };
     let roots = Roots::new(spec)?;
     let user = match owner_instead_of_root(&roots)? {
@@ -131,7 +131,7 @@ fn owner_instead_of_root(roots: &Roots) -> Result<RightsOwner, SandboxError> {
     }
     let Some(workspace) = roots.workspace() else { return Ok(RightsOwner::Nobodys) };
     let found = fs::metadata(&workspace.real)
-        .map_err(|source| SandboxError::Io { doing: "looking whose the workspace is", source })?;
+        .map_err(|source| SandboxError::Io { doing: "finding the owner of the workspace", source })?;
     Ok(match (found.uid(), found.gid()) {
         (0, _) | (_, 0) => RightsOwner::Nobodys,
         (user, group) => RightsOwner::Owners(User { user, group }),
@@ -158,7 +158,7 @@ fn enforcement(
     let always = [
         "hiding the names and sizes of other files",
         "guarding the modes and times of the user's other files",
-        "a /tmp of its own",
+        "a private /tmp",
         "processes of its own",
     ];
     missing.extend(always.map(str::to_owned));

@@ -155,8 +155,7 @@ fn cannot(path: &Path, reason: &str) -> SandboxError {
 }
 
 /// Reason given if paths cannot be resolved safely.
-const NO_OPENAT2: &str =
-    "openat2(2) is refused here, as it is within every cell: no cell is made in another one";
+const NO_OPENAT2: &str = "openat2(2) is refused here, as inside every sandbox: sandboxes cannot be nested";
 
 /// Rules in the making.
 struct Rules {
@@ -231,7 +230,7 @@ impl Rules {
             if self.entries > MOST_ENTRIES {
                 return Err(cannot(
                     path,
-                    "it holds denied files among more entries than can be allowed one by one",
+                    "it contains denied files among too many entries to allow individually",
                 ));
             }
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -268,8 +268,8 @@ impl fmt::Display for LimitInForce {
             Limit::ProcessCount => "processes",
             Limit::OpenFiles => "open files of a process",
             Limit::FileSize => "the size of a file",
-            Limit::Disk => "what is written to disk",
-            Limit::DiskSpace => "what its files take on a disk, half of what was free when it started",
+            Limit::Disk => "disk writes",
+            Limit::DiskSpace => "its disk space: half of the free space at its start",
         };
         let in_bytes =
             !matches!(self.limit, Limit::Cpus | Limit::Processes | Limit::ProcessCount | Limit::OpenFiles);

@@ -58,8 +58,8 @@ fn namespaces(facts: &Facts<'_>, degraded: Option<Degraded>) -> Probe {
     let mut found = finding("namespaces", Some("host-absent"), verdict, "the kernel", detail);
     if degraded.is_some() {
         found.hint = Some(
-            "commands run with less than Handfast promises, which each result says: `handfast setup sandbox` tells \
-             what this machine needs for all of it"
+            "commands run with less isolation than Handfast promises, as each result reports; \
+             `handfast setup sandbox` shows what this machine needs"
                 .to_owned(),
         );
     }
@@ -83,10 +83,9 @@ fn landlock(outcome: &Outcome) -> Probe {
     let version = outcome.enforcement.landlock_abi;
     let (verdict, detail) = match version {
         Some(version) => (Verdict::Holds, format!("version {version}")),
-        None => (
-            Verdict::Fails,
-            "not offered by this kernel; the file system is guarded by mounts alone".to_owned(),
-        ),
+        None => {
+            (Verdict::Fails, "not offered by this kernel; only mounts protect the file system".to_owned())
+        }
     };
     let mut found = finding("landlock", None, verdict, "the kernel", detail);
     if version.is_none() {

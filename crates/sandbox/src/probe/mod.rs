@@ -96,7 +96,7 @@ fn cannot(error: &SandboxError) -> Probe {
     }
     let hint = match error {
         SandboxError::Unavailable { hint, .. } => hint.clone(),
-        _ => "this is not a setting that is known to be wrong; report it with the detail above".to_owned(),
+        _ => "no known setting causes this; report it with the detail above".to_owned(),
     };
     Probe {
         name: "cell",
@@ -216,10 +216,10 @@ fn finding(
     let hint = match (verdict, promise) {
         (Verdict::Holds, _) => None,
         (Verdict::Fails, Some(_)) => {
-            Some("do not rely on the sandbox of this machine for this, and report it with the detail")
+            Some("do not rely on this machine's sandbox for this; report it with the detail")
         }
-        (Verdict::Fails, None) => Some("this is not promised; docs/THREAT_MODEL.md says what that means"),
-        (Verdict::Unknown, _) => Some("this could not be tried here; the detail says what was in the way"),
+        (Verdict::Fails, None) => Some("this is not promised; see docs/THREAT_MODEL.md"),
+        (Verdict::Unknown, _) => Some("this could not be tested here; see the detail"),
     };
     Probe {
         name,
@@ -262,9 +262,9 @@ fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
             (Verdict::Fails, format!("commands write to the workspace directly: {refused}"))
         }
         Err(error) => return Err(error),
-        Ok(_) if path.exists() => (Verdict::Fails, "a change went into the workspace at once".to_owned()),
+        Ok(_) if path.exists() => (Verdict::Fails, "a change reached the workspace at once".to_owned()),
         Ok(_) if upper.exists() => {
-            (Verdict::Holds, "a change was kept apart, and the workspace as it was".to_owned())
+            (Verdict::Holds, "a change was isolated, and the workspace unchanged".to_owned())
         }
         Ok((_, output)) => (Verdict::Unknown, format!("no file could be written: {output}")),
     };
@@ -348,11 +348,11 @@ fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
             continue;
         }
         let file = File::open(&path)
-            .map_err(|source| SandboxError::Io { doing: "opening what a probe has left", source })?;
+            .map_err(|source| SandboxError::Io { doing: "opening the leftovers of a probe", source })?;
         let alone = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
         let (verdict, detail) = match (outcome.ended, alone) {
-            (EndReason::Deadline, true) => (Verdict::Holds, "killed, and nothing of it is left"),
-            (_, false) => (Verdict::Fails, "a process of it lives on"),
+            (EndReason::Deadline, true) => (Verdict::Holds, "killed without leftovers"),
+            (_, false) => (Verdict::Fails, "one of its processes still runs"),
             (_, true) => (Verdict::Fails, "it ended in another way than by its deadline"),
         };
         return Ok(finding(

@@ -18,13 +18,13 @@ use crate::error::SandboxError;
 #[non_exhaustive]
 pub enum SessionError {
     /// The session does not exist.
-    #[error("there is no session `{id}`")]
+    #[error("unknown session `{id}`")]
     Unknown {
         /// The requested id.
         id: String,
     },
     /// The owner already runs as many sessions as allowed.
-    #[error("{running} sessions run already, and {limit} may")]
+    #[error("{running} sessions are already running; the limit is {limit}")]
     TooMany {
         /// Number of running sessions.
         running: usize,
@@ -38,10 +38,10 @@ pub enum SessionError {
     #[error("the session has no terminal")]
     NoTerminal,
     /// The session's standard input has been closed.
-    #[error("its standard input has been closed")]
+    #[error("its standard input is closed")]
     InputClosed,
     /// Too much input is waiting for the command to read it.
-    #[error("{pending} bytes of input are waiting to be read already, and {limit} may")]
+    #[error("{pending} bytes of input are already waiting to be read; the limit is {limit}")]
     InputFull {
         /// Number of waiting bytes.
         pending: usize,

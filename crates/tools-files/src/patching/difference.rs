@@ -64,8 +64,8 @@ impl PatchedTree<'_> {
             shown.push_str(&format!("{} {gone} to {name}\n", tool::visible(&tool::path_text(source))));
         }
         match executable {
-            Some(true) => shown.push_str(&format!("{name} can be run as a program\n")),
-            Some(false) => shown.push_str(&format!("{name} can no longer be run as a program\n")),
+            Some(true) => shown.push_str(&format!("{name} becomes executable\n")),
+            Some(false) => shown.push_str(&format!("{name} is no longer executable\n")),
             None => {}
         }
         let old = if made.source().is_some() { self.text(source) } else { Some(Vec::new()) };

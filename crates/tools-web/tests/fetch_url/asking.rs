@@ -188,7 +188,7 @@ fn a_body_with_a_secret_follows_no_redirection_to_another_origin() {
     };
     let error = post("/away").unwrap_err();
     assert_eq!((error.code, error.effect), (Code::Permission, EffectState::Maybe));
-    assert!(error.message.contains("the body holds a secret"), "{}", error.message);
+    assert!(error.message.contains("the body has a secret"), "{}", error.message);
     assert!(other.seen().is_empty());
     // The URL of a redirection is the server's own text, so it contains no placeholder.
     let here = post("/here").unwrap();
@@ -206,7 +206,7 @@ fn a_secret_goes_to_its_host_and_nowhere_else() {
     assert_eq!(got["x-two"], format!("{SECRET}/$5"));
     for (url, header, said) in [
         (format!("http://127.0.0.1:{}/", server.address.port()), "$API_KEY", "may not be sent to 127.0.0.1"),
-        (server.url("/"), "$OTHER_KEY", "bound to nothing"),
+        (server.url("/"), "$OTHER_KEY", "is not stored"),
     ] {
         let error = fixture.fetch(json!({"url": url, "headers": {"X": header}})).unwrap_err();
         assert_eq!(error.code, Code::Permission);

@@ -35,8 +35,8 @@ pub(crate) fn plain(field: &str, text: &str) -> Result<(), ToolError> {
     match text.chars().find(|character| character.is_control()) {
         None => Ok(()),
         Some(character) => {
-            let problem = format!("holds the character {character:?}, by which a header could end");
-            Err(ToolError::validation(field, problem).hint("write it on one line"))
+            let problem = format!("has the character {character:?}, which could end a header");
+            Err(ToolError::validation(field, problem).hint("write the text on one line"))
         }
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
     plain(field, text)?;
     let refused = |problem: String| {
         Err(ToolError::validation(field, problem)
-            .hint("write it as name@example.com, or as Name <name@example.com>"))
+            .hint("write an address as name@example.com or Name <name@example.com>"))
     };
     if text.len() > LONGEST_FIELD {
         return refused(format!("is longer than {LONGEST_FIELD} bytes"));
@@ -54,10 +54,10 @@ pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
     let header = format!("To: {text}\r\n\r\n");
     let message = MessageParser::new().parse_headers(header.as_bytes());
     let Some(found) = message.as_ref().and_then(mail_parser::Message::to) else {
-        return refused("names nobody".to_owned());
+        return refused("has no address".to_owned());
     };
     let Some(list) = found.as_list() else {
-        return refused("is a group; name everybody by address".to_owned());
+        return refused("is a group; give the address of each recipient".to_owned());
     };
     let mut mailboxes = Vec::with_capacity(list.len());
     for one in list {
@@ -65,7 +65,7 @@ pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
             return refused(format!("\"{}\" has no address", one.name().unwrap_or_default()));
         };
         let Some(address) = normal(address) else {
-            return refused(format!("\"{address}\" is no address that mail goes to"));
+            return refused(format!("\"{address}\" is not a valid mail address"));
         };
         let name = one.name().map(str::trim).filter(|name| !name.is_empty() && *name != address);
         if name.is_some_and(|name| name.chars().count() > LONGEST_NAME) {
@@ -78,7 +78,7 @@ pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
         mailboxes.push(Mailbox { name: name.map(str::to_owned), address });
     }
     if mailboxes.is_empty() {
-        return refused("names nobody".to_owned());
+        return refused("has no address".to_owned());
     }
     Ok(mailboxes)
 }

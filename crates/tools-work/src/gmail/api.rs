@@ -236,7 +236,7 @@ impl<'a> ApiCalls<'a> {
         let mut answer = self.web.send(ask).await.map_err(refused)?;
         let (status, headers) = (answer.status, answer.headers.clone());
         let garbled = |why: &dyn std::fmt::Display| {
-            let message = format!("Gmail's answer, of status {status}, cannot be read: {why}");
+            let message = format!("Gmail's response, of status {status}, cannot be read: {why}");
             ApiRefusal::Lost(ToolError::new(Code::Runtime, message).hint("Gmail may answer later"))
         };
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
@@ -285,7 +285,7 @@ fn headers(token: &SecretBytes, kind: Option<&HeaderValue>) -> Result<HeaderMap,
     // The copied secret must not stay in memory that is reused.
     value.fill(0);
     let mut made = made.map_err(|_| {
-        ToolError::new(Code::Unavailable, "the login of Gmail has characters that no token has")
+        ToolError::new(Code::Unavailable, "the Gmail login has characters that a token cannot have")
             .hint("the user logs in again: `handfast login gmail`")
     })?;
     made.set_sensitive(true);
@@ -309,10 +309,10 @@ fn refused(error: WebError) -> ApiRefusal {
 
 /// Returns the error for an answer that Gmail does not document.
 pub(crate) fn unlike(error: &dyn std::fmt::Display) -> ToolError {
-    ToolError::new(Code::Runtime, format!("Gmail's answer is none that it documents: {error}"))
+    ToolError::new(Code::Runtime, format!("Gmail's response does not match its documentation: {error}"))
         .hint("Gmail may answer later")
 }
 
 fn malformed(error: &dyn std::fmt::Display) -> ToolError {
-    ToolError::internal(format!("a request has no address: {error}"))
+    ToolError::internal(format!("the request has no valid URL: {error}"))
 }

@@ -171,15 +171,15 @@ pub(crate) fn written(
     }
     body.extend(format!("\r\n--{boundary}--\r\n").into_bytes());
     let kind = HeaderValue::try_from(format!("multipart/related; boundary=\"{boundary}\""));
-    let kind = kind.map_err(|error| ToolError::internal("a boundary is no header").because(error))?;
+    let kind =
+        kind.map_err(|error| ToolError::internal("the boundary is not a header value").because(error))?;
     Ok((Ready { message_id, size_bytes, body: body.into(), kind }, told))
 }
 
 /// Returns the error for a message that exceeds Gmail's limit.
 fn too_large(what: &str) -> ToolError {
-    let message =
-        format!("`attachments`: the message has {what}, and Gmail takes {LARGEST} with everything in it");
-    ToolError::new(Code::Validation, message).hint("send less of it, or a link to it")
+    let message = format!("`attachments`: the message has {what}, but Gmail allows {LARGEST} in all");
+    ToolError::new(Code::Validation, message).hint("send less, or send a link")
 }
 
 fn addresses(mailboxes: &[Mailbox]) -> Address<'_> {
@@ -196,7 +196,7 @@ fn addresses(mailboxes: &[Mailbox]) -> Address<'_> {
 fn own_id(from: Option<&str>) -> Result<String, ToolError> {
     let mut bytes = [0_u8; RANDOM];
     getrandom::fill(&mut bytes)
-        .map_err(|error| ToolError::internal("the system gives no random bytes").because(error))?;
+        .map_err(|error| ToolError::internal("the system returned no random bytes").because(error))?;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let host = from.and_then(|address| address.rsplit_once('@')).map_or(NOBODYS, |(_, host)| host);
     Ok(format!("{hex}@{host}"))

@@ -88,7 +88,7 @@ impl Complaint {
                 .hint(format!("try again after {at:.0}"))
                 .retry(Retry::AfterMs(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
                 .data(json!({"resets_at": format!("{at:.0}")})),
-            None => error.hint("try again tomorrow: that is what Gmail counts over"),
+            None => error.hint("try again tomorrow: the limit is per day"),
         }
     }
 }
@@ -111,7 +111,7 @@ impl From<Complaint> for ToolError {
         let (code, message, hint) = if complaint.is_about_the_token() {
             (
                 Code::Permission,
-                format!("Gmail does not take the login: {said}"),
+                format!("Gmail rejects the login: {said}"),
                 "the user logs in again: `handfast login gmail`",
             )
         } else if complaint.is_limit() {
@@ -119,39 +119,39 @@ impl From<Complaint> for ToolError {
         } else if complaint.names(&SCOPE) {
             (
                 Code::Permission,
-                format!("the login of Gmail does not reach so far: {said}"),
-                "the user logs in again and lets it: `handfast login gmail`, with `--scope` for what it was not asked for",
+                format!("the Gmail login lacks a permission: {said}"),
+                "the user logs in again and grants it: `handfast login gmail`, with `--scope` for further permissions",
             )
         } else if complaint.names(&["accessNotConfigured", "SERVICE_DISABLED"]) {
             (
                 Code::Unavailable,
-                format!("the API of Gmail is not switched on for this client: {said}"),
-                "the user switches it on in Google's console, for the project of the client",
+                format!("the Gmail API is not enabled for this client: {said}"),
+                "the user enables it in Google's console, for the project of the client",
             )
         } else if complaint.status == 403 {
             (
                 Code::Permission,
-                format!("Gmail does not let this login do it: {said}"),
-                "the user, or who administers the account, lets it",
+                format!("Gmail does not allow this for the login: {said}"),
+                "the user or the administrator of the account can allow it",
             )
         } else if complaint.is_not_found() {
-            (Code::NotFound, format!("Gmail has nothing there: {said}"), "`gmail_search` finds ids")
+            (Code::NotFound, format!("Gmail finds no such item: {said}"), "`gmail_search` finds ids")
         } else if complaint.status == 413 {
             (
                 Code::Validation,
                 format!("`attachments`: the message is too large for Gmail: {said}"),
-                "send less of it, or a link to it",
+                "send less, or send a link",
             )
         } else if (300..400).contains(&complaint.status) {
             (
                 Code::Runtime,
-                format!("the address of Gmail leads elsewhere: {said}"),
-                "the user names the right one: `gmail.endpoint` in the configuration",
+                format!("the Gmail endpoint redirects elsewhere: {said}"),
+                "the user corrects `gmail.endpoint` in the configuration",
             )
         } else if (400..500).contains(&complaint.status) {
-            (Code::Validation, format!("Gmail refuses the request: {said}"), "change what it names")
+            (Code::Validation, format!("Gmail refuses the request: {said}"), "correct the named argument")
         } else {
-            (Code::Runtime, format!("Gmail answers with an error: {said}"), "Gmail may answer later")
+            (Code::Runtime, format!("Gmail returned an error: {said}"), "Gmail may answer later")
         };
         let retry = if complaint.may_pass() { Retry::Now } else { Retry::Never };
         ToolError::new(code, message).hint(hint).retry(retry)

@@ -38,7 +38,7 @@ impl<'a> SearchParameters<'a> {
             ));
         }
         if page.is_some_and(|page| page.is_empty() || page.chars().count() > LONGEST) {
-            return Err(ToolError::validation("page_token", "is no `next_page_token` of an answer"));
+            return Err(ToolError::validation("page_token", "is not the `next_page_token` of a result"));
         }
         Ok(Self { query, results: usize::try_from(results).unwrap_or(usize::MAX), page })
     }

@@ -167,7 +167,7 @@ pub enum OauthRefusal {
         description: String,
     },
     /// Response that is not of OAuth.
-    #[error("the answer, of status {status}, is none of OAuth")]
+    #[error("the response, of status {status}, is not an OAuth response")]
     Unlike {
         /// HTTP status code.
         status: u16,

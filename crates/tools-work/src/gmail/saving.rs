@@ -23,9 +23,9 @@ const MOST_TRIED: usize = 1_000;
 pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolError> {
     let folder = context.place.resolve("save_to", given)?;
     if !folder.starts_with(&context.place.workspace) {
-        let message = format!("`save_to`: {given} lies outside the workspace");
+        let message = format!("`save_to`: {given} is outside the workspace");
         return Err(
-            ToolError::new(Code::Permission, message).hint("attachments are saved in the workspace alone")
+            ToolError::new(Code::Permission, message).hint("attachments are saved only in the workspace")
         );
     }
     Ok(folder)
@@ -73,14 +73,14 @@ fn real_folder(context: &Context, roots: &Roots, folder: &Path) -> Result<PathBu
     let real = roots::real_path(folder, LastLink::Follow).map_err(of_roots(context))?;
     match roots.metadata(folder, LastLink::Follow) {
         Ok(found) if found.kind != roots::EntryKind::Folder => {
-            return Err(ToolError::validation("save_to", "is no folder"));
+            return Err(ToolError::validation("save_to", "is not a folder"));
         }
         Ok(_) | Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => {}
         Err(error) => return Err(of_roots(context)(error)),
     }
     real.strip_prefix(workspace).map(Path::to_owned).map_err(|_| {
-        ToolError::new(Code::Permission, "`save_to`: leads out of the workspace")
-            .hint("attachments are saved in the workspace alone")
+        ToolError::new(Code::Permission, "`save_to`: leads outside the workspace")
+            .hint("attachments are saved only in the workspace")
     })
 }
 
@@ -105,7 +105,7 @@ async fn content(
         Content::Nowhere => None,
     };
     match found {
-        None => attachment.not_saved = Some("Gmail gives no content for it".to_owned()),
+        None => attachment.not_saved = Some("Gmail returned no content for it".to_owned()),
         Some(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > left => {
             attachment.not_saved = Some(format!("one call saves at most {MOST_BYTES} bytes"));
         }

@@ -54,7 +54,7 @@ impl Tokens<'_> {
                 return token;
             }
             if LOOKED_EVERY >= self.left() {
-                let message = "another program is renewing the login of Gmail, and does not end";
+                let message = "another program is renewing the Gmail login and does not finish";
                 return Err(ToolError::new(Code::Timeout, message).retry(Retry::Now));
             }
             pause(LOOKED_EVERY).await;
@@ -86,7 +86,7 @@ impl Tokens<'_> {
         let login = Login::of(self.vault).map_err(unreadable)?.ok_or_else(nobody)?;
         let token = secret(REFRESH)?.ok_or_else(nobody)?;
         let client = Client { id: login.client_id, secret: secret(CLIENT_SECRET)? };
-        self.context.progress.report(0, None, "renewing the login of Gmail");
+        self.context.progress.report(0, None, "renewing the Gmail login");
         let mut waits = WAITS.iter();
         loop {
             let (error, may_pass) = match self.asked(oauth::refresh(&client, &token)).await {
@@ -149,36 +149,35 @@ impl Tokens<'_> {
 fn denied(refused: &OauthRefusal) -> ToolError {
     match refused {
         OauthRefusal::Said { error, .. } if error == "invalid_grant" => {
-            let message = format!("the login of Gmail is good no longer ({refused})");
+            let message = format!("the Gmail login is no longer valid ({refused})");
             ToolError::new(Code::Permission, message)
-                .hint("it was taken back, or has run out; the user logs in again: `handfast login gmail`")
+                .hint("the login was revoked or has expired; the user logs in again: `handfast login gmail`")
         }
         OauthRefusal::Said { error, .. }
             if ["invalid_client", "unauthorized_client"].contains(&error.as_str()) =>
         {
-            let message = format!("Google does not take the program that the login was made for ({refused})");
+            let message = format!("Google rejects the OAuth client of the login ({refused})");
             ToolError::new(Code::Permission, message)
                 .hint("the user logs in with another client: `handfast login gmail --client FILE`")
         }
         refused => {
-            let message = format!("the login of Gmail could not be renewed: {refused}");
+            let message = format!("the Gmail login could not be renewed: {refused}");
             ToolError::new(Code::Runtime, message).hint("Google may answer later")
         }
     }
 }
 
 fn nobody() -> ToolError {
-    ToolError::new(Code::Unavailable, "nobody is logged in to Gmail")
+    ToolError::new(Code::Unavailable, "there is no Gmail login")
         .hint("the user logs in: `handfast login gmail`")
 }
 
 fn unreadable(error: VaultError) -> ToolError {
     match &error {
-        VaultError::NotForHost | VaultError::NotForPlace { .. } => ToolError::new(
-            Code::Permission,
-            format!("the login of Gmail was made for another address: {error}"),
-        )
-        .hint("the user logs in again, for the address that is configured: `handfast login gmail`"),
+        VaultError::NotForHost | VaultError::NotForPlace { .. } => {
+            ToolError::new(Code::Permission, format!("the Gmail login was made for another address: {error}"))
+                .hint("the user logs in again, for the configured address: `handfast login gmail`")
+        }
         VaultError::Unknown | VaultError::NoVault => nobody(),
         _ => return outgoing::closed(error),
     }

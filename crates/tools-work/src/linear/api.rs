@@ -215,7 +215,7 @@ impl<'a> ApiCalls<'a> {
             return error;
         }
         let error = error.effect(EffectState::Maybe).retry(Retry::Never);
-        error.hint("look with `list_issues` whether it is there; with an `idempotency_key`, the same call can be made again")
+        error.hint("check with `list_issues` whether it exists; with an `idempotency_key`, the same call can be repeated")
     }
 
     /// Returns the data of the answer. Waits for Linear's limits if the call has the time.
@@ -261,7 +261,7 @@ impl<'a> ApiCalls<'a> {
         let mut answer = self.web.send(ask).await.map_err(refused)?;
         let (status, headers) = (answer.status, answer.headers.clone());
         let garbled = |why: &dyn std::fmt::Display| {
-            let message = format!("Linear's answer, of status {status}, cannot be read: {why}");
+            let message = format!("Linear's response, of status {status}, cannot be read: {why}");
             ApiRefusal::Lost(ToolError::new(Code::Runtime, message).hint("Linear may answer later"))
         };
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
@@ -281,7 +281,7 @@ impl<'a> ApiCalls<'a> {
         }
         match said.get_mut("data").map(Value::take) {
             Some(data @ Value::Object(_)) => Ok(Ok(data)),
-            _ => Err(garbled(&"it has no data")),
+            _ => Err(garbled(&"no data")),
         }
     }
 
@@ -295,7 +295,7 @@ impl<'a> ApiCalls<'a> {
         value.fill(0);
         let mut made = made.map_err(|_| {
             let message =
-                format!("the secret {} has characters that no key of Linear has", self.linear.secret);
+                format!("the secret {} has characters that a Linear key cannot have", self.linear.secret);
             ToolError::new(Code::Unavailable, message).hint("the user stores the key as Linear shows it")
         })?;
         made.set_sensitive(true);
@@ -324,8 +324,8 @@ pub(crate) fn made(mut data: Value, at: &str) -> Result<Value, ToolError> {
     let payload = data.get_mut(root).map(Value::take).unwrap_or_default();
     let thing = payload.get(field).cloned().filter(|_| payload["success"] == true);
     thing.filter(Value::is_object).ok_or_else(|| {
-        ToolError::new(Code::Runtime, format!("Linear says of {root} that it did not succeed, and not why"))
+        ToolError::new(Code::Runtime, format!("Linear reports without a reason that {root} failed"))
             .effect(EffectState::Maybe)
-            .hint("look with `list_issues` what is there")
+            .hint("check the current state with `list_issues`")
     })
 }

@@ -102,37 +102,37 @@ impl From<Complaint> for ToolError {
         let (code, message, hint) = if complaint.is_about_the_key() {
             (
                 Code::Permission,
-                format!("Linear does not take the key: {said}"),
-                "the user stores one that is good: `handfast vault set linear_api_key --host api.linear.app`",
+                format!("Linear rejects the key: {said}"),
+                "the user stores a valid key: `handfast vault set linear_api_key --host api.linear.app`",
             )
         } else if complaint.is_not_allowed() {
             (
                 Code::Permission,
-                format!("Linear does not let this key do it: {said}"),
-                "the user makes a key with that right, or does it in Linear",
+                format!("Linear does not allow this for the key: {said}"),
+                "the user creates a key with that permission, or acts in Linear",
             )
         } else if complaint.is_too_complex() {
             (
                 Code::Validation,
-                format!("`params.limit`: the question is too complex for Linear: {said}"),
-                "ask for fewer issues at a time, and for the rest with `cursor`",
+                format!("`params.limit`: the query is too complex for Linear: {said}"),
+                "request fewer issues at a time, and the rest with `cursor`",
             )
         } else if complaint.kind == "usage limit exceeded" || complaint.code == "USAGE_LIMIT_EXCEEDED" {
             (
                 Code::Quota,
-                format!("the workspace's plan of Linear allows no more: {said}"),
+                format!("the Linear plan of the workspace allows no more: {said}"),
                 "the user changes the plan, or archives issues",
             )
         } else if complaint.is_about_input() {
-            (Code::Validation, format!("Linear refuses `params`: {said}"), "change what it names")
+            (Code::Validation, format!("Linear refuses `params`: {said}"), "correct the named parameter")
         } else if (300..400).contains(&complaint.status) {
             (
                 Code::Runtime,
-                format!("the endpoint of Linear leads elsewhere: {said}"),
-                "the user names the right one: `linear.endpoint` in the configuration",
+                format!("the Linear endpoint redirects elsewhere: {said}"),
+                "the user corrects `linear.endpoint` in the configuration",
             )
         } else {
-            (Code::Runtime, format!("Linear answers with an error: {said}"), "Linear may answer later")
+            (Code::Runtime, format!("Linear returned an error: {said}"), "Linear may answer later")
         };
         let retry = if complaint.may_pass() { Retry::Now } else { Retry::Never };
         ToolError::new(code, message).hint(hint).retry(retry)
@@ -164,7 +164,7 @@ pub(crate) fn limited(headers: &HeaderMap, wait: Option<Duration>, now: Timestam
             .hint(format!("try again after {at:.0}"))
             .retry(Retry::AfterMs(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
             .data(json!({"resets_at": format!("{at:.0}")})),
-        None => error.hint("try again in an hour: that is what Linear counts over"),
+        None => error.hint("try again in an hour: the limit is per hour"),
     }
 }
 

@@ -126,18 +126,18 @@ async fn one(
         (None, []) => {
             let there = nodes(asking, kind, all).await?;
             let message =
-                format!("`params.{}`: Linear shows this key no {} \"{name}\"", kind.field, kind.what);
+                format!("`params.{}`: this key has no access to any {} \"{name}\"", kind.field, kind.what);
             let error = ToolError::new(Code::NotFound, message).data(json!({"candidates": there}));
             Err(error.hint(if there.is_empty() {
-                "there is none at all".to_owned()
+                "there are none".to_owned()
             } else {
                 format!("there are: {}", listed(&there, kind))
             }))
         }
         (None, several) => {
-            let message = format!("`params.{}`: \"{name}\" is the name of several", kind.field);
+            let message = format!("`params.{}`: several have the name \"{name}\"", kind.field);
             Err(ToolError::new(Code::Conflict, message)
-                .hint(format!("name it by its id: {}", listed(several, kind)))
+                .hint(format!("use the id: {}", listed(several, kind)))
                 .data(json!({"candidates": several})))
         }
     }
@@ -169,7 +169,7 @@ fn id(node: &Value) -> Result<String, ToolError> {
 
 /// Returns the error for an answer that does not match the schema.
 pub(crate) fn unlike(what: &str) -> ToolError {
-    ToolError::new(Code::Runtime, format!("Linear's answer is not as its schema says: {what}"))
+    ToolError::new(Code::Runtime, format!("Linear's response does not match its schema: {what}"))
 }
 
 #[cfg(test)]

@@ -208,26 +208,23 @@ impl Params {
             |name: &str, problem: String| Err(ToolError::validation(&format!("params.{name}"), problem));
         let given = self.given();
         if let Some(name) = given.iter().find(|name| !action.takes().contains(name)) {
-            return wrong(name, format!("{} takes {}", action.name(), action.takes().join(", ")));
+            return wrong(name, format!("{} accepts {}", action.name(), action.takes().join(", ")));
         }
         if let Some(name) = action.needs().iter().find(|name| !given.contains(name)) {
-            return wrong(name, format!("{} needs it", action.name()));
+            return wrong(name, format!("{} requires it", action.name()));
         }
         if action == Action::UpdateIssue && given.len() == 1 {
-            return wrong("issue", "say what to change about it".to_owned());
+            return wrong("issue", "give a parameter to change".to_owned());
         }
         if self.labels.is_some() && (self.add_labels.is_some() || self.remove_labels.is_some()) {
-            return wrong(
-                "labels",
-                "takes the place of all labels; leave out `add_labels` and `remove_labels`".to_owned(),
-            );
+            return wrong("labels", "replaces all labels; omit `add_labels` and `remove_labels`".to_owned());
         }
         for (name, text) in self.names() {
             if text.trim().is_empty() {
                 return wrong(name, "is empty".to_owned());
             }
             if text.chars().count() > LONGEST_NAME || text.chars().any(char::is_control) {
-                return wrong(name, format!("is a line of at most {LONGEST_NAME} characters"));
+                return wrong(name, format!("must be one line of at most {LONGEST_NAME} characters"));
             }
         }
         for (name, labels) in [
@@ -236,17 +233,17 @@ impl Params {
             ("remove_labels", &self.remove_labels),
         ] {
             if labels.as_ref().is_some_and(|labels| labels.len() > MOST_LABELS) {
-                return wrong(name, format!("at most {MOST_LABELS}"));
+                return wrong(name, format!("has at most {MOST_LABELS} labels"));
             }
         }
         if self.body.as_ref().is_some_and(|body| body.trim().is_empty()) {
             return wrong("body", "is empty".to_owned());
         }
         if self.priority.is_some_and(|priority| priority > 4) {
-            return wrong("priority", "from 0 to 4".to_owned());
+            return wrong("priority", "must be from 0 to 4".to_owned());
         }
         if self.due_date.as_ref().is_some_and(|date| date.parse::<Date>().is_err()) {
-            return wrong("due_date", "is a date such as 2026-02-28".to_owned());
+            return wrong("due_date", "must be a date such as 2026-02-28".to_owned());
         }
         self.since()?;
         Ok(())
@@ -265,7 +262,7 @@ impl Params {
             Ok(date) => Ok(Some(format!("{date}T00:00:00.000Z"))),
             Err(_) => Err(ToolError::validation(
                 "params.updated_after",
-                "is a time such as 2026-02-28T12:00:00Z or a date such as 2026-02-28",
+                "must be a time such as 2026-02-28T12:00:00Z or a date such as 2026-02-28",
             )),
         }
     }

@@ -85,7 +85,7 @@ fn an_answer_that_is_none_of_gmail_is_an_error_and_reaches_nothing_else() {
         fixture.server.trouble([Trouble::Answers(answer.to_owned())]);
         let error = fixture.error("gmail_search", search());
         assert_eq!((error.code, error.effect), (Code::Runtime, EffectState::None), "{answer}");
-        assert!(error.message.contains("none that it documents"), "{}", error.message);
+        assert!(error.message.contains("does not match its documentation"), "{}", error.message);
     }
     // An id with path characters stays a single path segment.
     let fixture = Fixture::new();

@@ -99,7 +99,8 @@ fn a_login_that_was_taken_back_or_never_made_is_told_with_what_to_do() {
     let error = nobody.error("gmail_search", search());
     assert_eq!(error.code, Code::Unavailable);
     assert!(
-        error.message.contains("nobody is logged in") && error.hint.unwrap().contains("handfast login gmail")
+        error.message.contains("there is no Gmail login")
+            && error.hint.unwrap().contains("handfast login gmail")
     );
     assert!(nobody.server.server.seen().is_empty());
     let narrow = Fixture::without_login();
