@@ -72,6 +72,7 @@ mod sessions;
 mod setup;
 mod setup_embeddings;
 mod shown_answers;
+mod tool_texts;
 mod traces;
 mod undo;
 mod undo_contents;

@@ -31,17 +31,17 @@ pub struct Args {
     sql: String,
     /// Values for `?`, in order; bytes as {"base64": ...}, large integers as {"integer": "..."}.
     params: Option<Vec<Value>>,
-    /// Maximum number of rows, default 200, at most 10000.
+    /// Maximum number of rows, default 200.
     #[schemars(range(min = 1, max = 10_000))]
     limit: Option<u32>,
-    /// Maximum bytes of values, default 50000, at most 8388608.
+    /// Maximum bytes of values, default 50000.
     #[schemars(range(min = 1, max = 8_388_608))]
     max_bytes: Option<u32>,
     /// `cursor` of an earlier result of the same statement, for the rows that follow.
     cursor: Option<String>,
     /// Configured name of a database other than the default one.
     database: Option<String>,
-    /// Timeout in seconds, default 30, at most 600.
+    /// Timeout in seconds, default 30.
     #[schemars(range(min = 1, max = 600))]
     timeout: Option<u64>,
 }

@@ -39,7 +39,7 @@ pub struct Args {
     shared: bool,
     /// Version that `update` and `delete` require; any other version is refused.
     version: Option<u64>,
-    /// Maximum number of entries, default 20, at most 100.
+    /// Maximum number of entries, default 20.
     #[schemars(range(min = 1, max = 100))]
     limit: Option<u32>,
     /// Number of entries to skip: `next_offset` of an earlier result.

@@ -33,10 +33,10 @@ pub(crate) struct Args {
     /// Include names that start with a dot.
     #[serde(default)]
     include_hidden: bool,
-    /// If false, only `names`; faster.
+    /// Return entries, not only `names`.
     #[serde(default = "yes")]
     details: bool,
-    /// Maximum entries, at most 20000.
+    /// Maximum entries.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 20_000))]
     limit: usize,

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// First byte, from 0.
     #[serde(default)]
     offset: u64,
-    /// Maximum bytes, default 25000, at most 33554432.
+    /// Maximum bytes, default 25000.
     #[schemars(range(min = 1, max = 33_554_432))]
     max_bytes: Option<u64>,
     /// Known `version`: if the file still has it, no content is returned.

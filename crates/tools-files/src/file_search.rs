@@ -38,11 +38,11 @@ pub(crate) struct Args {
     case_sensitive: bool,
     /// Search only files like `src/**/*.rs`.
     glob: Option<String>,
-    /// Lines around each match, at most 20.
+    /// Lines around each match.
     #[serde(default)]
     #[schemars(range(max = 20))]
     context_lines: usize,
-    /// Maximum matches, at most 1000.
+    /// Maximum matches.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 1_000))]
     limit: usize,

@@ -32,7 +32,7 @@ pub struct Args {
     /// Folder of knowledge/ to search; default all.
     #[serde(default)]
     scope: SearchScope,
-    /// Maximum number of results, default 5, at most 50.
+    /// Maximum number of results, default 5.
     #[schemars(range(min = 1, max = 50))]
     max_results: Option<u32>,
 }

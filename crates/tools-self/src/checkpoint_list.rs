@@ -16,7 +16,7 @@ pub struct CheckpointList;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Maximum number of checkpoints, default 20, at most 10000.
+    /// Maximum number of checkpoints, default 20.
     #[schemars(range(min = 1, max = 10_000))]
     limit: Option<u32>,
 }

@@ -25,7 +25,7 @@ pub struct Args {
     /// First byte, from 0.
     #[serde(default)]
     offset: u64,
-    /// Maximum bytes, default 20000, at most 1000000.
+    /// Maximum bytes, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
     limit: Option<u64>,
     /// Return only matching lines, numbered.

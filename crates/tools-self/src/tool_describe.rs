@@ -15,7 +15,7 @@ pub struct ToolDescribe;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Names of the tools, at most 20.
+    /// Names of the tools.
     #[schemars(length(min = 1, max = 20))]
     names: Vec<String>,
 }

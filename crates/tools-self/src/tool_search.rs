@@ -18,7 +18,7 @@ pub struct ToolSearch;
 pub struct Args {
     /// A few words; an empty text returns all tools.
     query: String,
-    /// Maximum number of tools, at most 100.
+    /// Maximum number of tools.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 100))]
     limit: usize,

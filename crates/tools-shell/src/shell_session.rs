@@ -35,7 +35,7 @@ pub struct Args {
     limit: Option<u64>,
     /// Return only matching lines.
     regex: Option<String>,
-    /// Seconds to wait for new output, at most 300.
+    /// Seconds to wait for new output.
     #[schemars(range(max = 300))]
     wait: Option<u64>,
     /// Keep control sequences.

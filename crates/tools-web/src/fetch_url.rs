@@ -50,7 +50,7 @@ pub struct Args {
     #[serde(default)]
     #[schemars(length(max = 20))]
     pub(crate) secrets: Vec<String>,
-    /// Timeout in seconds, default 30, at most 3600.
+    /// Timeout in seconds, default 30.
     #[schemars(range(min = 0.001, max = 3600.0))]
     pub(crate) timeout: Option<f64>,
     /// Format of an HTML page in `data`; default raw.

@@ -36,7 +36,7 @@ const HEADERS: [(&str, &str); 4] = [
 pub struct Args {
     /// Search in Gmail's syntax, such as from:ada is:unread has:attachment; empty for the newest messages.
     query: String,
-    /// Maximum number of messages, default 10, at most 200.
+    /// Maximum number of messages, default 10.
     #[serde(default = "results")]
     #[schemars(range(min = 1, max = 200))]
     max_results: u32,

@@ -47,7 +47,7 @@ pub struct Args {
     /// Addresses that get a copy without the others' knowledge.
     #[serde(default)]
     bcc: Vec<String>,
-    /// Paths of files to attach, at most 100.
+    /// Paths of files to attach.
     #[serde(default)]
     #[schemars(length(max = 100))]
     attachments: Vec<String>,

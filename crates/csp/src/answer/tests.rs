@@ -216,7 +216,7 @@ fn what_undoing_does_not_bring_back_is_told() {
     let text = answer("npm ci", &result);
     assert!(
         text.ends_with(
-            "WARNING \"not saved, so undoing does not bring it back: node_modules\"\n\
+            "WARNING \"not saved, so undo does not restore it: node_modules\"\n\
              WARNING \"no network here: pypi.org is not listed in `allowed_hosts`\"\n\n"
         ),
         "{text}"

@@ -427,7 +427,7 @@ fn a_placeholder_as_the_method_goes_nowhere() {
     let (world, received) = World::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     for method in [PLACEHOLDER, FOREIGN, &format!("X{PLACEHOLDER}")] {
         let answer = world.ask(&world.head(&format!("{method} /"), ""));
-        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("stands in the method"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("is in the method"), "{answer}");
     }
     let plain = world.ask(&world.head("BREW /", ""));
     assert!(plain.starts_with("HTTP/1.1 200 "), "{plain}");
