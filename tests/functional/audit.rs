@@ -164,7 +164,7 @@ fn a_log_on_a_read_only_file_system_is_verified_and_read_and_says_that_this_is_n
     for arguments in [&["list", "--json"][..], &["export"]] {
         let (code, read, said) = read_only(arguments);
         assert!(code == Some(0) && read.contains("file_read"), "{arguments:?}: {said}");
-        assert!(said.contains("this reading is not recorded"), "{arguments:?}: {said}");
+        assert!(said.contains("this access is not recorded"), "{arguments:?}: {said}");
     }
     assert_eq!(fixture.run(&["audit", "verify"]).stdout, verified);
 }

@@ -22,7 +22,7 @@ fn a_broken_configuration_is_named_with_file_line_and_key() {
     for (content, expected) in [
         ("sandbox_config:\n  normal:\n    allow: [x]\n", "handfast.yaml:3:5: there is no key `allow` here"),
         ("modes: x\n", "handfast.yaml:1:1: there is no key `modes` here; did you mean `mode`?"),
-        ("mode: sometimes\n", "handfast.yaml:1:7: `sometimes` is not known here"),
+        ("mode: sometimes\n", "handfast.yaml:1:7: `sometimes` is unknown here"),
         ("mode: [\n", "handfast.yaml:"),
     ] {
         let fixture = Fixture::with_files(&[("handfast.yaml", content), ("a.txt", "a")]);
@@ -74,7 +74,7 @@ fn an_untrusted_workspace_can_tighten_and_not_loosen_until_it_is_trusted_as_it_i
     assert_eq!(write(), "check");
     assert_eq!(decision(&fixture, "file_read", json!({"path": "notes.txt"})), "deny");
     let warned = fixture.run(&["check", "file_read", r#"{"path": "a"}"#]).stderr;
-    assert!(warned.contains("`mode` is ignored") && warned.contains(" trust` trusts it"), "{warned}");
+    assert!(warned.contains("`mode` is ignored") && warned.contains(" trust` makes it trusted"), "{warned}");
 
     assert_eq!(fixture.run(&["trust"]).code, 0);
     assert_eq!(write(), "pass");

@@ -136,7 +136,7 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
         ["write a.txt", "Waiting (1)", "[y] once", "[p] project"].iter().all(|text| shown.contains(text))
     });
     screen.press("y");
-    screen.shows("is approved: the call goes on");
+    screen.shows("is approved: the call continues");
     let result_of_yes = result(call);
     assert_eq!(result_of_yes["ok"], true, "{result_of_yes:#}");
     assert_eq!(result_of_yes["meta"]["approved_by"], "the user, at the approvals screen");
@@ -144,7 +144,7 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
     let call = waiting_call(&fixture, "b.txt");
     screen.shows("write b.txt");
     screen.press("n");
-    screen.shows("A word for the agent");
+    screen.shows("Message to the agent");
     screen.press("use c.txt\r");
     screen.shows("is denied");
     let result = result(call);
@@ -181,9 +181,9 @@ fn a_call_without_a_terminal_says_at_once_what_it_waits_for_and_goes_on_with_the
     );
     let id = listed[0]["id"].as_str().unwrap();
     assert!(said.contains(&format!("approvals approve {id}")) && said.contains("approvals deny"), "{said}");
-    screen.shows("the call waits: a yes lets it go on");
+    screen.shows("the call waits, and continues");
     let approved = fixture.run(&["approvals", "approve", id]);
-    assert!(approved.stderr.contains("is approved: the call goes on"), "{}", approved.stderr);
+    assert!(approved.stderr.contains("is approved: the call continues"), "{}", approved.stderr);
     assert_eq!(result(call)["ok"], true);
     screen.press("q");
     assert_eq!(screen.ends(), 0);
@@ -198,17 +198,17 @@ fn a_wider_yes_shows_what_it_covers_before_the_second_key_and_is_taken_back_on_t
     screen.press("p");
     screen.until("what it would cover", |shown| {
         shown.contains("Allow for 30 days: `file_write` again with exactly these effects")
-            && shown.contains("[p] again or [Enter] does it")
+            && shown.contains("[p] or [Enter] confirms")
     });
     screen.press("z");
     screen.shows("nothing was done");
     assert_eq!(fixture.run(&["approvals", "leases", "--json"]).json(), json!([]));
     screen.press("pp");
-    screen.shows("takes it back");
+    screen.shows("revokes");
     screen.press("\t");
     screen.shows("used 0 times: `file_write` again");
     screen.press("xx");
-    screen.shows("is taken back");
+    screen.shows("is revoked");
     assert_eq!(fixture.run(&["approvals", "leases", "--json"]).json(), json!([]));
     screen.press("\u{3}");
     assert_eq!(screen.ends(), 0);

@@ -19,7 +19,7 @@ fn where_cells_have_their_namespaces_nothing_is_needed_and_nothing_is_changed() 
     assert!(run.stderr.contains("nothing is needed"), "{}", run.stderr);
     let run = fixture.run(&["setup", "sandbox", "--remove"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("nothing to remove"), "{}", run.stderr);
+    assert!(run.stderr.contains("no profile for this program to remove"), "{}", run.stderr);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn a_listener_that_others_reach_is_refused_without_a_token_and_an_address_in_use
     assert_eq!(taken.code, 1);
     assert!(taken.stderr.contains(&address) && taken.stderr.contains("in use"), "{}", taken.stderr);
     // The state folder identifies the running server, and the error explains the next step.
-    assert!(taken.stderr.contains("serves this folder there already"), "{}", taken.stderr);
+    assert!(taken.stderr.contains("already serves this folder there"), "{}", taken.stderr);
     let elsewhere = fixture.outside().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let other = |state: &std::path::Path| {

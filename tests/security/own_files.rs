@@ -230,7 +230,7 @@ fn where_the_folder_of_the_configuration_cannot_be_made_within_reach_of_commands
     // A full disk, on which only the folder around the configuration can be made.
     let (code, said) = list(Some(2));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("while one of them could make it"), "{said}");
+    assert!(said.contains("a command could create it"), "{said}");
     // The controls.
     assert_eq!(list(Some(20)).0, Some(0));
     assert_eq!(list(None).0, Some(0));

@@ -473,11 +473,11 @@ pub(crate) enum SetupCommand {
 
 fn dialect(text: &str) -> Result<Dialect, String> {
     Dialect::named(text)
-        .ok_or_else(|| format!("`{text}` is none of {}", Dialect::ALL.map(Dialect::as_str).join(", ")))
+        .ok_or_else(|| format!("`{text}` is not one of {}", Dialect::ALL.map(Dialect::as_str).join(", ")))
 }
 
 fn catalogue(text: &str) -> Result<CatalogueKind, String> {
-    CatalogueKind::named(text).ok_or_else(|| format!("`{text}` is none of core, full, compact"))
+    CatalogueKind::named(text).ok_or_else(|| format!("`{text}` is not one of core, full, compact"))
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
@@ -485,7 +485,7 @@ fn mode(text: &str) -> Result<Mode, String> {
         "ask_always" => Ok(Mode::AskAlways),
         "smart_auto" => Ok(Mode::SmartAuto),
         "full_auto" => Ok(Mode::FullAuto),
-        other => Err(format!("`{other}` is none of ask_always, smart_auto, full_auto")),
+        other => Err(format!("`{other}` is not one of ask_always, smart_auto, full_auto")),
     }
 }
 

@@ -113,8 +113,8 @@ fn refused(command: &Command, matches: &ArgMatches) -> Option<String> {
     let option = globals(command).find(is_given)?;
     let spelled = option.get_long().unwrap_or_default();
     Some(format!(
-        "`--{spelled}` means nothing to `handfast {name}`, so nothing was done; leave it out (`handfast {name} --help` lists \
-         what it takes)"
+        "`handfast {name}` does not accept `--{spelled}`, so nothing was done; leave the option out \
+         (`handfast {name} --help` lists the accepted options)"
     ))
 }
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn what_is_refused_is_named_with_what_to_do() {
         let error = parse(["handfast", "trust", "--dry-run"].map(OsString::from)).unwrap_err();
-        assert!(error.to_string().contains("`--dry-run` means nothing to `handfast trust`"), "{error}");
+        assert!(error.to_string().contains("`handfast trust` does not accept `--dry-run`"), "{error}");
         assert_eq!(error.exit_code(), 2);
     }
 }

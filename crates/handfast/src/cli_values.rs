@@ -48,7 +48,9 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         let count: u64 = text.strip_suffix(letter)?.parse().ok()?;
         count.checked_mul(seconds)
     });
-    parsed.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
+    parsed
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("`{text}` is not a duration such as 90s, 30m, 8h or 7d"))
 }
 
 /// Default address of `up`.
@@ -62,8 +64,8 @@ pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     }
     let wrong = || {
         format!(
-            "`{}` is no place to listen at; write an address, a port or both, such as 127.0.0.1:7411, 7411, 0.0.0.0 or \
-             [::1]:7411",
+            "`{}` is not an address to listen on; write an address, a port or both, such as \
+             127.0.0.1:7411, 7411, 0.0.0.0 or [::1]:7411",
             tool::visible(text)
         )
     };
@@ -87,7 +89,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     match (text.parse(), time(text)) {
         (Ok(at), _) => Ok(Moment::At(at)),
         (Err(_), Ok(ago)) => Ok(Moment::Ago(ago)),
-        (Err(_), Err(_)) => Err(format!("`{text}` is no time: {TIMES}")),
+        (Err(_), Err(_)) => Err(format!("`{text}` is not a time: {TIMES}")),
     }
 }
 
@@ -98,8 +100,8 @@ pub(crate) fn since(text: &str) -> Result<Since, String> {
         Ok(moment) => Ok(Since::Time(moment)),
         Err(_) if is_id => Ok(Since::Call(text.to_owned())),
         Err(_) => Err(format!(
-            "`{text}` is neither a time nor the id of a call: {TIMES}; an id has 22 hexadecimal digits, of which {DIGITS_OF_TIME} are \
-             needed at least"
+            "`{text}` is neither a time nor the id of a call: {TIMES}; an id has 22 hexadecimal \
+             digits, of which at least {DIGITS_OF_TIME} are needed"
         )),
     }
 }
@@ -111,7 +113,8 @@ pub(crate) fn id(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!(
-        "`{}` is no id: one is made of digits and letters, such as 019b2c3d4e5f60718293a4, or the first part of that, as `list` shows it",
+        "`{}` is not an id: an id consists of digits and letters, such as 019b2c3d4e5f60718293a4, \
+         or is the first part of one, as `list` shows it",
         tool::visible(text)
     ))
 }
@@ -157,7 +160,7 @@ mod tests {
             assert!(moment(neither).is_err(), "{neither}");
         }
         for no_id in ["", " ", "*", "a b", "../x", "a/b", "\u{202e}"] {
-            assert!(id(no_id).unwrap_err().contains("is no id"), "{no_id}");
+            assert!(id(no_id).unwrap_err().contains("is not an id"), "{no_id}");
         }
         assert_eq!(id("a019b2c3d4e5fc"), Ok("a019b2c3d4e5fc".to_owned()));
     }

@@ -110,7 +110,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let state = state_folder(global, &surroundings)?;
     if place.workspace.starts_with(&state) {
         return Err(Failure::usage(format!(
-            "the workspace {} lies in the state folder {}, which no tool may change; name another one with --state",
+            "the workspace {} lies in the state folder {}, which no tool may change; name another \
+             state folder with --state",
             place.workspace.display(),
             state.display()
         )));
@@ -202,7 +203,7 @@ impl Composed {
 fn exec_log(workspace: &Path, store: &Arc<Store>) -> Result<Arc<dyn Summarizer>, Failure> {
     let log = WorkspaceLog::open(workspace, store.clone()).map_err(|error| {
         let folder = workspace.join("memory/exec-logs");
-        Failure::from(format!("the exec log {} cannot be used: {error}", folder.display()))
+        Failure::from(format!("cannot use the exec log {}: {error}", folder.display()))
     })?;
     Ok(Arc::new(log))
 }
@@ -226,8 +227,8 @@ fn environment_secrets(
                 entries.push((name.clone(), value, hosts.clone()));
             }
             _ => warn(&format!(
-                "the variable {name} of `environment_secrets` is not sent: a secret is a text of at least {LEAST_CHARACTERS} \
-                 characters, or covering it would tell it"
+                "the variable {name} of `environment_secrets` is not sent: a secret needs at least \
+                 {LEAST_CHARACTERS} characters, because redacting a shorter one would reveal it"
             )),
         }
     }
@@ -247,13 +248,14 @@ fn vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Va
     match vault.contents() {
         Ok(contents) if !contents.is_locked_in_memory() => {
             warn(
-                "the system lets this program keep no more memory out of swap (ulimit -l), so the vault's secrets may be swapped out",
+                "the limit on locked memory (ulimit -l) is reached, so the vault's secrets may be \
+                 swapped out",
             );
         }
         // A user who uses no secrets need not unlock them.
         Ok(_) | Err(VaultError::Locked) => {}
         Err(error) => {
-            warn(&format!("{error}; until that is mended its secrets are neither used nor covered"));
+            warn(&format!("{error}; until this is corrected, its secrets are neither used nor redacted"));
         }
     }
     Ok(Arc::new(vault))
@@ -278,8 +280,9 @@ fn keep_closed(folder: Option<&Path>, policy: &Policy) -> Result<(), Failure> {
             Ok(())
         }
         Err(error) => Err(Failure::from(format!(
-            "the folder of your configuration, {}, lies within reach of commands and cannot be made ({error}), while \
-             one of them could make it; make it yourself, or work in another folder",
+            "the folder of your configuration, {}, lies within reach of commands and cannot be \
+             created ({error}), but a command could create it; create it yourself, or work in \
+             another folder",
             folder.display()
         ))),
     }

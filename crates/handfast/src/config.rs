@@ -164,8 +164,9 @@ pub enum ConfigError {
     },
     /// An administrator's configuration that users other than root can write.
     #[error(
-        "the administrator's configuration {} has to be root's, and so has its folder, with no right to write for others: \
-         as root, `chown root:root` and `chmod go-w` them, or remove them",
+        "the administrator's configuration {} and its folder must belong to root, and others must \
+         not be able to write to them: as root, `chown root:root` and `chmod go-w` them, or remove \
+         them",
         path.display()
     )]
     NotRoots {
@@ -197,7 +198,8 @@ impl ConfigError {
                 if path.starts_with(workspace)
                     && !real.as_ref().is_some_and(|real| real.starts_with(workspace)) =>
             {
-                let problem = "this is no configuration, and as it is a link out of the workspace, nothing of it is shown";
+                let problem = "this is not a configuration; because it is a link out of the \
+                               workspace, nothing of it is shown";
                 Self::Syntax { path, real, position, problem: problem.to_owned() }
             }
             other => other,
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_wrong_value_and_broken_yaml_are_named_with_their_line() {
-        assert!(problem("mode: sometimes\n").starts_with(":1:7 `sometimes` is not known"));
+        assert!(problem("mode: sometimes\n").starts_with(":1:7 `sometimes` is unknown"));
         assert!(problem("mode: [\n").starts_with(':'));
         assert!(problem("mode: smart_auto\nmode: full_auto\n").starts_with(":2:1 the key `mode`"));
     }

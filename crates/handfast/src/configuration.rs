@@ -114,7 +114,7 @@ impl Files {
             self.0.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
         for layered in of_workspace.iter().filter(|layered| key(&layered.file.settings).is_some()) {
             let path = layered.file.path.display();
-            warn(&format!("`{name}` is ignored in {path}; it belongs into your own configuration"));
+            warn(&format!("`{name}` is ignored in {path}; it belongs in your own configuration"));
         }
         others.iter().find_map(|layered| key(&layered.file.settings))
     }
@@ -137,7 +137,8 @@ impl Files {
             for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
                 let path = file.path.display();
                 warn(&format!(
-                    "`{key}` is ignored, because {path} is not trusted; `handfast trust` trusts it"
+                    "`{key}` is ignored, because {path} is not trusted; `handfast trust` makes it \
+                     trusted"
                 ));
             }
         }
@@ -247,7 +248,7 @@ fn key_file_of(place: &VaultPlace, surroundings: &Surroundings) -> Result<PathBu
         named.strip_prefix("~").ok().and_then(|rest| Some(surroundings.home.as_ref()?.join(rest)));
     Some(named.clone()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
         let named = named.display();
-        Failure::usage(format!("`vault.key_file`: {named} has to be an absolute path, or begin with ~/"))
+        Failure::usage(format!("`vault.key_file`: {named} must be an absolute path, or begin with ~/"))
     })
 }
 
@@ -394,11 +395,11 @@ fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databa
             path.is_relative() && path.components().all(|part| matches!(part, Component::Normal(_)));
         if !is_plain || path.as_os_str().is_empty() {
             return Err(Failure::usage(format!(
-                "`databases`: {name} has to be a path in the workspace, relative to it and without `..`"
+                "`databases`: {name} must be a path relative to the workspace, without `..`"
             )));
         }
         if name == database::DEFAULT_NAME {
-            return Err(Failure::usage(format!("`databases`: {name} is the name of the usual one")));
+            return Err(Failure::usage(format!("`databases`: {name} is the name of the default database")));
         }
     }
     Ok(Arc::new(Databases::new(workspace, &others, &store::spool(state))))
@@ -442,5 +443,7 @@ fn ceiling(permissions: &[EffectKind]) -> Ceiling {
 /// Parses a kind of effects.
 pub(crate) fn permission(text: &str) -> Result<EffectKind, String> {
     let named = EffectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
-    named.ok_or_else(|| format!("`{text}` is none of {}", EffectKind::ALL.map(EffectKind::as_str).join(", ")))
+    named.ok_or_else(|| {
+        format!("`{text}` is not one of {}", EffectKind::ALL.map(EffectKind::as_str).join(", "))
+    })
 }

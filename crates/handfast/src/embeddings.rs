@@ -61,7 +61,7 @@ pub(crate) fn opener(
     if let Some(place) = place {
         let host = place.endpoint.parse::<Uri>().ok().and_then(|url| url.host().map(str::to_owned));
         let host = host.ok_or_else(|| {
-            Failure::usage(format!("`embeddings.endpoint`: {} is no URL with a host", place.endpoint))
+            Failure::usage(format!("`embeddings.endpoint`: {} is not a URL with a host", place.endpoint))
         })?;
         return Ok(Some(once(move || open_server(&place, &host, &vault))));
     }
@@ -78,11 +78,11 @@ fn once(opens: impl Fn() -> OpenedModel + Send + Sync + 'static) -> OpenModel {
 
 fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> OpenedModel {
     let key = place.key.as_ref().map(|name| {
-        let vault = vault.get().ok_or_else(|| "the vault is not there yet".to_owned())?;
+        let vault = vault.get().ok_or_else(|| "there is no vault yet".to_owned())?;
         let value = vault
             .value_for(name, host, RequestPart::Header, SystemClock.now())
             .map_err(|error| format!("`embeddings.key`, the secret {name}: {error}"))?;
-        String::from_utf8(value.to_vec()).map_err(|_| format!("the secret {name} is no text"))
+        String::from_utf8(value.to_vec()).map_err(|_| format!("the secret {name} is not text"))
     });
     let settings = embed_http::Settings {
         url: place.endpoint.clone(),

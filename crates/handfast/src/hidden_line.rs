@@ -64,7 +64,7 @@ pub(crate) fn ask_twice(text: &str) -> io::Result<Zeroizing<String>> {
         return Err(io::Error::other("nothing was typed"));
     }
     if first != ask("Once more: ")? {
-        return Err(io::Error::other("the two are not alike"));
+        return Err(io::Error::other("the two do not match"));
     }
     Ok(first)
 }

@@ -26,7 +26,10 @@ pub(crate) fn with_built_in(mut labels: Labels, is_written: impl Fn(&str) -> boo
 /// If no profile is bound to the label.
 pub(crate) fn profile_of(labels: &Labels, label: &str) -> Result<String, String> {
     labels.get(label).cloned().ok_or_else(|| {
-        format!("no profile is bound to the label `{label}`; `labels` of the configuration binds them")
+        format!(
+            "no profile is bound to the label `{label}`; `labels` of the configuration binds \
+                 profiles to labels"
+        )
     })
 }
 
@@ -41,7 +44,8 @@ pub(crate) fn require(labels: &Labels, profile: &str, carried: Option<&str>) -> 
         return Ok(());
     }
     Err(format!(
-        "the profile `{profile}` is bound to the label `{first}`; `--label {first}` says that the model's provider has it"
+        "the profile `{profile}` is bound to the label `{first}`; pass `--label {first}` if the \
+         model's provider has this label"
     ))
 }
 

@@ -60,9 +60,9 @@ pub(crate) fn workspace(
     let given = global.workspace.clone().or_else(|| surroundings.directory.clone());
     let given =
         given.ok_or_else(|| Failure::usage("there is no current directory; name one with --workspace"))?;
-    let real = given.canonicalize().map_err(|error| {
-        Failure::usage(format!("the workspace {} cannot be used: {error}", given.display()))
-    })?;
+    let real = given
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("cannot use the workspace {}: {error}", given.display())))?;
     if !real.is_dir() {
         return Err(Failure::usage(format!("the workspace {} is not a folder", given.display())));
     }
@@ -72,7 +72,7 @@ pub(crate) fn workspace(
         ));
     }
     if surroundings.home.as_ref() == Some(&real) {
-        warn("the workspace is your home folder: everything in it is within reach of the tools");
+        warn("the workspace is your home folder, so the tools reach everything in it");
     }
     Ok(real)
 }
@@ -81,11 +81,11 @@ pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Resu
     let folder = match &global.state {
         Some(folder) => std::path::absolute(folder)?,
         None => surroundings.state.clone().ok_or_else(|| {
-            Failure::usage("there is no home folder to keep state in; name a folder with --state")
+            Failure::usage("there is no home folder for the state; name a folder with --state")
         })?,
     };
     create_private(&folder)
-        .map_err(|error| format!("the state folder {} cannot be made: {error}", folder.display()))?;
+        .map_err(|error| format!("cannot create the state folder {}: {error}", folder.display()))?;
     // Without links, because the folder is protected by its real name.
     Ok(folder.canonicalize()?)
 }

@@ -328,8 +328,8 @@ pub struct Runtime {
 impl Runtime {
     /// Returns a builder with the program's defaults in the current directory.
     pub fn builder() -> Builder {
-        let hint = "the program that made the call asks nobody; answer with `handfast approvals`, or loosen the rule in the \
-                    configuration";
+        let hint = "the calling program does not ask for approvals; answer with `handfast \
+                    approvals`, or loosen the rule in the configuration";
         Builder {
             global: Global::default(),
             configuration: None,

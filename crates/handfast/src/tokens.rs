@@ -26,7 +26,7 @@ pub(crate) struct Token {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// The file cannot be read or created.
-    #[error("the token {} cannot be used", path.display())]
+    #[error("cannot use the token {}", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -35,13 +35,13 @@ pub(crate) enum TokenError {
         source: io::Error,
     },
     /// Other users may have read the token.
-    #[error("others can read the token {}: remove it, and the next start makes a new one", path.display())]
+    #[error("others can read the token {}: remove it, and the next start creates a new one", path.display())]
     Open {
         /// Path of the file.
         path: PathBuf,
     },
     /// The file contains no token.
-    #[error("there is no token in {}: remove it, and the next start makes a new one", path.display())]
+    #[error("there is no token in {}: remove it, and the next start creates a new one", path.display())]
     Empty {
         /// Path of the file.
         path: PathBuf,

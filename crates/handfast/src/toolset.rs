@@ -179,16 +179,16 @@ fn status(canonical: &str, vault: &Vault) -> String {
         return "ready".to_owned();
     }
     if !of_gmail && !vault.exists() {
-        return "unavailable: there is no vault; the user makes one with `handfast vault set NAME`"
+        return "unavailable: there is no vault; the user creates one with `handfast vault set NAME`"
             .to_owned();
     }
     match vault.contents() {
         Ok(contents) if of_gmail && contents.get(oauth::LOGIN).is_none() => {
-            "unavailable: there is no login; the user makes one with `handfast login gmail`".to_owned()
+            "unavailable: there is no login; the user logs in with `handfast login gmail`".to_owned()
         }
         Ok(_) => "ready".to_owned(),
         Err(VaultError::NoVault) if of_gmail => {
-            "unavailable: there is no login; the user makes one with `handfast login gmail`".to_owned()
+            "unavailable: there is no login; the user logs in with `handfast login gmail`".to_owned()
         }
         Err(error) => format!("unavailable: {error}"),
     }

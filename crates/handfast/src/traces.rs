@@ -144,7 +144,8 @@ fn options(collector: Option<(Collector, bool)>, variables: &Variables, warn: Wa
     {
         let protocol: String = tool::visible(protocol).chars().take(40).collect();
         warn(&format!(
-            "no traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and {PROTOCOL} is what is spoken here"
+            "no traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, but only {PROTOCOL} is \
+             supported"
         ));
         return None;
     }
@@ -181,7 +182,7 @@ fn options(collector: Option<(Collector, bool)>, variables: &Variables, warn: Wa
     if let Some(name) = variables.get("OTEL_TRACES_SAMPLER") {
         match Sampler::named(name, variables.get("OTEL_TRACES_SAMPLER_ARG")) {
             Some(sampler) => options.sampler = sampler,
-            None => warn("OTEL_TRACES_SAMPLER is ignored: it names no sampler that is known here"),
+            None => warn("OTEL_TRACES_SAMPLER is ignored: it names an unknown sampler"),
         }
     }
     options.on_warning = Arc::new(report::warn);

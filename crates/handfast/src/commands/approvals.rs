@@ -64,7 +64,7 @@ fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
     }
     let leases = approvals.leases(true).map_err(failed)?;
     if asked.is_empty() && leases.is_empty() {
-        note("nothing waits for an approval, and nothing is allowed for a time");
+        note("nothing waits for an approval, and no lease is in force");
         return Ok(());
     }
     let mut text = String::new();
@@ -102,7 +102,7 @@ fn leases_table(leases: &[Lease]) -> String {
     let rows = leases.iter().map(|lease| {
         let until = lease.revoked_at.map_or_else(
             || lease.expires_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-            |_| "taken back".to_owned(),
+            |_| "revoked".to_owned(),
         );
         vec![lease.id.clone(), lease.scope.clone(), until, lease.uses.to_string(), lease.covers.clone()]
     });
@@ -115,7 +115,7 @@ fn leases(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
         return print_json(&leases);
     }
     if leases.is_empty() {
-        note("nothing is allowed for a time");
+        note("no lease is in force");
         return Ok(());
     }
     print(&leases_table(&leases))
@@ -148,7 +148,7 @@ pub(crate) fn text(asked: &StoredQuestion) -> String {
     }
     if let Some(changes) = &asked.changes {
         let show = command(&format!("changes show {changes}"));
-        text.push_str(&format!("its changes lie aside: {show}\n"));
+        text.push_str(&format!("its changes are held: {show}\n"));
     }
     if let Some(by) = &asked.answered_by {
         let message =
@@ -157,13 +157,13 @@ pub(crate) fn text(asked: &StoredQuestion) -> String {
     }
     if asked.state == ApprovalState::Waiting {
         let then = match (&asked.changes, asked.caller_waits) {
-            (Some(_), _) => "a yes puts these changes into the workspace",
-            (None, true) => "the call waits: a yes lets it go on",
+            (Some(_), _) => "an approval applies these changes to the workspace",
+            (None, true) => "the call waits, and continues after an approval",
             (None, false) => {
-                "its caller is gone: after a yes the same call passes once, when it is made again"
+                "its caller is gone; after an approval, the same call passes once when it is made again"
             }
         };
-        text.push_str(&format!("\n{then}\na yes can be for\n  once: this call alone\n"));
+        text.push_str(&format!("\n{then}\nthe approval can be for\n  once: this call only\n"));
         for offer in &question.offers {
             text.push_str(&format!("  {}\n", offered(offer)));
         }
@@ -210,7 +210,7 @@ fn confirmed(offer: &Offer) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(true);
     }
-    write!(io::stderr(), "{}\nAllow that? [y/N] ", covered(&offered(offer)))?;
+    write!(io::stderr(), "{}\nAllow this? [y/N] ", covered(&offered(offer)))?;
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
@@ -219,7 +219,7 @@ fn confirmed(offer: &Offer) -> Result<bool, Failure> {
 /// Describes the effect of an approval on its call.
 fn then(approved: &StoredQuestion) -> &'static str {
     if approved.caller_waits {
-        "the call goes on"
+        "the call continues"
     } else {
         "its caller is gone, and the same call passes once when it is made again"
     }
@@ -229,9 +229,9 @@ fn then(approved: &StoredQuestion) -> &'static str {
 pub(crate) fn said(approved: &GrantResult) -> String {
     let id = &approved.approval.question.id;
     match (&approved.applied, &approved.lease) {
-        (Some(paths), _) => format!("{id} is approved: {paths} changes are in the workspace"),
+        (Some(paths), _) => format!("{id} is approved: {paths} changes were applied to the workspace"),
         (None, Some(lease)) => format!(
-            "{id} is approved: {}; until {} {}; `{}` takes it back",
+            "{id} is approved: {}; until {} {}; `{}` revokes it",
             then(&approved.approval),
             lease.expires_at.strftime("%Y-%m-%d %H:%M:%S"),
             visible(&lease.covers),
@@ -245,7 +245,7 @@ fn deny(approvals: &Approvals, id: &str, message: Option<String>) -> Result<(), 
     let asked = approvals.find(id).map_err(failed)?;
     let denied = approvals.deny(&asked.question.id, message, BY).map_err(failed)?;
     let aside = denied.changes.as_ref().map(|changes| {
-        format!("; its changes still lie aside: `handfast changes discard {changes}` removes them")
+        format!("; its changes are still held: `handfast changes discard {changes}` removes them")
     });
     note(&format!("{} is denied{}", denied.question.id, aside.unwrap_or_default()));
     Ok(())
@@ -254,11 +254,11 @@ fn deny(approvals: &Approvals, id: &str, message: Option<String>) -> Result<(), 
 fn revoke(approvals: &Approvals, lease: &str) -> Result<(), Failure> {
     match approvals.revoke(lease, BY).map_err(failed)? {
         Some(lease) => {
-            note(&format!("{} is taken back: {}", lease.id, visible(&lease.covers)));
+            note(&format!("revoked {}: {}", lease.id, visible(&lease.covers)));
             Ok(())
         }
         None => Err(Failure::usage(format!(
-            "no lease {lease} is in force; `handfast approvals leases` lists those that are"
+            "no lease {lease} is in force; `handfast approvals leases` lists the leases in force"
         ))),
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
             // A snapshot, or a copy that serves as evidence. No reading can be recorded there.
             Err(StoreError::NotWritable { path, .. }) => {
                 can_be_written.set(false);
-                note(&format!("{} cannot be written, so this reading is not recorded", path.display()));
+                note(&format!("{} is not writable, so this access is not recorded", path.display()));
                 Ok(())
             }
             recorded => Ok(recorded?),
@@ -73,7 +73,7 @@ fn list(
         return Ok(ExitCode::SUCCESS);
     }
     if calls.is_empty() {
-        note("no call is recorded that fits");
+        note("no recorded call matches");
         return Ok(ExitCode::SUCCESS);
     }
     let rows = calls.iter().map(as_cells);
@@ -163,11 +163,11 @@ fn full_id(store: &Store, typed: &str) -> Result<String, Failure> {
     found.dedup();
     match found.as_slice() {
         [only] => Ok(only.clone()),
-        [] => {
-            Err(Failure::usage(format!("no call is recorded as `{typed}`; `handfast audit list` lists them")))
-        }
+        [] => Err(Failure::usage(format!(
+            "there is no call `{typed}` in the audit; `handfast audit list` lists the calls"
+        ))),
         several => {
-            Err(Failure::usage(format!("`{typed}` fits {} calls; type more of the id", several.len())))
+            Err(Failure::usage(format!("`{typed}` matches {} calls; type more of the id", several.len())))
         }
     }
 }
@@ -183,18 +183,21 @@ fn verify(store: &Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode
         value["ok"] = Value::from(found.fault.is_none());
         print_json(&value)?;
     } else if let Some(fault) = &found.fault {
-        print(&format!("BROKEN: {fault}\n{} rows before it are proved, up to {}\n", found.rows, found.head))?;
+        print(&format!(
+            "BROKEN: {fault}\n{} rows before the fault are intact, up to {}\n",
+            found.rows, found.head
+        ))?;
     } else {
         print(&format!("clean: {} rows, head {}\n", found.rows, found.head))?;
         match found.head_file {
             Some(HeadFileState::Behind { rows }) => {
                 print(&format!(
-                    "{rows} rows are newer than audit.head: a process was killed, or is writing just now\n"
+                    "{rows} rows are newer than audit.head: a process was killed, or is writing now\n"
                 ))?;
             }
             Some(HeadFileState::UnflushedLost { rows }) => print(&format!(
-                "{rows} rows that were not flushed are gone: a power loss does that, and so would someone who removed \
-                 exactly those\n"
+                "{rows} unflushed rows are missing: after a power loss, or because somebody removed \
+                 exactly these rows\n"
             ))?,
             Some(HeadFileState::Current) | None => {}
         }

@@ -24,8 +24,8 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
         && composed.engine.tools().iter().any(|tool| tool.name() == call.tool && tool.takes_secrets())
     {
         warn(&format!(
-            "other programs can read the words of a command, and shells keep them: give the arguments of {} on standard input, \
-             with `-` in their place",
+            "other programs can read the arguments of a command, and shells keep them: pass the \
+             arguments of {} on standard input, with `-` in their place",
             call.tool
         ));
     }
@@ -63,7 +63,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     }
     // Pruning comes after the answer. A later call removes what cannot be removed now.
     if let Err(error) = composed.engine.prune_briefly() {
-        warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
+        warn(&format!("cannot remove old checkpoints and outputs: {error}"));
     }
     composed.close_traces();
     Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
@@ -124,7 +124,7 @@ pub(super) fn read(given: Option<&str>) -> Result<String, ToolError> {
         Some("-") => {
             let mut bytes = Vec::new();
             io::stdin().lock().take(LARGEST_MESSAGE + 1).read_to_end(&mut bytes).map_err(|error| {
-                ToolError::new(Code::Runtime, "standard input cannot be read").because(error)
+                ToolError::new(Code::Runtime, "cannot read standard input").because(error)
             })?;
             if bytes.len() as u64 > LARGEST_MESSAGE {
                 return Err(too_large());

@@ -20,12 +20,12 @@ pub(super) fn run(global: &Global, command: Option<ChangesCommand>) -> Result<Ex
             let id = full_id(&engine, &id)?;
             let paths = tokio_runtime()?.block_on(engine.apply_changes(&id, force));
             let paths = paths.map_err(|error| refused(&error))?;
-            note(&format!("{paths} changes are in the workspace"));
+            note(&format!("{paths} changes were applied to the workspace"));
         }
         ChangesCommand::Discard { id } => {
             let id = full_id(&engine, &id)?;
             tokio_runtime()?.block_on(engine.discard_changes(&id))?;
-            note("the changes are removed");
+            note("the changes were removed");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -41,7 +41,7 @@ fn list(engine: &Engine, json: bool) -> Result<(), Failure> {
         return print_json(&kept);
     }
     if kept.is_empty() {
-        note("no changes lie aside");
+        note("no changes are held");
         return Ok(());
     }
     let rows = kept.iter().map(|kept| {
@@ -66,7 +66,7 @@ fn show(kept: &KeptDetails, json: bool) -> Result<(), Failure> {
     match &kept.diff {
         Some(diff) => text.push_str(&format!("\n{}", lines(diff))),
         None => text.push_str(&format!(
-            "\nname --workspace {} to see the difference\n",
+            "\nuse --workspace {} to see the difference\n",
             tool::path_text(&kept.workspace)
         )),
     }
@@ -80,10 +80,10 @@ fn full_id(engine: &Engine, typed: &str) -> Result<String, Failure> {
     match (fits.next(), fits.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {
-            Err(Failure::usage(format!("`{typed}` fits several changes; type more of the id")))
+            Err(Failure::usage(format!("`{typed}` matches several held changes; type more of the id")))
         }
         (None, _) => Err(Failure::usage(format!(
-            "no changes lie aside as `{typed}`; `handfast changes list` lists them"
+            "there are no held changes `{typed}`; `handfast changes list` lists them"
         ))),
     }
 }

@@ -46,7 +46,7 @@ fn check_lines(composed: &Composed, tool: &str) -> Result<ExitCode, Failure> {
     };
     let mut values = Values::of(io::stdin().lock());
     if io::stdin().is_terminal() {
-        eprint("reading one JSON value a line from the terminal; Ctrl-D ends");
+        eprint("reading one JSON value per line from the terminal; Ctrl-D ends the input");
     }
     while let Some(value) = values.next()? {
         answer(&value)?;
@@ -122,7 +122,8 @@ fn is_value(text: &[u8]) -> bool {
 
 fn check(composed: &Composed, tool: &str, text: &str) -> Result<Value, ToolError> {
     let checked = composed.engine.check_for_user(tool, call::parse(text)?)?;
-    serde_json::to_value(checked).map_err(|error| ToolError::internal("the answer is no JSON").because(error))
+    serde_json::to_value(checked)
+        .map_err(|error| ToolError::internal("the answer is not JSON").because(error))
 }
 
 fn refused(error: &ToolError) -> Value {

@@ -59,7 +59,7 @@ fn list(all: &[CheckpointSummary], json: bool) -> Result<(), Failure> {
         return print_json(&all);
     }
     if all.is_empty() {
-        note("nothing that can be undone was changed in this workspace");
+        note("there are no changes to undo in this workspace");
         return Ok(());
     }
     let rows = all.iter().map(|checkpoint| {

@@ -23,12 +23,12 @@ const LAST_ANSWERS: Duration = Duration::from_secs(10);
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     if global.dialect.is_some_and(|dialect| dialect != Dialect::Csp1) {
-        return Err(Failure::usage("CSP/1 is a dialect of its own: leave --dialect out"));
+        return Err(Failure::usage("CSP/1 is itself a dialect: leave --dialect out"));
     }
     let global = Global { dialect: Some(Dialect::Csp1), ..global.clone() };
     let composed = compose(RuntimeOptions::serving(&global, start_spawner()))?;
     if composed.toolset.dialect != Dialect::Csp1 {
-        return Err(Failure::usage("the administrator's configuration names another dialect than csp1"));
+        return Err(Failure::usage("the administrator's configuration names a dialect other than csp1"));
     }
     let options = options(&composed);
     if io::stdin().is_terminal() {

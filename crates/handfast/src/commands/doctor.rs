@@ -106,7 +106,7 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
     let checked = open_store(global, surroundings).and_then(|store| Ok(store.audit().verify(None)?));
     let (verdict, detail, hint) = match checked {
         Ok(found) => match &found.fault {
-            None => (Verdict::Holds, format!("{} rows, chain whole", found.rows), None),
+            None => (Verdict::Holds, format!("{} rows, chain intact", found.rows), None),
             Some(fault) => (
                 Verdict::Fails,
                 fault.to_string(),
@@ -116,14 +116,17 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
         Err(failure) => (
             Verdict::Fails,
             failure.error.to_string(),
-            Some("no call is made without its audit: repair the state folder, or name another with --state"),
+            Some(
+                "no call is made without its audit row: repair the state folder, or name another \
+                 one with --state",
+            ),
         ),
     };
     Finding {
         name: "audit-log",
         promise: Some("audit-tampering-found"),
         verdict,
-        enforced_by: "the chain of hashes".to_owned(),
+        enforced_by: "hash chain".to_owned(),
         detail,
         hint: hint.map(str::to_owned),
     }
@@ -134,27 +137,27 @@ fn saved(global: &Global, surroundings: &Surroundings) -> Finding {
     let checked = open_store(global, surroundings).and_then(|store| Ok(store.blobs().check(&|_| true)?));
     let (verdict, detail, hint) = match checked.map(Option::unwrap_or_default) {
         Ok(CheckResult { whole, bytes, damaged }) if damaged.is_empty() => {
-            (Verdict::Holds, format!("{whole} saved files read back as they were, {bytes} bytes"), None)
+            (Verdict::Holds, format!("{whole} saved files are intact, {bytes} bytes"), None)
         }
         Ok(checked) => (
             Verdict::Fails,
             serving::damaged(&checked.damaged),
             Some(
-                "check the disk of the state folder; what is whole of such a change comes back with \
-                 `handfast undo ID --path PATH`",
+                "check the disk of the state folder; `handfast undo ID --path PATH` restores the \
+                 intact files of such a change",
             ),
         ),
         Err(failure) => (
             Verdict::Fails,
             failure.error.to_string(),
-            Some("repair the state folder, or name another with --state"),
+            Some("repair the state folder, or name another one with --state"),
         ),
     };
     Finding {
         name: "saved-files",
         promise: Some("undo-read-back"),
         verdict,
-        enforced_by: "the hash of each content".to_owned(),
+        enforced_by: "content hashes".to_owned(),
         detail,
         hint: hint.map(str::to_owned),
     }
@@ -165,17 +168,17 @@ fn embeddings(composed: Option<&Composed>) -> Option<Finding> {
     let (verdict, detail, hint) = match composed?.embeddings.as_ref().map(|opens| opens()) {
         Some(Ok(model)) => {
             let model = model.model();
-            (Verdict::Holds, format!("{}, {} numbers for a text", model.name, model.dimensions), None)
+            (Verdict::Holds, format!("{}, {} dimensions", model.name, model.dimensions), None)
         }
         Some(Err(why)) => (
             Verdict::Fails,
             why,
-            Some("mend `embeddings` of the configuration, or `handfast setup embeddings`"),
+            Some("correct `embeddings` in the configuration, or run `handfast setup embeddings`"),
         ),
         None => (
             Verdict::Fails,
-            "no model: texts are found by their words".to_owned(),
-            Some("`handfast setup embeddings` gets one"),
+            "no model: search uses words only".to_owned(),
+            Some("`handfast setup embeddings` installs one"),
         ),
     };
     Some(Finding {
@@ -195,7 +198,7 @@ fn configuration(composed: &Result<Composed, Failure>) -> Finding {
         Err(failure) => (
             Verdict::Fails,
             failure.error.to_string(),
-            Some("correct the file that is named; `handfast init` writes one with every setting explained"),
+            Some("correct the named file; `handfast init` writes one with every setting explained"),
         ),
     };
     Finding {

@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::from(format!("{} cannot be written: {error}", path.display()))
+    Failure::from(format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

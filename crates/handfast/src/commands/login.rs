@@ -98,7 +98,8 @@ impl<'a> Account<'a> {
         let redirect = listening.address();
         let address = attempt.address(&self.gmail, client, &redirect, scopes, arguments.account.as_deref());
         note(&format!(
-            "open this address in a browser, and let it; waiting {} s for the answer at {redirect} (Ctrl-C ends that)",
+            "open this address in a browser and give access; waiting {} s for the answer at \
+             {redirect} (Ctrl-C ends the wait)",
             arguments.wait.as_secs()
         ));
         print(&format!("{address}\n"))?;
@@ -107,15 +108,18 @@ impl<'a> Account<'a> {
         }
         let answer = tokio::time::timeout(arguments.wait, listening.answer(&attempt)).await;
         let code = match answer {
-            Err(_) => return Err("nobody has answered in time; run it again, with a longer --wait".into()),
+            Err(_) => {
+                return Err("nobody answered in time; run the command again with a longer --wait".into());
+            }
             Ok(Answer::Denied(why)) => {
-                return Err(format!("it was not let: {}; nobody was logged in", visible(&why)).into());
+                return Err(format!("access was refused: {}; nobody was logged in", visible(&why)).into());
             }
             Ok(Answer::Code(code)) => code,
         };
         let grant = self.granted(attempt.exchange(client, &code, &redirect)).await?;
         if grant.refresh.is_none() {
-            return Err("Google gave no token that outlives the hour; take Handfast's access back in your Google account, and log in again"
+            return Err("Google gave no refresh token; remove Handfast's access in your Google \
+                        account, and log in again"
                 .into());
         }
         self.keep(client, scopes, &grant).await?;
@@ -136,11 +140,11 @@ impl<'a> Account<'a> {
         let missing: Vec<&str> =
             scopes.split(' ').filter(|scope| !given.split(' ').any(|one| one == *scope)).collect();
         if !missing.is_empty() {
-            warn(&format!("it was not let do everything: {} is missing", visible(&missing.join(", "))));
+            warn(&format!("not all access was given: {} is missing", visible(&missing.join(", "))));
         }
         let whose =
             account.map_or_else(|| "Gmail".to_owned(), |account| format!("Gmail as {}", visible(&account)));
-        note(&format!("logged in to {whose}; `handfast logout gmail` ends that"));
+        note(&format!("logged in to {whose}; `handfast logout gmail` ends the login"));
         Ok(())
     }
 
@@ -163,11 +167,11 @@ impl<'a> Account<'a> {
         Grant::read(status, &mut body, SystemClock.now()).map_err(|refused| {
             let what = match &refused {
                 OauthRefusal::Said { error, .. } if error == "invalid_client" => {
-                    "; look at the client (--client), and at its type, which has to be \"Desktop app\""
+                    "; check the client (--client) and its type, which must be \"Desktop app\""
                 }
                 _ => "; nobody was logged in",
             };
-            Failure::from(format!("Google gives out no token ({}){what}", visible(&refused.to_string())))
+            Failure::from(format!("Google gave no token ({}){what}", visible(&refused.to_string())))
         })
     }
 
@@ -179,7 +183,8 @@ impl<'a> Account<'a> {
             // A login bound to another address is not sent to this one.
             Err(VaultError::NotForHost | VaultError::NotForPlace { .. } | VaultError::Expired) => {
                 warn(
-                    "the login was made for another address, so it is not taken back there; do that in your Google account",
+                    "the login was made for another address, so Google was not asked to revoke it; \
+                     revoke it in your Google account",
                 );
                 None
             }
@@ -191,12 +196,12 @@ impl<'a> Account<'a> {
             let what = match taken {
                 // Status 400 means that the token is unknown to Google, and thus already revoked.
                 Ok((200 | 400, _)) => None,
-                Ok((status, _)) => Some(format!("it answers with status {status}")),
+                Ok((status, _)) => Some(format!("the answer has status {status}")),
                 Err(failure) => Some(failure.error.to_string()),
             };
             if let Some(what) = what {
                 warn(&format!(
-                    "Google could not be asked to take the login back ({what}); do that in your Google account"
+                    "cannot ask Google to revoke the login ({what}); revoke it in your Google account"
                 ));
             }
         }
@@ -208,7 +213,7 @@ impl<'a> Account<'a> {
             }
             Ok(())
         })?;
-        note(if was { "logged out of Gmail" } else { "nobody was logged in to Gmail" });
+        note(if was { "logged out of Gmail" } else { "there was no login to Gmail" });
         Ok(ExitCode::SUCCESS)
     }
 
@@ -238,7 +243,7 @@ impl<'a> Account<'a> {
         };
         let mut answer = self.web.send(ask).await?;
         let status = answer.status;
-        let unread = || Failure::from("the answer cannot be read");
+        let unread = || Failure::from("cannot read the answer");
         let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|_| unread())?;
         let body = outgoing::whole(&mut answer, decoder).await.map_err(|_| unread())?;
         Ok((status, body))
@@ -255,6 +260,6 @@ fn open_browser(address: &str) {
     let mut command = Command::new("xdg-open");
     command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(error) = command.spawn() {
-        warn(&format!("no browser could be opened (xdg-open: {error}); open the address by hand"));
+        warn(&format!("cannot open a browser (xdg-open: {error}); open the address yourself"));
     }
 }

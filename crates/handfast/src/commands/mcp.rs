@@ -14,7 +14,10 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let composed = compose(RuntimeOptions::serving(global, start_spawner()))?;
     let options = mcp_options(&composed, NoInput(global.no_input));
     if io::stdin().is_terminal() {
-        note("serving MCP on standard input and output, which are usually an agent's; Ctrl-D ends it");
+        note(
+            "serving MCP on standard input and output, for an agent that starts this program; \
+             Ctrl-D ends it",
+        );
     }
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();

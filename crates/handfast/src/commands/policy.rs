@@ -80,8 +80,8 @@ fn test(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
             print(&table(&["result", "rule", "must", "example", "from"], rows))?;
         }
         note(&match (tried.len(), failed) {
-            (0, _) => "no rule carries an example; an entry may be written as \
-                       {rule: \"git push\", match: [\"git push origin\"], not_match: [\"git pull\"]}"
+            (0, _) => "no rule has an example; an entry can be written as {rule: \"git push\", \
+                       match: [\"git push origin\"], not_match: [\"git pull\"]}"
                 .to_owned(),
             (all, 0) => format!("all {all} examples hold"),
             (all, failed) => format!("{failed} of {all} examples fail"),

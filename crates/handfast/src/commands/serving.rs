@@ -41,7 +41,7 @@ pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
         let made_ready = tokio::task::spawn_blocking(move || {
             first.make_ready();
             if let Err(error) = first.prune() {
-                warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
+                warn(&format!("cannot remove old checkpoints and outputs: {error}"));
             }
         });
         let mut ended = made_ready.await;
@@ -60,7 +60,7 @@ fn check_saved(engine: &Engine) {
     match engine.check_saved() {
         Ok(Some(checked)) if !checked.damaged.is_empty() => warn(&damaged(&checked.damaged)),
         Ok(_) => {}
-        Err(error) => warn(&format!("what is saved for undo cannot be read back: {error}")),
+        Err(error) => warn(&format!("cannot read back the content saved for undo: {error}")),
     }
 }
 
@@ -75,7 +75,8 @@ pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
     let more = checkpoints.len().saturating_sub(named.len());
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!(
-        "saved content of these changes is damaged or gone, with the number of saved files: {}{more}",
+        "saved content of these changes is damaged or missing (with the number of saved files): \
+         {}{more}",
         named.join(", ")
     )
 }

@@ -38,7 +38,7 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
         store.trust().trust(&real, &file.hash, SystemClock.now())
     })?;
     note(&format!(
-        "{} is trusted as it is now (BLAKE3 {}); a change of it ends that",
+        "{} is trusted in its present form (BLAKE3 {}); any change to it ends the trust",
         real.display(),
         file.hash
     ));

@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
             };
             engine.first_since(&since).map_err(|error| refused(&error))?
         }
-        (None, None) => return Err(Failure::usage("name a checkpoint, or from where on with --since")),
+        (None, None) => return Err(Failure::usage("name a checkpoint, or a start with --since")),
     };
     let paths = resolved(&workspace, arguments.path);
     let force = match (arguments.force, paths.is_empty()) {
@@ -39,8 +39,8 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     let undone = tokio_runtime()?.block_on(engine.undo(&request)).map_err(|mut error| {
         if let Some(diff) = error.data.as_ref().and_then(|data| data.get("diff")?.as_str()) {
             // Standard output is for results. The difference explains the missing result.
-            note(&format!("undoing would change this:\n{}", lines(diff)));
-            error.hint = Some("--force overwrites it, with --path only there".to_owned());
+            note(&format!("the undo would change this:\n{}", lines(diff)));
+            error.hint = Some("--force overwrites it; with --path, only there".to_owned());
         }
         refused(&error)
     })?;
@@ -53,7 +53,7 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     }
     match &undone.checkpoint {
         Some(id) => print(&format!(
-            "{} paths are as they were; `{}` takes that back\n",
+            "{} paths were restored; `{}` undoes this\n",
             undone.paths,
             command(&format!("undo {id}"))
         ))?,
@@ -75,9 +75,9 @@ fn shown(trial: &UndoTrial, as_json: bool) -> Result<ExitCode, Failure> {
     }
     note(&match &trial.conflict {
         Some(conflict) => {
-            format!("{}; --force would overwrite it, with --path only there", tool::visible(conflict))
+            format!("{}; --force would overwrite it; with --path, only there", tool::visible(conflict))
         }
-        None => format!("{} paths would be as they were; nothing was changed", trial.paths),
+        None => format!("{} paths would be restored; nothing was changed", trial.paths),
     });
     Ok(code)
 }

@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         return Err(Failure::usage(HttpError::Unguarded { address: arguments.listen }));
     }
     if arguments.conformance && !arguments.listen.ip().is_loopback() {
-        return Err(Failure::usage("--conformance listens on a loopback address alone"));
+        return Err(Failure::usage("--conformance listens only on a loopback address"));
     }
     let spawner = start_spawner();
     let composed = compose(RuntimeOptions::serving(global, spawner))?;
@@ -62,7 +62,10 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         super::knowing::keep_up(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
-            warn("tokens and answers travel unencrypted; put a proxy with TLS in front, and keep others off this port");
+            warn(
+                "tokens and answers are sent unencrypted; put a proxy with TLS in front, and block \
+                 this port for others",
+            );
         }
         let serving = http::serve(composed.engine.clone(), options, listener, async {
             let code = signals.next().await;
@@ -85,7 +88,11 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
 fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
     let server = Server { process: std::process::id(), address, workspace: composed.workspace.clone() };
     let begun = Listening::begin(&composed.state, &server);
-    begun.inspect_err(|error| warn(&format!("others cannot be told who listens here: {error}"))).ok()
+    begun
+        .inspect_err(|error| {
+            warn(&format!("cannot record the address of this server for other processes: {error}"))
+        })
+        .ok()
 }
 
 /// Explains which process already uses the address, and what to do.
@@ -98,10 +105,11 @@ fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
         return Failure::from(error);
     }
     let elsewhere = SocketAddr::new(address.ip(), 0);
-    let other = format!("`handfast up --listen {elsewhere}` takes a port that is free");
+    let other = format!("`handfast up --listen {elsewhere}` uses a free port");
     Failure::from(match in_the_way(state, address) {
         Some(server) if server.workspace == workspace => format!(
-            "{address} is in use: `handfast up` (process {}) serves this folder there already; use that one, or {other}",
+            "{address} is in use: `handfast up` (process {}) already serves this folder there; use \
+             that server, or {other}",
             server.process
         ),
         Some(server) => format!(
@@ -190,7 +198,7 @@ fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
     format!(
         "\nClaude Code:\n    claude mcp add --transport http handfast {base}/mcp{option}\n\
          Codex, in ~/.codex/config.toml:\n    [mcp_servers.handfast]\n    url = \"{base}/mcp\"{codex}\n    \
-         # Handfast asks by itself; without this `codex exec` makes no call that changes anything.\n    \
+         # Handfast asks for approvals; without this line, `codex exec` makes no call with changes.\n    \
          default_tools_approval_mode = \"approve\"\n\
          VS Code, in .vscode/mcp.json:\n    \
          {{\"servers\": {{\"handfast\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}\n\

@@ -32,8 +32,9 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
     match command.unwrap_or(VaultCommand::List { json: false }) {
         VaultCommand::Set { values, .. } if !values.is_empty() => {
             return Err(Failure::usage(
-                "a value is never an argument, which others on the machine can see and the shell may have written down: nothing \
-                 was stored; make a new value, and type it or pipe it to `handfast vault set NAME`",
+                "nothing was stored: others on this machine can see arguments, and the shell may \
+                 have saved them; create a new value, and type it or pipe it to `handfast vault set \
+                 NAME`",
             ));
         }
         VaultCommand::Set { name, bound, .. } => {
@@ -66,12 +67,12 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
             let new = vault.has_passphrase().then(new_passphrase).transpose()?;
             recorded
                 .change("vault_rotate", &json!({}), || vault.rotate(new.as_deref().map(String::as_bytes)))?;
-            note("the vault has another key; unlock it again where it was unlocked");
+            note("the vault has a new key; if it was unlocked, unlock it again");
         }
         VaultCommand::Unlock { lasts } => {
             let vault = opened(global, &surroundings, folder, false)?;
             recorded.change("vault_unlock", &json!({"seconds": lasts.as_secs()}), || vault.unlock(lasts))?;
-            note("the vault is unlocked; `handfast vault lock` ends that");
+            note("the vault is unlocked; `handfast vault lock` locks it");
         }
         VaultCommand::Lock => {
             let vault = Vault::new(folder, Keys::default());
@@ -81,12 +82,12 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
         VaultCommand::Restore => {
             let vault = opened(global, &surroundings, folder, false)?;
             recorded.change("vault_restore", &json!({}), || vault.restore())?;
-            note("the secrets are as they were before the last change");
+            note("the secrets before the last change are restored");
         }
         VaultCommand::MakeKey { file } => {
             vault::make_key_file(&file).map_err(said)?;
             note(&format!(
-                "{} is a key: keep a copy, since nothing opens the vault without it",
+                "{} is the new key: keep a copy, because nothing opens the vault without it",
                 file.display()
             ));
         }
@@ -155,7 +156,7 @@ fn asked(name: &str, bound: &Bound) -> Value {
 }
 
 fn goes_nowhere() -> &'static str {
-    "; it is sent nowhere unless a host was or is named with --host"
+    "; it is sent nowhere until a host is named with --host"
 }
 
 fn hosts(bound: &Bound) -> Option<Vec<vault::HostRule>> {
@@ -169,7 +170,7 @@ fn change(name: &str, bound: &Bound, now: Timestamp) -> Result<Change, Failure> 
         Some(End::At(at)) => Some(at),
         Some(End::In(time)) => Some(
             now.checked_add(SignedDuration::try_from(time)?)
-                .map_err(|_| Failure::usage("that is too long"))?,
+                .map_err(|_| Failure::usage("the text is too long"))?,
         ),
     };
     let named = Change::named(name).map_err(Failure::usage)?;
@@ -189,7 +190,7 @@ fn value_of(name: &str) -> Result<Zeroizing<String>, Failure> {
 
 fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
     if !is_possible() {
-        return Err(Failure::usage("the new passphrase is typed, and there is no terminal"));
+        return Err(Failure::usage("a new passphrase needs a terminal"));
     }
     Ok(ask_twice("New passphrase: ")?)
 }
@@ -222,11 +223,12 @@ pub(super) fn opened(
 pub(super) fn said(error: VaultError) -> Failure {
     let what = match &error {
         VaultError::Locked | VaultError::NoVault => {
-            "; name a key file with HANDFAST_VAULT_KEY_FILE or as `vault: {key_file: FILE}` in your configuration (`handfast \
-             vault make-key FILE` makes one), set HANDFAST_VAULT_PASSPHRASE, or run this on a terminal"
+            "; name a key file with HANDFAST_VAULT_KEY_FILE or as `vault: {key_file: FILE}` in your \
+             configuration (`handfast vault make-key FILE` creates one), set \
+             HANDFAST_VAULT_PASSPHRASE, or run the command on a terminal"
         }
         VaultError::Damaged { .. } => {
-            "; `handfast vault restore` goes back to the secrets before the last change"
+            "; `handfast vault restore` restores the secrets before the last change"
         }
         _ => return Failure::from(error),
     };
@@ -274,7 +276,7 @@ fn import(
     if file == Path::new("-") {
         std::io::stdin().lock().take(LARGEST_IMPORT).read_to_string(&mut text)?;
     } else {
-        let unread = |error| Failure::usage(format!("{} cannot be read: {error}", file.display()));
+        let unread = |error| Failure::usage(format!("cannot read {}: {error}", file.display()));
         std::fs::File::open(file)
             .map_err(unread)?
             .take(LARGEST_IMPORT)
@@ -288,7 +290,7 @@ fn import(
             continue;
         }
         let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else {
-            warn(&format!("line {} is no NAME=VALUE", number + 1));
+            warn(&format!("line {} is not NAME=VALUE", number + 1));
             refused += 1;
             continue;
         };

@@ -91,7 +91,7 @@ fn tabs(state: &State) -> Line<'static> {
 
 fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) -> (usize, usize) {
     let Some(current) = state.current() else {
-        let text = "Nothing waits for an approval. What agents ask will appear here.";
+        let text = "Nothing waits for an approval. Questions appear here.";
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), area);
         return (0, 0);
     };
@@ -162,8 +162,8 @@ fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
     };
     if items.is_empty() {
         let text = match state.page {
-            Page::Leases => "Nothing is allowed for a time.",
-            _ => "No list is named there; what is built in holds. [+] adds an entry.",
+            Page::Leases => "No lease is in force.",
+            _ => "The file has no lists; the built-in ones apply. [+] adds an entry.",
         };
         let text = match state.page {
             Page::Lists => format!("{}\n\n{text}", visible(&state.lists_of)),
@@ -198,11 +198,11 @@ fn bottom(state: &State) -> Vec<(String, Modifier)> {
                 Action::Allow { scope, .. } => key_of(*scope),
                 _ => 'x',
             };
-            let keys = format!("[{key}] again or [Enter] does it   any other key: back");
+            let keys = format!("[{key}] or [Enter] confirms   any other key: back");
             vec![bold(what(state, action)), plain(keys)]
         }
         Mode::Message { text, .. } => vec![
-            bold(format!("No. A word for the agent: {}_", visible(text))),
+            bold(format!("Deny. Message to the agent: {}_", visible(text))),
             plain("[Enter] denies   [Esc] back".to_owned()),
         ],
         Mode::Entry { list, text } => vec![
@@ -222,7 +222,7 @@ fn what(state: &State, action: &Action) -> String {
         Action::Revoke { id } => {
             let covers =
                 state.leases.iter().find(|lease| lease.id == *id).map(|lease| visible(&lease.covers));
-            format!("Take back {id}: {}", covers.unwrap_or_default())
+            format!("Revoke {id}: {}", covers.unwrap_or_default())
         }
         Action::Remove(entry) => {
             format!("Remove {} from {} of {}", visible(&entry.text), entry.list.key(), state.lists_of)
@@ -250,7 +250,7 @@ fn keys(state: &State) -> String {
             }
             keys + "[Tab] page  [q] quit"
         }
-        Page::Leases => "[x] take back  [Tab] page  [q] quit".to_owned(),
+        Page::Leases => "[x] revoke  [Tab] page  [q] quit".to_owned(),
         Page::Lists => "[+] add  [x] remove  [Tab] page  [q] quit".to_owned(),
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn remove(file: &Path, profile: &str, entry: &Entry) -> io::Result<()
 }
 
 fn not_understood() -> io::Error {
-    io::Error::other("the configuration is written in a way that is not changed here; edit it by hand")
+    io::Error::other("the screen cannot edit this form of configuration; edit the file yourself")
 }
 
 /// Returns the text of an entry, which is a text or a mapping that contains the text with examples.

@@ -156,7 +156,7 @@ impl Screen<'_> {
         asked.retain(|asked| asked.state == store::ApprovalState::Waiting);
         let entries = self.file.as_ref().map(|file| lists::entries(file, &self.profile));
         self.state.lists_of = match (&self.file, &entries) {
-            (Some(file), Some(Err(error))) => format!("{} cannot be read: {error}", file.display()),
+            (Some(file), Some(Err(error))) => format!("cannot read {}: {error}", file.display()),
             _ => self.lists_of(),
         };
         let entries = entries.and_then(Result::ok).unwrap_or_default();
@@ -186,8 +186,8 @@ impl Screen<'_> {
                 .approvals
                 .revoke(&id, BY)
                 .map(|lease| match lease {
-                    Some(_) => format!("{id} is taken back"),
-                    None => format!("{id} was not in force any more"),
+                    Some(_) => format!("{id} is revoked"),
+                    None => format!("{id} was no longer in force"),
                 })
                 .map_err(Failure::from),
             Action::Add(entry) => self.edit(|file, profile| lists::add(file, profile, &entry)),
@@ -206,6 +206,6 @@ impl Screen<'_> {
     fn edit(&self, change: impl FnOnce(&std::path::Path, &str) -> io::Result<()>) -> Result<String, Failure> {
         let Some(file) = &self.file else { return Err(Failure::from(self.lists_of())) };
         change(file, &self.profile)?;
-        Ok(format!("{} is written; runs that begin from now on follow it", file.display()))
+        Ok(format!("{} is written; it applies to runs that start from now on", file.display()))
     }
 }

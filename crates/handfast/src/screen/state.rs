@@ -23,7 +23,7 @@ impl Page {
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Waiting => "Waiting",
-            Self::Leases => "Allowed for a time",
+            Self::Leases => "Leases",
             Self::Lists => "Lists",
         }
     }
@@ -213,7 +213,7 @@ impl State {
         let id = self.current()?.question.id.clone();
         // The key was meant for a question that another one has replaced by now.
         if std::mem::take(&mut self.replaced) || self.drawn.as_ref() != Some(&id) {
-            "another question stands here now; nothing was answered".clone_into(&mut self.said);
+            "another question is shown here now; nothing was answered".clone_into(&mut self.said);
             return None;
         }
         match letter {

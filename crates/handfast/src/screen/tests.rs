@@ -127,7 +127,7 @@ impl Screen {
 fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
     let mut screen = Screen::new((80, 24), vec![asked("b"), asked("a")]);
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (2)   Allowed for a time (1)   Lists (1)
+    handfast   Waiting (2)   Leases (1)   Lists (1)
     00:00:00  file_edit  write b.txt
     00:00:00  file_edit  write a.txt
      1 of 2 ────────────────────────────────────────────────────────────────────────
@@ -145,16 +145,16 @@ fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
         -→   two\u{202e}
         +→   2
 
-    the call waits: a yes lets it go on
-    a yes can be for
-      once: this call alone
+    the call waits, and continues after an approval
+    the approval can be for
+      once: this call only
       project, for 30 days: exactly this, in this workspace
 
     [y] once  [p] project  [n] no  [PgDn] more  [Tab] page  [q] quit
     ");
     let mut small = Screen::new((30, 12), vec![asked("b"), asked("a")]);
     insta::assert_snapshot!(small.shown(), @r"
-    handfast   Waiting (2)   Allow
+    handfast   Waiting (2)   Lease
      1 of 2 ───── lines 1-7 of 24
     file_edit (moderate)  waiting
     in /w, asked 2026-01-01
@@ -169,7 +169,7 @@ fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
     ");
     small.press(KeyCode::PageDown);
     insta::assert_snapshot!(small.shown(), @r"
-    handfast   Waiting (2)   Allow
+    handfast   Waiting (2)   Lease
      1 of 2 ──── lines 8-14 of 24
     asked about
     rule mode: smart_auto
@@ -208,7 +208,7 @@ fn every_answer_that_reaches_far_says_so_before_the_second_key() {
     screen.press(KeyCode::Char('p'));
     let lines = |shown: String| shown.lines().rev().take(3).map(str::to_owned).collect::<Vec<_>>().join("\n");
     insta::assert_snapshot!(lines(screen.shown()), @r"
-    [p] again or [Enter] does it   any other key: back
+    [p] or [Enter] confirms   any other key: back
     Allow for 30 days: exactly this, in this workspace
          一二
     ");
@@ -218,7 +218,7 @@ fn every_answer_that_reaches_far_says_so_before_the_second_key() {
     screen.type_text("use b");
     insta::assert_snapshot!(lines(screen.shown()), @r"
     [Enter] denies   [Esc] back
-    No. A word for the agent: use b_
+    Deny. Message to the agent: use b_
          一二
     ");
     let denied = Action::Deny { id: "a".to_owned(), message: Some("use b".to_owned()) };
@@ -233,9 +233,9 @@ fn every_answer_that_reaches_far_says_so_before_the_second_key() {
 fn leases_and_lists_have_pages_of_their_own() {
     let mut screen = Screen::new((60, 8), Vec::new());
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Allowed for a time (1)   Lists (1)
-    Nothing waits for an approval. What agents ask will appear
-    here.
+    handfast   Waiting (0)   Leases (1)   Lists (1)
+    Nothing waits for an approval. Questions appear here.
+
 
 
 
@@ -245,21 +245,21 @@ fn leases_and_lists_have_pages_of_their_own() {
     screen.press(KeyCode::Tab);
     screen.press(KeyCode::Char('x'));
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Allowed for a time (1)   Lists (1)
+    handfast   Waiting (0)   Leases (1)   Lists (1)
     until 2026-01-01 01:00, used 2 times: exactly this, in this
 
 
     ────────────────────────────────────────────────────────────
     l1: exactly this, in this workspace
-    Take back l1: exactly this, in this workspace
-    [x] again or [Enter] does it   any other key: back
+    Revoke l1: exactly this, in this workspace
+    [x] or [Enter] confirms   any other key: back
     ");
     assert_eq!(screen.press(KeyCode::Enter), Some(Action::Revoke { id: "l1".to_owned() }));
     screen.press(KeyCode::Tab);
     screen.press(KeyCode::Char('+'));
     screen.type_text("npm");
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Allowed for a time (1)   Lists (1)
+    handfast   Waiting (0)   Leases (1)   Lists (1)
     profile normal in /home/ann/.config/handfast/config.yaml
     deny_exec_command           git push
 
@@ -272,14 +272,14 @@ fn leases_and_lists_have_pages_of_their_own() {
     assert_eq!(screen.press(KeyCode::Enter), Some(Action::Add(added)));
     screen.press(KeyCode::Char('x'));
     insta::assert_snapshot!(screen.shown(), @r"
-    handfast   Waiting (0)   Allowed for a time (1)   Lists (1)
+    handfast   Waiting (0)   Leases (1)   Lists (1)
     profile normal in /home/ann/.config/handfast/config.yaml
     deny_exec_command           git push
 
 
     Remove git push from deny_exec_command of profile normal in
     /home/ann/.config/handfast/config.yaml
-    [x] again or [Enter] does it   any other key: back
+    [x] or [Enter] confirms   any other key: back
     ");
     assert_eq!(screen.press(KeyCode::Char('x')), Some(Action::Remove(entry())));
 }
@@ -298,7 +298,7 @@ fn a_key_answers_no_question_that_was_not_on_the_screen() {
             screen.shown();
         }
         assert_eq!(screen.press(KeyCode::Char('y')), None);
-        assert!(screen.shown().contains("another question stands here now"));
+        assert!(screen.shown().contains("another question is shown here now"));
         let allowed = Action::Allow { id: "a".to_owned(), scope: Scope::Once };
         assert_eq!(screen.press(KeyCode::Char('y')), Some(allowed), "the control");
     }

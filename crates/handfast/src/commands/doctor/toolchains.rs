@@ -24,7 +24,7 @@ pub(super) fn finding(attempter: &Attempter) -> Finding {
         Ok((planted, inside, outside)) => match (inside.starts_with("done "), outside.starts_with("done ")) {
             (true, _) => (Verdict::Fails, inside),
             (false, true) if inside.starts_with("refused ") => {
-                (Verdict::Holds, format!("of {planted} keys planted in toolchains none was found"))
+                (Verdict::Holds, format!("none of the {planted} keys planted in toolchains was found"))
             }
             (false, _) => (Verdict::Unknown, format!("inside: {inside}; without a cell: {outside}")),
         },
@@ -34,7 +34,7 @@ pub(super) fn finding(attempter: &Attempter) -> Finding {
         name: "toolchain-keys",
         promise: Some(PROMISE),
         verdict,
-        enforced_by: "an allow-list of folders, covers".to_owned(),
+        enforced_by: "allowlist of folders, masks".to_owned(),
         detail: detail.trim_end().replace(|letter: char| letter.is_control(), " "),
         hint: None,
     }

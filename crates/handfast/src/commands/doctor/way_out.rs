@@ -35,9 +35,9 @@ pub(super) fn findings(attempter: &Attempter) -> Vec<Finding> {
         }
     };
     if !sandbox::has_namespaces() {
-        let detail = "commands reach no host where this machine refuses namespaces: nothing else would hold a program to those \
-                      that are listed";
-        let hint = "what `namespaces` says; `fetch_url` reaches listed hosts here as everywhere".to_owned();
+        let detail = "this machine refuses namespaces, so commands reach no host: nothing else \
+                      would restrict a program to the listed hosts";
+        let hint = "see the hint of `namespaces`; `fetch_url` reaches listed hosts even here".to_owned();
         let failing = finding(0, Verdict::Fails, detail.to_owned());
         return vec![Finding { hint: Some(hint), ..failing }];
     }

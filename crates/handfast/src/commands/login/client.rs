@@ -33,8 +33,9 @@ pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result
     }
     let Some(login) = Login::of(vault).map_err(said)? else {
         return Err(Failure::usage(format!(
-            "Google has to know the program that asks: name the file of an OAuth client of the type \"Desktop app\" with --client \
-             (Google's console makes one), or set {ID_VARIABLE} and {SECRET_VARIABLE}"
+            "Google has to know the program that asks: name the file of an OAuth client of the type \
+             \"Desktop app\" with --client (Google's console creates one), or set {ID_VARIABLE} and \
+             {SECRET_VARIABLE}"
         )));
     };
     let host = gmail.token().host().to_string();
@@ -43,7 +44,8 @@ pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result
         Err(VaultError::Unknown) => None,
         Err(VaultError::NotForHost) => {
             return Err(Failure::usage(format!(
-                "the OAuth client of the vault belongs to another address than {host}; name one with --client"
+                "the OAuth client in the vault does not belong to {host}; name one that does with \
+                 --client"
             )));
         }
         Err(error) => return Err(said(error)),
@@ -57,22 +59,22 @@ fn read(path: &Path) -> Result<Client, Failure> {
     let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
     file.take(LARGEST).read_to_string(&mut text).map_err(|error| wrong(&error))?;
     let file: Value =
-        serde_json::from_str(&text).map_err(|_| wrong(&"this is no file of an OAuth client"))?;
+        serde_json::from_str(&text).map_err(|_| wrong(&"this is not the file of an OAuth client"))?;
     if file.get("web").is_some() {
-        return Err(wrong(&"this client is for web sites; make one of the type \"Desktop app\""));
+        return Err(wrong(&"this client is for web sites; create one of the type \"Desktop app\""));
     }
     let client = file.get("installed").unwrap_or(&file);
-    let id = client["client_id"].as_str().ok_or_else(|| wrong(&"this file names no `client_id`"))?;
+    let id = client["client_id"].as_str().ok_or_else(|| wrong(&"this file contains no `client_id`"))?;
     let secret = client["client_secret"].as_str().map(|secret| SecretBytes::copy_of(secret.as_bytes()));
     checked(id.to_owned(), secret)
 }
 
 fn checked(id: String, secret: Option<SecretBytes>) -> Result<Client, Failure> {
     if !id.bytes().all(|byte| byte.is_ascii_graphic()) || id.is_empty() {
-        return Err(Failure::usage("the id of the OAuth client is no id"));
+        return Err(Failure::usage("the id of the OAuth client is not valid"));
     }
     if secret.as_ref().is_some_and(|secret| secret.len() < LEAST_CHARACTERS || !secret.is_ascii()) {
-        return Err(Failure::usage("the secret of the OAuth client is none that Google gives"));
+        return Err(Failure::usage("the secret of the OAuth client is not one of Google's"));
     }
     Ok(Client { id, secret })
 }

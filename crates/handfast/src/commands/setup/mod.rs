@@ -59,7 +59,7 @@ fn sandbox(only_print: bool, remove: bool) -> Result<ExitCode, Failure> {
             if let SandboxError::Unavailable { hint, .. } = error {
                 note(&format!("{error}; {hint}"));
             } else {
-                note(&format!("cells cannot be tried: {error}"));
+                note(&format!("cannot test cells: {error}"));
             }
             note("nothing was changed");
             Ok(ExitCode::FAILURE)
@@ -71,8 +71,8 @@ fn sandbox(only_print: bool, remove: bool) -> Result<ExitCode, Failure> {
 fn install(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
     if let Some(who) = profile::who_may_replace(program)? {
         warn(&format!(
-            "{} can be replaced by {who}, and with it what the profile allows; a copy in /usr/local/bin that root owns \
-             is safer",
+            "{} can be replaced by {who}, and a replacement gets the rights of the profile; a copy \
+             in /usr/local/bin that root owns is safer",
             program.display()
         ));
     }
@@ -82,13 +82,13 @@ fn install(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
     }
     match try_as_ordinary_user(program)? {
         Ok(user) => {
-            note(&format!("it works: cells have their namespaces, tried as user {user}"));
+            note(&format!("cells have their namespaces, tested as user {user}"));
             Ok(ExitCode::SUCCESS)
         }
         Err(problem) => {
             note(&format!(
-                "the profile is loaded, and cells still have no namespaces: {problem}\n`{} setup sandbox --remove` \
-                 takes it away again",
+                "the profile is loaded, but cells still have no namespaces: {problem}\n`{} setup \
+                 sandbox --remove` removes the profile",
                 program.display()
             ));
             Ok(ExitCode::FAILURE)
@@ -99,7 +99,7 @@ fn install(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
 fn take_away(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
     let folder = Path::new(profile::FOLDER);
     if !profile.path(folder).exists() {
-        note("nothing to remove: there is no profile for this program");
+        note("there is no profile for this program to remove");
         return Ok(ExitCode::SUCCESS);
     }
     if !geteuid().is_root() {
@@ -133,7 +133,7 @@ fn try_as_ordinary_user(program: &Path) -> Result<Result<u32, String>, Failure> 
     Ok(match said.split_once(' ') {
         Some(("done", _)) => Ok(user),
         Some(("refused", why)) => Err(why.to_owned()),
-        _ => Err(format!("it could not be tried: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        _ => Err(format!("cannot run the test: {}", String::from_utf8_lossy(&output.stderr).trim())),
     })
 }
 

@@ -40,8 +40,8 @@ impl Profile {
         let plain = |c: char| c.is_ascii_alphanumeric() || PLAIN.contains(c);
         if !text.starts_with('/') || !text.chars().all(plain) {
             return Err(format!(
-                "no profile can be written for {}: its path holds other characters than letters, digits, spaces and \
-                 {PLAIN}; move the program, to /usr/local/bin for one",
+                "cannot write a profile for {}: its path has characters other than letters, digits, \
+                 spaces and {PLAIN}; move the program, for example to /usr/local/bin",
                 program.display()
             ));
         }
@@ -59,8 +59,8 @@ impl Profile {
     pub(super) fn text(&self) -> String {
         let Self { program, name } = self;
         format!(
-            "# Lets Handfast make the user namespaces that its cells are built with. It is confined in nothing else.\n\
-             # Written by `handfast setup sandbox`; `handfast setup sandbox --remove` takes it away.\n\
+            "# Lets Handfast create the user namespaces of its cells. It confines nothing else.\n\
+             # Written by `handfast setup sandbox`; `handfast setup sandbox --remove` removes it.\n\
              abi <abi/4.0>,\n\
              include <tunables/global>\n\
              \n\
@@ -144,7 +144,7 @@ pub(super) fn who_may_replace(program: &Path) -> Result<Option<String>, Failure>
         // In a folder with the sticky bit, only the owner can remove and rename files.
         let sticky = found.is_dir() && found.mode() & 0o1000 != 0;
         if found.mode() & 0o022 != 0 && !sticky {
-            return Ok(Some(format!("whoever may write to {}", path.display())));
+            return Ok(Some(format!("anybody who may write to {}", path.display())));
         }
     }
     Ok(None)

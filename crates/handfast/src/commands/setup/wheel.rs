@@ -20,13 +20,13 @@ const LARGEST_INNER: u64 = 256 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WheelError {
     /// The file is missing.
-    #[error("{} holds no {file}", place.display())]
+    #[error("{} contains no {file}", place.display())]
     Missing { place: PathBuf, file: &'static str },
     /// The file has another content.
-    #[error("{file} in {} is not the one that is known here: its SHA-256 is {found}, not {wanted}", place.display())]
+    #[error("{file} in {} is not the known file: its SHA-256 is {found}, not {wanted}", place.display())]
     WrongHash { place: PathBuf, file: &'static str, found: String, wanted: &'static str },
     /// The package cannot be read.
-    #[error("{} is no package that can be read", place.display())]
+    #[error("{} is not a readable package", place.display())]
     NoPackage {
         place: PathBuf,
         #[source]
@@ -36,7 +36,7 @@ pub(super) enum WheelError {
     #[error("it was stopped")]
     Stopped,
     /// The system reported an error.
-    #[error("cannot read {} or write what is in it", place.display())]
+    #[error("cannot unpack {}", place.display())]
     Io {
         place: PathBuf,
         #[source]
