@@ -226,7 +226,10 @@ fn a_download_that_stops_half_way_can_be_stopped_and_one_that_breaks_off_is_told
     hangs.store(false, std::sync::atomic::Ordering::SeqCst);
     let (code, said) = ended(command().spawn().unwrap());
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("cannot download the model; nothing was changed") && said.contains("--from"), "{said}");
+    assert!(
+        said.contains("cannot download the model; nothing was changed") && said.contains("--from"),
+        "{said}"
+    );
     assert_eq!(sizes(&fixture.state().join("models")), [("lock".to_owned(), 0)]);
     assert_eq!(mode(&fixture), "keyword");
 }
