@@ -112,7 +112,7 @@ fn a_model_that_is_not_the_known_one_is_refused_with_what_to_do() {
     );
     let empty = folder(&fixture, "empty");
     let run = fixture.run(&["setup", "embeddings", "--from", empty.to_str().unwrap()]);
-    assert!(run.code == 1 && run.stderr.contains("holds no model.safetensors"), "{}", run.stderr);
+    assert!(run.code == 1 && run.stderr.contains("contains no model.safetensors"), "{}", run.stderr);
     let found = fixture.run(&["doctor", "--json"]).json();
     let finding = found.as_array().unwrap().iter().find(|finding| finding["name"] == "embeddings").unwrap();
     assert!(finding["hint"].as_str().unwrap().contains(" setup embeddings"), "{finding:#}");

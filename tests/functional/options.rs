@@ -41,7 +41,7 @@ fn an_undo_that_is_only_tried_shows_what_it_would_do_with_conflicts_and_undoes_n
     let tried = fixture.run(&["undo", &id, "--dry-run", "--json"]);
     assert_eq!(tried.code, 1);
     assert!(
-        tried.json()["conflict"].as_str().unwrap().contains("changed by others since"),
+        tried.json()["conflict"].as_str().unwrap().contains("changed since, so nothing was undone"),
         "{}",
         tried.stdout
     );

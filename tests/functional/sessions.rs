@@ -131,7 +131,10 @@ fn the_limits_of_a_profile_bound_sessions_and_a_workspace_can_only_lower_them() 
         let listed = server.data("shell_session", json!({"action": "list"}));
         listed["sessions"][0]["ended_by"] == "timeout"
     };
-    assert!(text.contains("2 may") && text.contains("limits.sessions") || ended(&mut server), "{text}");
+    assert!(
+        text.contains("the limit is 2") && text.contains("limits.sessions") || ended(&mut server),
+        "{text}"
+    );
     while !ended(&mut server) {
         let read = json!({"action": "read", "session_id": ids[0], "offset": 1_u64 << 40, "wait": 60});
         server.data("shell_session", read);
@@ -145,7 +148,7 @@ fn the_limits_of_a_profile_bound_sessions_and_a_workspace_can_only_lower_them() 
     let mut server = Server::start(&fixture, &FREE);
     let ids: Vec<String> = (0..8).map(|_| server.background("exec sleep 1000", false)).collect();
     let ninth = server.call("shell_execute", json!({"command": "exec sleep 1000", "background": true}));
-    assert!(ninth["content"][0]["text"].as_str().unwrap().contains("8 may"), "{ids:?}: {ninth:#}");
+    assert!(ninth["content"][0]["text"].as_str().unwrap().contains("the limit is 8"), "{ids:?}: {ninth:#}");
     server.end();
 }
 

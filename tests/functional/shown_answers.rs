@@ -242,9 +242,10 @@ fn tokens(text: &str) -> usize {
 }
 
 /// Token limits for the list and for each response: of the whole result, and of its text. The first
-/// number is the cost when the result contained the data twice.
+/// number is the cost when the result contained the data twice. The list contains the bounds of all
+/// numbers since then.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
-    ("the list", 2_768, 2_700, 2_700),
+    ("the list", 2_768, 2_830, 2_830),
     ("ls", 352, 150, 115),
     ("a failing test", 369, 165, 125),
     ("a long output", 13_114, 6_500, 6_320),

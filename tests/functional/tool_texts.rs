@@ -10,6 +10,9 @@ use crate::harness::Fixture;
 
 /// Adds the descriptions below a schema, each with the path of its field.
 fn add_texts(schema: &Value, path: &str, text: &mut String) {
+    if !schema.is_object() {
+        return;
+    }
     if let Some(description) = schema["description"].as_str().filter(|_| !path.is_empty()) {
         writeln!(text, "  {path}: {description}").unwrap();
     }

@@ -1,8 +1,9 @@
 //! The repository's own commands, run as `cargo xtask NAME`.
 //!
 //! `test` is the one test command: it sets the machine up and then runs all checks. `tidy` checks
-//! the rules that the compiler cannot see. `docs` writes the generated pages. `bench` prints speed
-//! and memory compared with a peer. `soak` calls and kills many processes for hours.
+//! the rules that the compiler cannot see. `docs` writes the generated pages. `new-tool` adds a tool
+//! to a family. `bench` prints speed and memory compared with a peer. `soak` calls and kills many
+//! processes for hours.
 //!
 //! This crate does not ship, and no crate of the product depends on it. Its only state lies under
 //! `target/`. Except in `soak`, no signal is handled: Ctrl-C reaches the running child and this
@@ -18,6 +19,7 @@ mod bench;
 mod command;
 mod docs;
 mod evaluate;
+mod new_tool;
 mod repository;
 mod setup;
 mod soak;
@@ -57,6 +59,13 @@ enum Task {
         /// Writes nothing, and fails if a page differs from the generated one
         #[arg(long)]
         check: bool,
+    },
+    /// Adds a tool to a family: a file that passes every check, and its place in the family's list
+    NewTool {
+        /// Family, such as `files` for crates/tools-files
+        family: String,
+        /// Name of the tool, such as `file_read`
+        name: String,
     },
     /// Measures the search quality of knowledge on a collection in BEIR's layout: by words, by
     /// vectors, by both, and by both with half of the vectors
@@ -103,6 +112,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { step } => steps::run(&repository, step.as_deref()),
         Task::Tidy => tidy::run(&repository),
         Task::Docs { check } => docs::run(&repository, check),
+        Task::NewTool { family, name } => new_tool::add(&repository, &family, &name),
         Task::Eval { folder, model } => evaluate::run(&repository, &folder, model),
         Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
         Task::Soak(options) => soak::run(&repository, options),
@@ -123,7 +133,7 @@ mod tests {
     #[test]
     fn a_bare_call_lists_every_command() {
         let help = Arguments::command().render_help().to_string();
-        for name in ["test", "tidy", "docs", "eval", "bench", "soak"] {
+        for name in ["test", "tidy", "docs", "new-tool", "eval", "bench", "soak"] {
             assert!(help.contains(name), "{name} is missing from:\n{help}");
         }
     }

@@ -41,19 +41,19 @@ pub enum AddressError {
     #[error("has user information before `@`; put credentials into a header")]
     UserInformation,
     /// IPv4 address that is not written as four decimal numbers.
-    #[error("must spell the address as {address}")]
+    #[error("has an unusual spelling of the address {address}")]
     Spelling {
         /// Address that the URL standard reads from the text.
         address: Ipv4Addr,
     },
     /// Text that is neither a DNS name nor an address.
-    #[error("{host:?} is neither a host name nor an address")]
+    #[error("has the host {host:?}, which is neither a host name nor an address")]
     Host {
         /// Beginning of the host, as given.
         host: String,
     },
     /// Scheme other than `http` and `https`.
-    #[error("its scheme is neither `http` nor `https`")]
+    #[error("has a scheme other than `http` and `https`")]
     Scheme,
     /// Text that is not a URL for another reason.
     #[error("is not a URL: {reason}")]

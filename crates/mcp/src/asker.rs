@@ -69,7 +69,9 @@ impl ElicitByRequest {
 /// Interprets the client's answer to a form.
 fn understood(heard: ElicitAnswer, approval: &Approval, allowed: Elicitation, by: &str) -> Answer {
     let Ok(result) = serde_json::from_value(heard.said) else {
-        return Answer::Unanswered { hint: "the client's answer does not answer the form".to_owned() };
+        return Answer::Unanswered {
+            hint: "the client's result is not an answer to the form, so the question stays open".to_owned(),
+        };
     };
     let choice = question::choice(&result, &question::offered(approval, allowed), heard.after);
     question::answer(choice, approval, by)

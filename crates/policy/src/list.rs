@@ -255,7 +255,7 @@ mod tests {
         for (text, expected) in [
             (r#"{"match": ["a"]}"#, "missing field `rule`"),
             (r#"{"rule": "a", "matches": []}"#, "unknown field `matches`"),
-            ("5", "in quotes"),
+            ("5", "quoted"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

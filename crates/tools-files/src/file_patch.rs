@@ -297,7 +297,7 @@ mod tests {
              --- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n\
              link becomes a link to a.txt\n\
              old/name is moved to new/name\n\
-             run can be run as a program\n--- a/run\n+++ b/run\n@@ -0,0 +1 @@\n+go\n"
+             run becomes executable\n--- a/run\n+++ b/run\n@@ -0,0 +1 @@\n+go\n"
         );
         let stale = shown("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+x\n");
         assert!(stale.starts_with("this would fail now: "), "{stale}");

@@ -401,7 +401,7 @@ mod tests {
         workspace.write("data.bin", b"\0\x01\n");
         let field = |arguments: Value, field: &str| read(&workspace, arguments).unwrap()[field].clone();
         assert_eq!(field(json!({"path": "latin"}), "encoding"), "base64");
-        for (path, likely) in [("latin", "`encoding` latin-1"), ("wide.txt", "`encoding` utf-16le")] {
+        for (path, likely) in [("latin", "`encoding` to latin-1"), ("wide.txt", "`encoding` to utf-16le")] {
             let note = field(json!({ "path": path }), "note");
             assert!(note.as_str().unwrap().contains(likely), "{path}: {note}");
         }

@@ -140,7 +140,7 @@ impl<'a> Exchange<'a> {
                 .hint("`follow_redirects: false` shows the first target"));
         }
         let next = self.target.join(location).map_err(|error| {
-            ToolError::new(Code::Permission, format!("the server redirects to an invalid URL: {error}"))
+            ToolError::new(Code::Permission, format!("the server redirects to a URL that {error}"))
         })?;
         let method = match (status, self.method) {
             (303, method) if method != Method::Head => Method::Get,

@@ -409,8 +409,8 @@ mod tests {
         let shown = tool().prepare(send, &context.place).unwrap().preview(&context).unwrap();
         assert_eq!(
             shown,
-            "To: Ada <ada@example.com>\nTo: b@example.com\nBcc: Eve <eve@xn--exmple-4nf.com>\nSubject: Plan\nIn answer to: 18c\n\
-             Attachment: a.txt (5 bytes)\nAttachment: .env\nAttachment: gone\n\nText.\nMore.\n\nThe same as HTML:\n\n<p>Text.</p>\n"
+            "To: Ada <ada@example.com>\nTo: b@example.com\nBcc: Eve <eve@xn--exmple-4nf.com>\nSubject: Plan\nIn reply to: 18c\n\
+             Attachment: a.txt (5 bytes)\nAttachment: .env\nAttachment: gone\n\nText.\nMore.\n\nHTML version:\n\n<p>Text.</p>\n"
         );
     }
 

@@ -224,7 +224,7 @@ fn a_secret_that_is_bound_to_no_host_says_so_and_a_short_one_is_refused_with_the
     let short = set("1234");
     assert_eq!(short["error"]["code"], "EVALIDATION", "{short:#}");
     assert!(
-        short["error"]["message"].as_str().unwrap().contains("`value`: a value has at least 12"),
+        short["error"]["message"].as_str().unwrap().contains("`value`: a value needs at least 12"),
         "{short:#}"
     );
     assert!(short["error"]["hint"].as_str().unwrap().contains("nothing was stored"), "{short:#}");

@@ -298,7 +298,7 @@ fn a_redirection_to_what_is_denied_private_or_no_url_is_refused() {
         ("http://169.254.169.254/latest/meta-data/", "169.254.169.254"),
         ("http://10.0.0.1/", "10.0.0.1"),
         ("http://user@localhost/", "user information"),
-        ("http://0x7f.1/", "spells"),
+        ("http://0x7f.1/", "spelling of the address 127.0.0.1"),
         ("file:///etc/passwd", "scheme"),
     ] {
         let server = Server::http(move |_| Reply::redirect(301, to));
