@@ -146,14 +146,14 @@ fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json:
         return format!("{line}\n");
     }
     let agent = of(Role::Agent);
-    let mut text = format!("Handfast works in {} and is at {base}\n", composed.workspace.display());
+    let mut text = format!("Handfast serves {} at {base}\n", composed.workspace.display());
     text.push_str(&match agent {
         Some(token) => format!("agents' token: {}\n  (in {})\n", token.text, token.path.display()),
-        None => "agents need no token: everybody on this machine may make calls\n".to_owned(),
+        None => "agents need no token: everybody on this machine can make calls\n".to_owned(),
     });
     if let Some(user) = of(Role::User) {
         text.push_str(&format!(
-            "questions are answered by `{}`, or with the user's token, which no agent may have:\n  {}\n",
+            "answer questions with `{}`, or with the user's token, which no agent may have:\n  {}\n",
             command("approvals"),
             user.path.display()
         ));
