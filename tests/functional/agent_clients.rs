@@ -147,7 +147,7 @@ fn langchain_does_so_over_http_with_a_streaming_model() {
 
 #[test]
 fn openai_agents_takes_the_tools_in_strict_mode_and_its_model_reads_why_a_call_is_refused() {
-    // Its messages for chat completions have no pictures.
+    // The framework leaves pictures out of messages for chat completions.
     let tools = over_stdio(python("openai_agents"), &Support { forms: false, pictures: false });
     let tools = tools.as_array().unwrap();
     let free = tools.iter().filter(|tool| tool["strict"] != true).cloned().collect();
