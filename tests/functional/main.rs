@@ -24,6 +24,7 @@ mod shown;
 mod specialist;
 
 mod agent;
+mod agent_clients;
 mod approval_prompts;
 mod approvals;
 mod arguments;

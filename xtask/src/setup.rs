@@ -6,7 +6,8 @@
 //!
 //! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary
 //!   tests run this one.
-//! - `target/test-tools/node/node_modules`: the TypeScript SDK and the benchmark's peer.
+//! - `target/test-tools/agents/bin/python`: a Python with agent frameworks.
+//! - `target/test-tools/node/node_modules`: the TypeScript SDK, the AI SDK and the benchmark's peer.
 //! - The embedding model and its reference: see `embedding`.
 
 pub(crate) mod embedding;
@@ -62,7 +63,9 @@ const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")]
 pub(crate) fn run_all(repository: &Repository) -> Result<()> {
     check_components(repository)?;
     install_programs()?;
-    install_python_tools(repository)?;
+    install_python_tools(repository, "venv", "requirements.txt", &[])?;
+    // Python compiles the files that the tests import, which are about half of them.
+    install_python_tools(repository, "agents", "agents.txt", &["--no-compile"])?;
     install_node_tools(repository)?;
     embedding::install(repository)
 }
@@ -137,9 +140,10 @@ fn cannot_install(missing: &[&Requirement]) -> Failure {
     ))
 }
 
-fn install_python_tools(repository: &Repository) -> Result<()> {
-    let requirements = repository.root.join("xtask/test-tools/requirements.txt");
-    let venv = repository.test_tools().join("venv");
+/// Installs the packages of a file into a venv of their own. `options` are further ones of pip.
+fn install_python_tools(repository: &Repository, venv: &str, file: &str, options: &[&str]) -> Result<()> {
+    let requirements = repository.root.join("xtask/test-tools").join(file);
+    let venv = repository.test_tools().join(venv);
     let python = venv.join("bin/python");
     // The interpreter is part of the pin, because a venv does not outlive the Python that created it.
     let version =
@@ -152,7 +156,9 @@ fn install_python_tools(repository: &Repository) -> Result<()> {
         // omits.
         run(Command::new(&python)
             .args(pip)
-            .args(["install", "--quiet", "--no-deps", "-r"])
+            .args(["install", "--quiet", "--no-deps"])
+            .args(options)
+            .arg("-r")
             .arg(&requirements))?;
         run(Command::new(&python).args(pip).arg("check"))
     })
