@@ -10,8 +10,8 @@
 //! custom tool gets secrets through the service `Secrets` of its context, limited to the secrets
 //! that its plan names.
 
-use serde_json::{Map, Value, json};
-use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};
+use serde_json::{Value, json};
+use tool::{CallResult, Code, Example, Outcome, Timeout};
 
 use crate::table::{AnswerField, ExternalTool, Field, Kind, Need, ValueSource, nothing};
 
@@ -142,7 +142,7 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
             },
         ],
         settled: nothing,
-        adapt: Some(without_empty_args),
+        adapt: None,
         gives: &[
             AnswerField { name: "stdout", from: ValueSource::Text("stdout"), says: "Standard output." },
             AnswerField { name: "stderr", from: ValueSource::Text("stderr"), says: "Standard error." },
@@ -158,15 +158,6 @@ pub(crate) const TOOLS: &[ExternalTool] = &[
         },
     },
 ];
-
-/// Removes an empty list of arguments, so that the command counts as a command line.
-#[expect(clippy::unnecessary_wraps, reason = "others of its kind can refuse")]
-fn without_empty_args(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
-    if canonical.get("argv").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        canonical.remove("argv");
-    }
-    Ok(())
-}
 
 /// Formats a result as SAGE's `ToolResult`.
 pub(crate) fn answer(result: &CallResult) -> Value {

@@ -342,22 +342,34 @@ fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Resu
     if let Some(seconds) = canonical.get("timeout").and_then(Value::as_f64) {
         canonical.insert("timeout".to_owned(), json!(seconds.min(60.0)));
     }
-    let Some(variables) = given.get("env").and_then(Value::as_object).filter(|env| !env.is_empty()) else {
+    let variables = given.get("env").and_then(Value::as_object).filter(|env| !env.is_empty());
+    // Without arguments, the canonical tool takes `command` for a command line.
+    let is_line = given["args"].as_array().is_none_or(Vec::is_empty)
+        && !given["command"].as_str().is_some_and(is_plain);
+    if variables.is_none() && !is_line {
         return Ok(());
-    };
+    }
     let mut words = Vec::new();
-    for (key, value) in variables {
+    for (key, value) in variables.into_iter().flatten() {
         keys::require_free(key)?;
         words.push(json!(format!("{key}={}", value.as_str().unwrap_or_default())));
     }
     if given["command"].as_str().is_some_and(|program| program.contains('=')) {
-        return Err(ToolError::validation("command", "with `env`, the program name must not contain `=`"));
+        return Err(ToolError::validation(
+            "command",
+            "the name of a program with `env` or without arguments must not contain `=`",
+        ));
     }
     words.push(given["command"].clone());
     words.extend(given["args"].as_array().into_iter().flatten().cloned());
     canonical.insert("command".to_owned(), json!("env"));
     canonical.insert("argv".to_owned(), Value::Array(words));
     Ok(())
+}
+
+/// Returns true if a shell takes the text for the name of a program, without any other meaning.
+fn is_plain(program: &str) -> bool {
+    program.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '+' | '-' | '@'))
 }
 
 #[cfg(test)]
@@ -397,6 +409,19 @@ mod tests {
         );
         let none = adapted(&json!({"command": "npm", "args": ["test"], "env": {}})).unwrap();
         assert_eq!((none["command"].clone(), none["argv"].clone()), (json!("npm"), json!(["test"])));
+    }
+
+    #[test]
+    fn a_program_without_arguments_is_no_command_line() {
+        let command = |program: &str| {
+            let canonical = adapted(&json!({"command": program, "args": []})).unwrap();
+            (canonical["command"].clone(), canonical["argv"].clone())
+        };
+        assert_eq!(command("ls"), (json!("ls"), json!([])));
+        for line in ["ls; rm -r x", "echo a", "$HOME/x", "~/x", "a\nb", "*", "`id`"] {
+            assert_eq!(command(line), (json!("env"), json!([line])));
+        }
+        assert!(adapted(&json!({"command": "A=b", "args": []})).is_err());
     }
 
     #[test]

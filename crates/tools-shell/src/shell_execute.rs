@@ -54,6 +54,14 @@ pub struct Args {
     apply: Option<String>,
 }
 
+impl Args {
+    /// Returns the arguments of a program that runs without a shell. Models that must fill every
+    /// field give an empty list for none, so that list counts as absent.
+    fn argv(&self) -> Option<&[String]> {
+        self.argv.as_deref().filter(|argv| !argv.is_empty())
+    }
+}
+
 /// A treatment of the changes of a killed command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -157,7 +165,7 @@ impl Tool for ShellExecute {
         if args.command.trim().is_empty() {
             return Err(ToolError::validation("command", "is empty"));
         }
-        let others = args.argv.iter().flatten().enumerate();
+        let others = args.argv().unwrap_or_default().iter().enumerate();
         let others = others.map(|(index, text)| (format!("argv[{index}]"), text));
         for (field, text) in [("command".to_owned(), &args.command)].into_iter().chain(others) {
             if text.contains('\0') {
@@ -173,7 +181,7 @@ impl Tool for ShellExecute {
             Some(directory) => place.resolve("working_directory", directory)?,
             None => place.workspace.clone(),
         };
-        let command = match &args.argv {
+        let command = match args.argv() {
             None => CommandLine::Shell(args.command.clone()),
             Some(others) => CommandLine::Argv([std::slice::from_ref(&args.command), others].concat()),
         };
@@ -214,10 +222,10 @@ impl Tool for ShellExecute {
             return Err(no_dry_run("this runtime does not isolate changes"));
         }
         let at_most = timeout(&args);
-        let (program, line) = match args.argv {
+        let (program, line) = match args.argv() {
             None => (Program::Shell(args.command.clone()), args.command),
             Some(others) => {
-                let words = [vec![args.command], others].concat();
+                let words = [std::slice::from_ref(&args.command), others].concat();
                 (Program::Argv(words.iter().map(Into::into).collect()), words.join(" "))
             }
         };

@@ -62,8 +62,10 @@ fn the_plan_names_the_line_and_the_directory_and_refuses_what_is_no_command() {
 fn a_program_with_its_arguments_meets_no_shell() {
     let output = run(&workspace(), json!({"command": "printf", "argv": ["%s|", "a b", "$HOME; false"]}));
     assert_eq!(output.unwrap()["stdout"], "a b|$HOME; false|");
-    let missing = run(&workspace(), json!({"command": "echo a", "argv": []})).unwrap_err();
+    let missing = run(&workspace(), json!({"command": "echo a", "argv": ["b"]})).unwrap_err();
     assert_eq!(missing.code, Code::NotFound, "{}", missing.message);
+    let line = run(&workspace(), json!({"command": "echo a; echo b", "argv": []})).unwrap();
+    assert_eq!(line["stdout"], "a\nb\n");
 }
 
 #[test]
