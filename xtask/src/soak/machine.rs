@@ -14,7 +14,8 @@ pub(super) struct Figures {
     pub(super) anonymous_kib: u64,
     pub(super) descriptors: u64,
     pub(super) threads: u64,
-    /// Number of folders below the state, without the fixed fan-out of the saved files.
+    /// Number of folders below the state, without the fixed fan-out of the saved files and without
+    /// the content of held changes.
     pub(super) folders: u64,
     /// Median duration of a read over HTTP.
     pub(super) read: Duration,
@@ -106,7 +107,10 @@ fn folders(folder: &Path) -> u64 {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_folder && entry.file_name() != "blobs" {
                 number += 1;
-                waiting.push(entry.path());
+                // The changes that a killed process left are one thing, whatever they contain.
+                if !folder.ends_with("changes") {
+                    waiting.push(entry.path());
+                }
             }
         }
     }
@@ -130,9 +134,13 @@ mod tests {
     #[test]
     fn this_process_has_memory_descriptors_and_threads() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        for path in ["a/b", "blobs/aa"] {
+            std::fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
         let figures = Figures::of(std::process::id(), folder.path(), Duration::ZERO);
         assert!(figures.memory_kib > 0 && figures.descriptors > 2 && figures.threads > 0);
         assert_eq!(figures.folders, 2);
+        std::fs::create_dir_all(folder.path().join("changes/id/upper/a")).unwrap();
+        assert_eq!(Figures::of(std::process::id(), folder.path(), Duration::ZERO).folders, 4);
     }
 }
