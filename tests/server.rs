@@ -17,7 +17,7 @@ pub(crate) struct Server {
     output: BufReader<ChildStdout>,
     last: u32,
     /// Messages of the server besides its responses.
-    pub(crate) told: Vec<Value>,
+    pub(crate) notifications: Vec<Value>,
 }
 
 impl Server {
@@ -50,7 +50,7 @@ impl Server {
         let mut process = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
-        let mut server = Self { process, input, output, last: 0, told: Vec::new() };
+        let mut server = Self { process, input, output, last: 0, notifications: Vec::new() };
         server.ask(
             "initialize",
             json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}),
@@ -92,7 +92,7 @@ impl Server {
         self.last
     }
 
-    /// Returns the response to the request of this id. Appends other messages to the field `told`.
+    /// Returns the response to the request of this id. Appends other messages to the field `notifications`.
     pub(crate) fn received(&mut self, id: u32) -> Value {
         loop {
             let mut line = String::new();
@@ -101,7 +101,7 @@ impl Server {
             if answer["id"] == id {
                 return answer;
             }
-            self.told.push(answer);
+            self.notifications.push(answer);
         }
     }
 

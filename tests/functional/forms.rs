@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::shown::error_of;
 
 fn forms_sent(server: &Server) -> usize {
-    server.told.iter().filter(|told| told["method"] == "elicitation/create").count()
+    server.notifications.iter().filter(|told| told["method"] == "elicitation/create").count()
 }
 
 #[test]

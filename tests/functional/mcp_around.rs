@@ -252,12 +252,12 @@ fn who_watches_the_checkpoints_is_told_of_a_new_one_and_who_wants_messages_gets_
     let fixture = fixture();
     let mut server = Server::start(&fixture, &FREE);
     server.data("file_write", json!({"path": "a.txt", "content": "a"}));
-    assert_eq!(server.told, Vec::<Value>::new(), "nobody asked");
+    assert_eq!(server.notifications, Vec::<Value>::new(), "nobody asked");
     server.ask("resources/subscribe", json!({"uri": "handfast://checkpoints"}));
     server.ask("logging/setLevel", json!({"level": "warning"}));
     server.data("file_write", json!({"path": "b.txt", "content": "b"}));
     server.call("file_read", json!({"path": ".env"}));
-    let told = std::mem::take(&mut server.told);
+    let told = std::mem::take(&mut server.notifications);
     let methods: Vec<&str> = told.iter().map(|told| told["method"].as_str().unwrap()).collect();
     assert_eq!(methods, ["notifications/resources/updated", "notifications/message"], "{told:#?}");
     assert_eq!(told[0]["params"], json!({"uri": "handfast://checkpoints"}));
@@ -267,7 +267,7 @@ fn who_watches_the_checkpoints_is_told_of_a_new_one_and_who_wants_messages_gets_
     );
     server.ask("resources/unsubscribe", json!({"uri": "handfast://checkpoints"}));
     server.data("file_write", json!({"path": "c.txt", "content": "c"}));
-    assert_eq!(server.told, Vec::<Value>::new());
+    assert_eq!(server.notifications, Vec::<Value>::new());
     assert_eq!(server.code("resources/subscribe", json!({"uri": "handfast://file/a.txt"})), -32602);
     assert_eq!(server.code("resources/subscribe", json!({"uri": 7})), -32602);
     server.end();

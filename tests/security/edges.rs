@@ -162,7 +162,7 @@ fn by_mcp(fixture: &Fixture, heard: &mut Heard) {
         let broken = server.answers_to(format!("{{\"{}\n", text.replace(['\\', '"'], "")).as_bytes());
         heard.hear("a broken line", &broken);
     }
-    heard.hear("what MCP told", &format!("{:?}", server.told));
+    heard.hear("what MCP told", &format!("{:?}", server.notifications));
 }
 
 fn by_http(fixture: &Fixture, heard: &mut Heard) {

@@ -120,7 +120,10 @@ fn a_planted_secret_leaves_through_no_door_and_lies_in_no_database_or_log() {
             said("HTTP", up.call("shell_execute", arguments.clone()).to_string());
             let params =
                 json!({"name": "shell_execute", "arguments": arguments, "_meta": {"progressToken": 1}});
-            said("MCP", stdio.answer("tools/call", params).to_string() + &format!("{:?}", stdio.told));
+            said(
+                "MCP",
+                stdio.answer("tools/call", params).to_string() + &format!("{:?}", stdio.notifications),
+            );
             // The answer contains only a summary of the output, and the log all of it.
             let answer = specialist.run(command, "");
             assert!(locked || leaked(format!("{answer:?}").as_bytes(), SECRET).is_none(), "{answer:?}");

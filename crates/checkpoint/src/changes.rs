@@ -164,4 +164,4 @@ pub struct RefusedChange {
 
 /// Maximum number of changes in one commit; a folder that comes or goes as a whole counts once. Each
 /// takes about 300 bytes.
-pub const MOST_CHANGES: usize = 1_000_000;
+pub const MAX_CHANGES: usize = 1_000_000;

@@ -82,7 +82,7 @@ impl Call {
 impl Draft {
     /// Marks the draft as never to be committed, so that nothing is kept for a commit.
     #[must_use]
-    pub fn tried(self) -> Self {
+    pub fn as_dry_run(self) -> Self {
         Self { is_tried: true, ..self }
     }
 

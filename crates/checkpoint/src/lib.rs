@@ -90,7 +90,7 @@ mod undo;
 mod workspace;
 mod writer;
 
-pub use changes::{Change, Changes, Conflict, LaterChange, MOST_CHANGES, Note, RefusedChange, StepKind};
+pub use changes::{Change, Changes, Conflict, LaterChange, MAX_CHANGES, Note, RefusedChange, StepKind};
 pub use commit::{CommitSummary, Durability, Outcome, Terms};
 pub use commit_entry::{Action, Fate, FoundEntry, Judge, Touch, Touches, Verdict};
 pub use draft::Draft;

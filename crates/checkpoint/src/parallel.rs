@@ -13,11 +13,11 @@ const SHARE: usize = 64;
 
 /// Maximum size of a share that is extended to cover one folder: the folder is then opened once, and
 /// no other thread waits for its lock.
-const MOST_OF_ONE_FOLDER: usize = 512;
+const MAX_OF_ONE_FOLDER: usize = 512;
 
 /// Maximum number of threads, including the caller. Further threads would wait for the locks of the
 /// file system.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Runs `work` on each item, and returns the results in the order of the items. `begin` creates the
 /// state that a thread keeps from one item to the next.
@@ -76,7 +76,7 @@ fn shares<T>(items: &[T], path: impl Fn(&T) -> &Path) -> Vec<&[T]> {
     let mut rest = items;
     while !rest.is_empty() {
         let mut end = SHARE.min(rest.len());
-        while end < rest.len().min(MOST_OF_ONE_FOLDER)
+        while end < rest.len().min(MAX_OF_ONE_FOLDER)
             && path(&rest[end]).parent() == path(&rest[end - 1]).parent()
         {
             end += 1;
@@ -94,7 +94,7 @@ fn threads(shares: usize) -> usize {
     if shares < 2 {
         return 1;
     }
-    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_THREADS).min(shares)
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS).min(shares)
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
         assert!(shares(&items, place).iter().all(|share| share.len() == 100));
         let lengths: Vec<usize> =
             shares(&items, |_| Path::new("one/x")).iter().map(|share| share.len()).collect();
-        assert_eq!(lengths, [MOST_OF_ONE_FOLDER, 1_000 - MOST_OF_ONE_FOLDER]);
+        assert_eq!(lengths, [MAX_OF_ONE_FOLDER, 1_000 - MAX_OF_ONE_FOLDER]);
         // Many small folders must not result in many small shares.
         let names: Vec<String> = (0..200).map(|folder| format!("{folder}/x")).collect();
         assert_eq!(shares(&names, |name| Path::new(name))[0].len(), SHARE);

@@ -51,7 +51,7 @@ use crate::regenerable::Regenerable;
 use crate::state_cache::StateCache;
 use crate::true_modes::TrueModes;
 use crate::{
-    Action, Change, Changes, Conflict, Entry, Error, Judge, Kind, LaterChange, MOST_CHANGES, Note,
+    Action, Change, Changes, Conflict, Entry, Error, Judge, Kind, LaterChange, MAX_CHANGES, Note,
     RefusedChange, Result, StepKind, Time, Verdict,
 };
 use folders::PendingFolder;
@@ -61,7 +61,7 @@ use folders::PendingFolder;
 pub const DEEPEST: usize = 256;
 
 /// Maximum number of reported conflicts; one is enough to stop a commit.
-const MOST_CONFLICTS: usize = 1_000;
+const MAX_CONFLICTS: usize = 1_000;
 
 /// State of a reading, apart from the two folders.
 pub(crate) struct Reading<'a> {
@@ -241,7 +241,7 @@ impl<'a> Reading<'a> {
     fn conflict(&mut self, path: &Path, meanwhile: LaterChange) {
         let conflicts = &self.changes.conflicts;
         let told = conflicts.last().is_some_and(|last| last.path == path);
-        if !told && conflicts.len() < MOST_CONFLICTS {
+        if !told && conflicts.len() < MAX_CONFLICTS {
             self.changes.conflicts.push(Conflict { path: path.to_owned(), meanwhile });
         }
     }
@@ -270,8 +270,8 @@ impl<'a> Reading<'a> {
     }
 
     fn push(&mut self, change: Change) -> Result<()> {
-        if self.changes.list.len() >= MOST_CHANGES {
-            return Err(Error::TooMany { limit: MOST_CHANGES });
+        if self.changes.list.len() >= MAX_CHANGES {
+            return Err(Error::TooMany { limit: MAX_CHANGES });
         }
         self.changes.list.push(change);
         Ok(())

@@ -52,7 +52,7 @@ impl Repositories {
     /// in it.
     pub(crate) fn may_track(&mut self, folder: &Path) -> bool {
         let folder = self.workspace.join(folder);
-        self.around(&folder).iter().any(|(top, repository)| {
+        self.enclosing(&folder).iter().any(|(top, repository)| {
             let Some(tracked) = &repository.tracked else { return true };
             folder.strip_prefix(top).map_or(true, |name| names_any_of(tracked, name))
         })
@@ -61,7 +61,7 @@ impl Repositories {
     /// Returns true if the innermost repository around the folder ignores it, or a folder around it.
     pub(crate) fn ignore(&mut self, folder: &Path) -> bool {
         let folder = self.workspace.join(folder);
-        let Some((top, repository)) = self.around(&folder).into_iter().next() else { return false };
+        let Some((top, repository)) = self.enclosing(&folder).into_iter().next() else { return false };
         let exclude = self.rules(&repository.directory.join("info/exclude"), &top);
         let mut outwards: Vec<&Path> = folder.ancestors().take_while(|path| *path != top).collect();
         outwards.reverse();
@@ -80,7 +80,7 @@ impl Repositories {
     }
 
     /// Lists the repositories around a folder with their top folders, innermost first.
-    fn around(&mut self, folder: &Path) -> Vec<(PathBuf, Rc<Repository>)> {
+    fn enclosing(&mut self, folder: &Path) -> Vec<(PathBuf, Rc<Repository>)> {
         let mut found = Vec::new();
         for top in folder.ancestors().skip(1) {
             let known = self.known.entry(top.to_owned()).or_insert_with(|| repository(top).map(Rc::new));

@@ -14,7 +14,7 @@ use crate::remove::{open_freely, remove_tree};
 use crate::{Error, Kind, Result};
 
 /// Maximum number of examined entries of one tree, more than the largest caches have.
-const MOST_ENTRIES: u64 = 4_000_000;
+const MAX_ENTRIES: u64 = 4_000_000;
 
 /// Disk usage of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Size {
 /// # Errors
 /// [`Error::System`] if the file system fails.
 pub fn size_of(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Size> {
-    measure(folder, name, MOST_ENTRIES).map_err(Error::while_doing("measure", Path::new(name)))
+    measure(folder, name, MAX_ENTRIES).map_err(Error::while_doing("measure", Path::new(name)))
 }
 
 fn measure(folder: BorrowedFd<'_>, name: &OsStr, most: u64) -> rustix::io::Result<Size> {

@@ -13,7 +13,7 @@ use crate::value::{bounded, is_plain, quoted, rest_of_line, token};
 const NOT_PERMITTED: i64 = 126;
 
 /// Maximum number of `WARNING` lines in one answer.
-const MOST_WARNINGS: usize = 3;
+const MAX_WARNINGS: usize = 3;
 
 /// The lines of an answer.
 struct Lines(String);
@@ -136,7 +136,7 @@ pub(crate) fn of_command(
         }
     }
     let changes = result.meta.changes.iter().flat_map(Changes::notes);
-    for warning in changes.chain(result.meta.warnings.iter().cloned()).take(MOST_WARNINGS) {
+    for warning in changes.chain(result.meta.warnings.iter().cloned()).take(MAX_WARNINGS) {
         lines.add("WARNING", &quoted(&bounded(&warning, LONGEST)));
     }
     Ok(lines.end())

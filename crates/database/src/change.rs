@@ -56,7 +56,7 @@ struct StoredImage {
 }
 
 /// Maximum number of lines that a difference shows before it counts the remaining rows.
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 /// Maximum number of characters per value that a difference shows.
 const LONGEST_SHOWN: usize = 200;
@@ -129,7 +129,7 @@ impl Change {
         let mut lines: Vec<String> = Vec::new();
         let mut beyond = 0;
         for (table, row) in all {
-            if lines.len() >= MOST_SHOWN {
+            if lines.len() >= MAX_SHOWN {
                 beyond += 1;
                 continue;
             }

@@ -108,7 +108,7 @@ impl DatabaseError {
 
     /// Classifies an error of the engine by its code.
     pub(crate) fn of(path: &std::path::Path, error: rusqlite::Error) -> Self {
-        let said = said(&error);
+        let said = message_of(&error);
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -138,7 +138,7 @@ impl DatabaseError {
 }
 
 /// Returns the message of the engine, without its error code.
-fn said(error: &rusqlite::Error) -> String {
+fn message_of(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
         rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),

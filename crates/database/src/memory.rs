@@ -15,13 +15,13 @@ use rusqlite::limits::Limit;
 pub(crate) const LARGEST_VALUE: i32 = 32 * 1024 * 1024;
 
 /// Maximum size of all values that a statement holds at a time, in bytes.
-const MOST_AT_A_TIME: i32 = 256 * 1024 * 1024;
+const MAX_AT_A_TIME: i32 = 256 * 1024 * 1024;
 
 /// Size that the limit per value never goes below, in bytes.
 const LEAST_VALUE: i32 = 1024;
 
 /// Maximum number of statements in the cache of counts, and maximum length of each in bytes.
-const MOST_KNOWN: usize = 64;
+const MAX_KNOWN: usize = 64;
 const LONGEST_KNOWN: usize = 4 * 1024;
 
 /// Instructions of SQLite's virtual machine that move, compare or count, and produce no value of
@@ -143,7 +143,7 @@ impl<'a> LimitedConnection<'a> {
     /// An error if the limit cannot be set.
     pub(crate) fn of(connection: &'a Connection, sql: &str, known: &Counts) -> rusqlite::Result<Self> {
         let values = known.of(connection, sql)?.max(1);
-        let largest = (MOST_AT_A_TIME / values).clamp(LEAST_VALUE, LARGEST_VALUE);
+        let largest = (MAX_AT_A_TIME / values).clamp(LEAST_VALUE, LARGEST_VALUE);
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, largest)?;
         Ok(Self(connection))
     }
@@ -173,7 +173,7 @@ impl Counts {
         }
         let count = values_of(connection, sql);
         if sql.len() <= LONGEST_KNOWN {
-            if counts.len() >= MOST_KNOWN {
+            if counts.len() >= MAX_KNOWN {
                 counts.clear();
             }
             counts.insert(sql.to_owned(), (version, count));

@@ -14,13 +14,13 @@ use crate::{DatabaseError, Value};
 pub(crate) const PREFIX: &str = "handfast_note_";
 
 /// Maximum number of notes for one change. Beyond it, the whole database is saved.
-const MOST_ROWS: i64 = 50_000;
+const MAX_ROWS: i64 = 50_000;
 
 /// Maximum size of the values of these rows, in bytes.
-const MOST_BYTES: usize = 32 * 1024 * 1024;
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Maximum number of columns of a tracked table. SQLite permits 2,000.
-const MOST_COLUMNS: usize = 500;
+const MAX_COLUMNS: usize = 500;
 
 /// Value of `hidden` in `table_xinfo` for a column of a virtual table that `*` omits. Generated
 /// columns have greater values.
@@ -98,7 +98,7 @@ impl TrackedTable {
             statement.query_map([&table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
         let hides_the_id =
             |name: &str| ["rowid", "_rowid_", "oid"].iter().any(|hidden| hidden.eq_ignore_ascii_case(name));
-        if columns.len() > MOST_COLUMNS
+        if columns.len() > MAX_COLUMNS
             || columns.iter().any(|(name, hidden)| *hidden == HIDDEN || hides_the_id(name))
         {
             return Ok(None);
@@ -152,7 +152,7 @@ impl TrackedTable {
         let Self { notes, .. } = self;
         let many: i64 =
             connection.query_row(&format!("SELECT count(*) FROM {notes}"), [], |row| row.get(0))?;
-        if many > MOST_ROWS {
+        if many > MAX_ROWS {
             return Ok(None);
         }
         // SQLite takes the other columns from the note with the least `sequence`, which is the
@@ -172,7 +172,7 @@ impl TrackedTable {
             let weigh =
                 |values: &Option<Vec<Value>>| values.iter().flatten().map(Value::weight).sum::<usize>();
             *bytes += weigh(&before) + weigh(&after);
-            if *bytes > MOST_BYTES {
+            if *bytes > MAX_BYTES {
                 return Ok(None);
             }
             rows.push(TouchedRow { id, before, after });

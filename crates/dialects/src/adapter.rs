@@ -131,8 +131,8 @@ impl AnyTool for Adapter {
         self.outside.gives.iter().any(|given| matches!(given.from, ValueSource::OptionalText("diff")))
     }
 
-    fn shape(&self, answer: Result<Data, ToolError>, told: &mut ShapeFacts) -> Result<Data, ToolError> {
-        let milliseconds = u64::try_from(told.ran.as_millis()).unwrap_or(u64::MAX);
+    fn shape(&self, answer: Result<Data, ToolError>, facts: &mut ShapeFacts) -> Result<Data, ToolError> {
+        let milliseconds = u64::try_from(facts.ran.as_millis()).unwrap_or(u64::MAX);
         let shaped = |data: &Value| table::shaped(self.outside.gives, data, milliseconds);
         match answer {
             Ok(data) => {
@@ -141,12 +141,12 @@ impl AnyTool for Adapter {
                 })?;
                 let truncated = data.get("truncated").is_some_and(|truncated| *truncated == true);
                 if truncated {
-                    told.warnings.push(format!("{} returned only a part of the result", self.outside.name));
+                    facts.warnings.push(format!("{} returned only a part of the result", self.outside.name));
                 }
                 // If the source has no field for the note, the note becomes a warning.
                 let has_note = self.outside.gives.iter().any(|given| given.name == "note");
                 if let Some(note) = data.get("note").and_then(Value::as_str).filter(|_| !has_note) {
-                    told.warnings.push(self.words.translated(note));
+                    facts.warnings.push(self.words.translated(note));
                 }
                 Ok(shaped(&data).into())
             }

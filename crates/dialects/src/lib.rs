@@ -10,6 +10,7 @@ mod adapter;
 mod catalogue;
 mod csp1;
 mod dialect;
+mod dry_run_only;
 mod elophanto;
 mod elophanto_gmail;
 mod msc;
@@ -17,9 +18,8 @@ mod sage;
 mod sluagh;
 mod table;
 mod tool_call;
-mod tried;
 
 pub use catalogue::CatalogueKind;
 pub use dialect::{Dialect, Programs, Settings, SettledLimits};
+pub use dry_run_only::DryRunOnly;
 pub use tool_call::ToolCall;
-pub use tried::OnlyTried;

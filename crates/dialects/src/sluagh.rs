@@ -442,18 +442,9 @@ mod tests {
             let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
             assert!(error.message.contains("a credential"), "{}", error.message);
         }
-        for key in [
-            "PATHS",
-            "MY_PATH",
-            "PATIENCE",
-            "COMPASS",
-            "path",
-            "_",
-            "LDFLAGS",
-            "GITHUB_REF",
-            "KEYBOARD",
-            "CI",
-        ] {
+        for key in
+            ["PATHS", "MY_PATH", "TIMEOUT", "COMPASS", "path", "_", "LDFLAGS", "GITHUB_REF", "KEYBOARD", "CI"]
+        {
             assert!(adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).is_ok(), "{key}");
         }
     }

@@ -20,7 +20,7 @@ const CONTEXT: usize = 3;
 /// replaced, because its comparison would take longer than the edit.
 const LONGEST_BLOCK: usize = 2_000;
 /// Length of one diff, in bytes, after which further hunks are only counted.
-const MOST_BYTES: usize = 100_000;
+const MAX_BYTES: usize = 100_000;
 
 /// A run of whole changed lines, as byte ranges of the old and the new text.
 struct Block {
@@ -95,7 +95,7 @@ fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[EditedRange]
         }
         let (of_hunk, others) = rest.split_at(count);
         rest = others;
-        if shown.len() > MOST_BYTES {
+        if shown.len() > MAX_BYTES {
             left_out += 1;
             continue;
         }
@@ -356,6 +356,6 @@ mod tests {
     fn a_long_difference_is_cut_between_hunks() {
         let text: String = (0..20_000).map(|line| format!("{line} x\n\n\n\n\n\n\n\n")).collect();
         let shown = difference(&text, &[(" x", " y")]);
-        assert!(shown.len() < 2 * MOST_BYTES && shown.ends_with("more hunks are not shown\n"));
+        assert!(shown.len() < 2 * MAX_BYTES && shown.ends_with("more hunks are not shown\n"));
     }
 }

@@ -25,8 +25,8 @@ const CANDIDATES: usize = 6;
 /// Maximum number of bytes of a text that are searched: at most one second of work.
 const LONGEST_TEXT: usize = 128 << 20;
 /// Maximum number of lines, and of characters, of each of the two texts that are compared.
-const MOST_LINES: usize = 200;
-const MOST_CHARACTERS: usize = 1_500;
+const MAX_LINES: usize = 200;
+const MAX_CHARACTERS: usize = 1_500;
 /// Minimum similarity of a reported place, in per cent.
 const LEAST_LIKENESS: usize = 45;
 /// Length in bytes below which a text is short.
@@ -42,7 +42,7 @@ const LONGEST_DIFFERENCE: usize = 800;
 /// compared in full. So each byte of a large file is read once.
 pub fn nearest(text: &[u8], wanted: &[u8]) -> Vec<Near> {
     let text = &text[..text.len().min(LONGEST_TEXT)];
-    let wanted_lines: Vec<&[u8]> = lines(wanted).take(MOST_LINES).collect();
+    let wanted_lines: Vec<&[u8]> = lines(wanted).take(MAX_LINES).collect();
     if wanted_lines.is_empty() {
         return Vec::new();
     }
@@ -175,8 +175,8 @@ fn compare(window: &[u8], first_line: usize, wanted: &[u8]) -> Option<(usize, Ne
         .map(|(line, _)| line.len())
         .sum();
     let (one, other) = (&wanted[alike..], window[alike..].trim_end_matches('\n'));
-    let one: Vec<char> = one.trim_end_matches('\n').chars().take(MOST_CHARACTERS).collect();
-    let other: Vec<char> = other.chars().take(MOST_CHARACTERS).collect();
+    let one: Vec<char> = one.trim_end_matches('\n').chars().take(MAX_CHARACTERS).collect();
+    let other: Vec<char> = other.chars().take(MAX_CHARACTERS).collect();
     let mut operations = capture_diff_slices(Algorithm::Myers, &one, &other);
     let equal: usize = operations
         .iter()

@@ -83,9 +83,9 @@ pub struct Place {
 }
 
 /// Maximum number of places that are reported.
-const MOST_PLACES: usize = 5;
+const MAX_PLACES: usize = 5;
 /// Maximum number of characters of a shown line.
-const MOST_CHARACTERS: usize = 120;
+const MAX_CHARACTERS: usize = 120;
 
 struct FoundOccurrence {
     index: usize,
@@ -194,7 +194,7 @@ fn plainly(text: &str) -> Cow<'_, str> {
 }
 
 fn shown(text: &[u8], starts: &[usize]) -> Vec<Place> {
-    starts.iter().take(MOST_PLACES).map(|start| place_at(text, *start)).collect()
+    starts.iter().take(MAX_PLACES).map(|start| place_at(text, *start)).collect()
 }
 
 /// Returns the line that contains the byte at `offset`.
@@ -208,7 +208,7 @@ pub(crate) fn place_at(text: &[u8], offset: usize) -> Place {
 pub(crate) fn shortened(line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line);
     let line = line.trim_end_matches(['\r', '\n']);
-    match line.char_indices().nth(MOST_CHARACTERS) {
+    match line.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

@@ -11,7 +11,7 @@ use crate::peek::PeekedStream;
 use crate::refusal::Refusal;
 
 /// Maximum wait for the next part of a body.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum length of the line before a chunk, and of all trailers together, in bytes.
 const LONGEST_LINE: usize = 1024;
@@ -118,7 +118,7 @@ async fn line(client: &mut PeekedStream<impl AsyncRead + Unpin>, longest: usize)
 }
 
 async fn fill(client: &mut PeekedStream<impl AsyncRead + Unpin>) -> Result<(), Refusal> {
-    match timeout(PATIENCE, client.fill()).await {
+    match timeout(TIMEOUT, client.fill()).await {
         Err(_) => Err(Refusal::late("the body of the request did not arrive in time")),
         Ok(Ok(0)) => Err(Refusal::malformed("the request ends within its body")),
         Ok(Ok(_)) => Ok(()),

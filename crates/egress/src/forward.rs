@@ -23,7 +23,7 @@ use crate::respond::{self, ANSWERED, ConnectionState, ExchangeFailure};
 use crate::serve::EntryPoint;
 use crate::session::Session;
 use crate::slots::Slot;
-use crate::sni::PATIENCE;
+use crate::sni::TIMEOUT;
 use crate::substitute::{self, HostSubstitution};
 use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
@@ -76,7 +76,7 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
         (Some(server), Some((host, port))) => Some(Upstream::plain(server, host.clone(), *port).await?),
         _ => None,
     };
-    let mut patience = PATIENCE;
+    let mut patience = TIMEOUT;
     loop {
         let head = match first.take() {
             Some(head) => Ok(Some(head)),

@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 
 /// Maximum size of a head, in bytes and in headers: several times what the largest servers accept.
 pub(crate) const LARGEST: usize = 64 * 1024;
-pub(crate) const MOST_HEADERS: usize = 128;
+pub(crate) const MAX_HEADERS: usize = 128;
 
 /// A request without its body.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn plain_lines(head: &[u8], whole: bool) -> Result<(), Refusal> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
-    let mut space = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut space = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut space);
     let parsed =
         request.parse(bytes).map_err(|error| Refusal::malformed(format!("not a valid request: {error}")))?;

@@ -30,7 +30,7 @@ use crate::forward::{KEPT, Scope};
 use crate::head::LARGEST;
 use crate::respond::ANSWERED;
 use crate::session::Session;
-use crate::sni::PATIENCE;
+use crate::sni::TIMEOUT;
 use servers::Servers;
 
 /// Maximum number of concurrent requests per connection: the lowest value that RFC 9113 (section
@@ -86,7 +86,7 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin + Send + 's
     if ended == EndReason::Idle {
         // A client that sends a request at this moment must use another connection.
         serving.as_mut().graceful_shutdown();
-        let _late = timeout(PATIENCE, serving).await;
+        let _late = timeout(TIMEOUT, serving).await;
     }
     Ok(())
 }

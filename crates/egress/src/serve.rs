@@ -17,7 +17,7 @@ use crate::peek::PeekedStream;
 use crate::refusal::Refusal;
 use crate::session::{Session, TlsInspection};
 use crate::slots::{Client, Slots};
-use crate::sni::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
+use crate::sni::{self, ACCESS_DENIED, HANDSHAKE, TIMEOUT};
 use crate::{Gate, Listeners, Way, dns, multiplexed, relay};
 
 /// Maximum number of connections of one network. One more ends the connection that was idle for longest.
@@ -112,7 +112,7 @@ async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: EntryPo
     client.stream.set_nodelay(true)?;
     let meant = client.stream.local_addr()?;
     let mut client = PeekedStream::of(client);
-    match timeout(PATIENCE, client.fill()).await {
+    match timeout(TIMEOUT, client.fill()).await {
         Ok(Ok(count)) if count > 0 => {}
         _ => return Ok(()),
     }
@@ -130,7 +130,7 @@ async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: EntryPo
 
 /// Serves a program that knows of the proxy.
 async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Client>) -> io::Result<()> {
-    let head = match timeout(PATIENCE, head::read(&mut client)).await {
+    let head = match timeout(TIMEOUT, head::read(&mut client)).await {
         Ok(Ok(Some(head))) => head,
         Ok(Ok(None)) => return Ok(()),
         Ok(Err(refusal)) => return refusal.send(&mut client).await,
@@ -160,7 +160,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: PeekedStream<Clie
     };
     client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     if client.bytes.is_empty() {
-        match timeout(PATIENCE, client.fill()).await {
+        match timeout(TIMEOUT, client.fill()).await {
             Ok(Ok(count)) if count > 0 => {}
             Ok(_) => return Ok(()),
             Err(_) => {
@@ -228,7 +228,7 @@ async fn opened<G: Gate>(
     let acceptor = TlsAcceptor::from(authority.in_place_of(&host)?);
     let more = |session: &mut rustls::ServerConnection| session.set_buffer_limit(Some(ENCRYPTED));
     let place = client.stream.place.clone();
-    let shaken = timeout(PATIENCE, acceptor.accept_with(client, more)).await;
+    let shaken = timeout(TIMEOUT, acceptor.accept_with(client, more)).await;
     match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(client) => {
             let scope = Scope { opened: true, ..Scope::of(door, Some((host, port)), &place) };

@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::{Gate, GateEvent, Verdict, Way};
 
 /// Maximum time to establish a connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of further server connections for the requests of one network.
 const FURTHER: usize = 64;
@@ -58,7 +58,7 @@ impl<G: Gate> Session<G> {
     pub(crate) async fn open(&self, host: &Host, port: u16, way: Way) -> Result<TcpStream, Refusal> {
         let met = GateEvent { host: host.to_string(), port, way, refused: None };
         let permission = self.gate.permission(host, port);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let (noted, dialled) =
             tokio::join!(self.gate.note(met), dial(self.gate.resolver(), host, port, &permission, deadline));
         if let Err(error) = noted {

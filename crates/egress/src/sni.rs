@@ -18,7 +18,7 @@ pub(crate) const HANDSHAKE: u8 = 22;
 const LARGEST: usize = 64 * 1024;
 
 /// Maximum wait for a hello, or for the head of a request.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// TLS alert that ends a connection: access denied, fatal (RFC 8446, section 6.2).
 pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
@@ -31,7 +31,7 @@ pub(crate) const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 pub(crate) async fn read(
     client: &mut PeekedStream<impl AsyncRead + Unpin>,
 ) -> Result<Option<String>, String> {
-    timeout(PATIENCE, read_whole(client))
+    timeout(TIMEOUT, read_whole(client))
         .await
         .map_err(|_| "the TLS hello did not arrive in time".to_owned())?
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::authority::HTTP2;
-use crate::sni::PATIENCE;
+use crate::sni::TIMEOUT;
 use crate::upload::Upload;
 
 /// HTTP/2 flow-control windows: bytes that a server may send of one response before they are passed
@@ -61,7 +61,7 @@ impl Upstream {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other)?,
             Host::Address(address) => ServerName::from(*address),
         };
-        let stream = timeout(PATIENCE, TlsConnector::from(config).connect(name, stream))
+        let stream = timeout(TIMEOUT, TlsConnector::from(config).connect(name, stream))
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         if stream.get_ref().1.alpn_protocol() != Some(HTTP2) {

@@ -24,7 +24,7 @@ pub use files::{CONFIG, MODEL, POOLING, PinnedFile, TOKENIZER, check};
 pub use work::{Precision, open, open_pinned, open_with};
 
 /// Maximum number of tokens of a text, including its first and last marker. Further tokens are cut off.
-pub const MOST_TOKENS: usize = 256;
+pub const MAX_TOKENS: usize = 256;
 
 /// Name of the pinned model, as people know it.
 pub const PINNED_NAME: &str = "all-MiniLM-L6-v2";

@@ -17,7 +17,7 @@ use crate::forward::{Fineness, Room, pass};
 use crate::tensors::Tensors;
 use crate::tokens::Tokens;
 use crate::weights::{Original, StoredWeights, Weights, write};
-use crate::{MOST_TOKENS, OpenError, PINNED, PINNED_NAME};
+use crate::{MAX_TOKENS, OpenError, PINNED, PINNED_NAME};
 
 /// Name of the file of byte matrices, next to the model.
 const KEPT: &str = "weights.bytes";
@@ -110,7 +110,7 @@ fn open_as(
     let path = folder.join(POOLING);
     let of_pool = if path.exists() { read(&path)? } else { Vec::new() };
     let pool = if of_pool.is_empty() { Pool::Mean } else { Pool::read(&path, &of_pool)? };
-    let most = MOST_TOKENS.min(config.max_position_embeddings);
+    let most = MAX_TOKENS.min(config.max_position_embeddings);
     let (weights, of_weights) = match precision {
         Precision::Bytes => of_bytes(folder, &config, most, &check)?,
         Precision::Exact => {

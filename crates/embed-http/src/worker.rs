@@ -16,7 +16,7 @@ use crate::answer;
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 
 /// Timeout of one request.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum number of requests for one batch if the server is busy, and maximum pause between two of them.
 const ATTEMPTS: u32 = 5;
@@ -78,11 +78,11 @@ impl RequestSender {
     async fn one(&self, body: Vec<u8>) -> Result<Vec<u8>, String> {
         let mut pause = Duration::from_millis(500);
         for attempt in 1.. {
-            let asked = tokio::time::timeout(PATIENCE, self.client.post(self.headers.clone(), body.clone()));
+            let asked = tokio::time::timeout(TIMEOUT, self.client.post(self.headers.clone(), body.clone()));
             let answer = match asked.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => return Err(error.to_string()),
-                Err(_) => return Err(format!("no response within {} seconds", PATIENCE.as_secs())),
+                Err(_) => return Err(format!("no response within {} seconds", TIMEOUT.as_secs())),
             };
             match answer.status {
                 200..=299 => return Ok(answer.body),

@@ -194,7 +194,7 @@ impl Commands {
         };
         let _waiting = QueuedCommand { commands: this, session, ticket };
         tokio::select! {
-            place = receiver => place.map_err(|_| closed()),
+            place = receiver => place.map_err(|_| lanes_closed()),
             reason = requested(stop) => Err(reason.into()),
         }
     }
@@ -290,7 +290,7 @@ fn full(running: usize, waiting: usize) -> ToolError {
         .retry(Retry::AfterMs(COMMAND_RETRY_MS))
 }
 
-fn closed() -> ToolError {
+fn lanes_closed() -> ToolError {
     ToolError::internal("the lanes closed while a call was waiting")
 }
 

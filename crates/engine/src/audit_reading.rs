@@ -18,7 +18,7 @@ const SAME_READING: SignedDuration = SignedDuration::from_mins(1);
 
 /// Maximum number of recent rows that are searched for the same reading. If more reads happen
 /// within a minute, some may be recorded twice.
-const MOST_LOOKED_AT: u32 = 200;
+const MAX_LOOKED_AT: u32 = 200;
 
 /// Read access to the audit: the reader and the query.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ impl AuditReading {
             tool: Some(READ_AUDIT.to_owned()),
             session: row.session.clone(),
             since: now.checked_sub(SAME_READING).ok(),
-            limit: MOST_LOOKED_AT,
+            limit: MAX_LOOKED_AT,
             ..Filter::default()
         };
         // The comparison ignores the time and the id of the call.

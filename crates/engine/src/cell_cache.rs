@@ -33,7 +33,7 @@ const KEPT_WITHOUT_WORKSPACE: SignedDuration = SignedDuration::from_hours(7 * 24
 
 /// Number of entries above which a folder of caches is taken for one that a command has filled
 /// itself.
-const MOST_CACHES: usize = 1000;
+const MAX_CACHES: usize = 1000;
 
 /// Name of a file in the folder of a workspace. It contains the workspace's path, and its
 /// modification time is the time when the workspace was last opened.
@@ -131,14 +131,14 @@ impl Homes {
         match fs::read_dir(&caches) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => {
-                for entry in entries?.take(MOST_CACHES + 1) {
+                for entry in entries?.take(MAX_CACHES + 1) {
                     found.push(entry?.file_name());
                 }
             }
         }
         let millisecond = now.as_millisecond();
         let to = File::open(own)?;
-        if found.len() > MOST_CACHES {
+        if found.len() > MAX_CACHES {
             let Some(_alone) = self.home.alone()? else { return Ok(()) };
             let name = caches.file_name().unwrap_or_default();
             return taken(&to, name, &to, &format!("{TAKEN}{millisecond}"));

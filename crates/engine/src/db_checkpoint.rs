@@ -30,7 +30,7 @@ const OF_DATABASE: &[u8] = b"handfast database change 1";
 const LARGEST_CHANGE: u64 = 256 * 1024 * 1024;
 
 /// Maximum number of threads that save the pieces of a change.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Returns true if an entry of a checkpoint is a change of a database.
 pub(crate) fn is_of_database(entry: &CheckpointEntry) -> bool {
@@ -137,7 +137,7 @@ impl DbRecorder {
                 saved.push((number, save(piece)?));
             }
         };
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
         let mut saved = thread::scope(|scope| {
             let others: Vec<_> = (1..threads.min(pieces.len()))
                 // If the system refuses more threads, fewer do the work.
@@ -190,7 +190,7 @@ impl Engine {
     pub(crate) fn hand_over_data(&self, call: &Call, draft: Option<Draft>, services: &mut Services) {
         services.insert::<Arc<dyn Checkpoints>>(Arc::new(Arc::new(ForCall {
             undo: Undo { policy: call.rules(self), ..self.undo_parts() },
-            draft: if call.dry_run.is_some() { draft.map(Draft::tried) } else { draft },
+            draft: if call.dry_run.is_some() { draft.map(Draft::as_dry_run) } else { draft },
             undoes: call.undoes.clone(),
             data: call.of_data.undoes.clone(),
         })));

@@ -25,9 +25,9 @@ pub(crate) struct DryRunCall {
 
 impl Engine {
     /// Returns the call that the plan tries, with its effects, if the plan is a dry run.
-    pub(crate) fn tried(&self, spec: &Spec, plan: &Plan) -> Option<DryRunCall> {
+    pub(crate) fn planned_dry_run(&self, spec: &Spec, plan: &Plan) -> Option<DryRunCall> {
         let plan = plan.dry_run.as_deref()?;
-        let effects = AccessScope::lead(plan);
+        let effects = AccessScope::resolve(plan);
         let undoable = self.is_undoable(spec, &effects, plan);
         Some(DryRunCall { level: plan.level.unwrap_or(spec.level), effects, undoable })
     }

@@ -28,12 +28,12 @@ use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
 
 /// Maximum number of refusals that one response names; it gives the number of the others.
-const MOST_TOLD: usize = 10;
+const MAX_TOLD: usize = 10;
 /// Time after which the same refusal is written into the audit again. Until then it is counted,
 /// because a loop must not fill the audit.
 const SAME_AGAIN: Duration = Duration::from_mins(1);
 /// Maximum number of refusals that are remembered for counting.
-const MOST_REMEMBERED: usize = 1024;
+const MAX_REMEMBERED: usize = 1024;
 
 /// Parts from which every way out is built.
 #[derive(Clone)]
@@ -120,9 +120,9 @@ impl WayOut {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let note = format!("a connection to {place} was refused: {reason}");
         if !refused.told.contains(&note) {
-            if refused.told.len() < MOST_TOLD { refused.told.push(note) } else { refused.more += 1 }
+            if refused.told.len() < MAX_TOLD { refused.told.push(note) } else { refused.more += 1 }
         }
-        if refused.written.len() >= MOST_REMEMBERED {
+        if refused.written.len() >= MAX_REMEMBERED {
             refused.written.clear();
         }
         let now = Instant::now();

@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tool::Access;
 
 /// Maximum number of entries that are examined. For more, the state is unknown.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Interval within which two changes may have the same time, because the kernel's clock for files
 /// ticks every 1 to 10 ms.
@@ -81,7 +81,7 @@ pub(crate) fn look(policy: &Policy) -> Option<Fingerprint> {
     while let Some(folder) = folders.pop() {
         let mut entries: Vec<DirEntry> = std::fs::read_dir(&folder).ok()?.collect::<Result<_, _>>().ok()?;
         count += entries.len();
-        if count > MOST_ENTRIES {
+        if count > MAX_ENTRIES {
             return None;
         }
         entries.sort_unstable_by_key(DirEntry::file_name);

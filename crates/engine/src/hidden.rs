@@ -22,16 +22,16 @@ const MOST: usize = 2_000;
 
 /// Maximum number of tracked files with a notice. Git starts its filter once for each file that it
 /// reads.
-const MOST_NOTICES: usize = 200;
+const MAX_NOTICES: usize = 200;
 
 /// Largest file, in bytes, that has a notice.
 const LARGEST_NOTICE: u64 = 64 * 1024;
 
 /// Maximum number of sessions that are remembered.
-const MOST_SESSIONS: usize = 1_000;
+const MAX_SESSIONS: usize = 1_000;
 
 /// Maximum number of files that a message names.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Name of the git filter.
 const FILTER: &str = "handfast-hidden";
@@ -70,7 +70,7 @@ impl HiddenFiles {
         let (mut all, mut git) = (Vec::new(), Git::default());
         for ((real, masked), in_git) in files.into_iter().zip(in_git) {
             let Ok(path) = real.strip_prefix(workspace).map(Path::to_owned) else { continue };
-            let tracked = in_git.as_ref().and_then(|found| found.tracked).filter(|_| notices <= MOST_NOTICES);
+            let tracked = in_git.as_ref().and_then(|found| found.tracked).filter(|_| notices <= MAX_NOTICES);
             let seen_as = tracked.and_then(|tracked| notice(&real, tracked)).unwrap_or(SeenAs::Closed);
             if let Some(found) = in_git {
                 let patterns = if seen_as == SeenAs::Closed { &mut git.ignored } else { &mut git.filtered };
@@ -100,7 +100,7 @@ impl HiddenFiles {
         let paths = by_rule.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
         let mut news: Vec<PathBuf> = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.len() >= MOST_SESSIONS && !told.contains_key(session) {
+            if told.len() >= MAX_SESSIONS && !told.contains_key(session) {
                 told.clear();
             }
             let told = told.entry(session.to_owned()).or_default();
@@ -198,7 +198,7 @@ fn quoted(pattern: &[u8]) -> Vec<u8> {
 
 /// Formats some of the files for the answer.
 pub(crate) fn listed(paths: &[PathBuf]) -> String {
-    let named: Vec<String> = paths.iter().take(MOST_NAMED).map(|path| tool::path_text(path)).collect();
+    let named: Vec<String> = paths.iter().take(MAX_NAMED).map(|path| tool::path_text(path)).collect();
     let more = paths.len() - named.len();
     if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
 }

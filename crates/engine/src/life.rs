@@ -194,10 +194,10 @@ impl Engine {
         if call.outlives_session && call.holder.is_none() {
             return Err(ends_with_session());
         }
-        call.effects = AccessScope::lead(&prepared.plan);
+        call.effects = AccessScope::resolve(&prepared.plan);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.shows_difference = tool.shows_difference();
-        call.dry_run = self.tried(tool.spec(), &prepared.plan);
+        call.dry_run = self.planned_dry_run(tool.spec(), &prepared.plan);
         Ok(prepared)
     }
 

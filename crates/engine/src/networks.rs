@@ -27,7 +27,7 @@ use crate::placeholders::SessionPlaceholders;
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// Maximum number of ceilings under which one session can have ways out.
-const MOST_CEILINGS: usize = 16;
+const MAX_CEILINGS: usize = 16;
 
 /// The networks of the sessions of one runtime.
 #[derive(Default)]
@@ -194,7 +194,7 @@ impl Networks {
         let mut state = self.state();
         let known = state.ceilings.entry(owner.to_owned()).or_default();
         let at = known.iter().position(|one| *one == ceiling).or_else(|| {
-            let is_room = known.len() < MOST_CEILINGS;
+            let is_room = known.len() < MAX_CEILINGS;
             is_room.then(|| known.push(ceiling)).map(|()| known.len() - 1)
         })?;
         Some(under(owner, at))

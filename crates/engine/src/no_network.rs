@@ -17,7 +17,7 @@ use crate::cell_spec::Rules;
 const HTTPS: u16 = 443;
 
 /// Maximum number of hosts that one answer names.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 const NO_HOSTS: &str = "no network here: `allowed_hosts` lists no host; commands reach only servers of \
      this session on `localhost`";
@@ -67,7 +67,7 @@ fn unreached(rules: &Policy, mut hosts: Vec<String>, unless_named: &str) -> Vec<
     hosts.dedup();
     let reasons = hosts.iter().filter_map(|host| rules.host_verdict(host, HTTPS).err());
     let mut notes: Vec<String> =
-        reasons.take(MOST_NAMED).map(|reason| format!("no network here: {reason}")).collect();
+        reasons.take(MAX_NAMED).map(|reason| format!("no network here: {reason}")).collect();
     notes.dedup();
     notes
 }

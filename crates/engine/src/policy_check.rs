@@ -96,7 +96,7 @@ impl Engine {
         let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
         let prepared = tool.prepare(arguments, &self.place)?;
         let plan = &prepared.plan;
-        let effects = reach::AccessScope::lead(plan);
+        let effects = reach::AccessScope::resolve(plan);
         let level = plan.level.unwrap_or(tool.spec().level);
         let request = policy::Request {
             tool: tool.spec().name,

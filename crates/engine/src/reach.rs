@@ -46,7 +46,7 @@ impl AccessScope {
     }
 
     /// Returns the effects, each with its real path if symbolic links lead elsewhere.
-    pub(crate) fn lead(plan: &Plan) -> Vec<Part> {
+    pub(crate) fn resolve(plan: &Plan) -> Vec<Part> {
         let is_login = |effect: &Effect| matches!(effect, Effect::UseSecret { name, .. } if plan.login.contains(&name.as_str()));
         // A file that is read and then written is named twice in a row.
         let mut last: Option<(&Effect, Option<PathBuf>)> = None;

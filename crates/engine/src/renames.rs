@@ -11,13 +11,13 @@ use checkpoint::{Kind, SavedEntry, State};
 
 /// Maximum number of new folders that a gone folder is compared with: folders with one of its files
 /// at the same relative path.
-const MOST_COMPARED: usize = 16;
+const MAX_COMPARED: usize = 16;
 
 /// Maximum number of files of a gone folder that are looked up.
-const MOST_LOOKED_FOR: usize = 16;
+const MAX_LOOKED_FOR: usize = 16;
 
 /// Number of new files with the same name and size above which a file identifies no folder.
-const MOST_ALIKE: usize = 64;
+const MAX_ALIKE: usize = 64;
 
 /// A folder that was renamed.
 pub(crate) struct RenamedFolder<'a> {
@@ -85,9 +85,9 @@ pub(crate) fn moved<'a>(entries: &[&'a SavedEntry]) -> Vec<RenamedFolder<'a>> {
         let looked_for = within.iter().filter_map(|(path, state)| {
             let alike = new_files.get(&(path.file_name(), state.entry.size_bytes))?;
             let name = path.strip_prefix(from).ok()?;
-            (state.entry.kind == Kind::File && alike.len() <= MOST_ALIKE).then_some((name, *state, alike))
+            (state.entry.kind == Kind::File && alike.len() <= MAX_ALIKE).then_some((name, *state, alike))
         });
-        let folders = looked_for.take(MOST_LOOKED_FOR).flat_map(|(name, state, alike)| {
+        let folders = looked_for.take(MAX_LOOKED_FOR).flat_map(|(name, state, alike)| {
             let same =
                 alike.iter().filter(move |path| path.ends_with(name) && made[**path].is_same_as(state));
             same.filter_map(move |path| path.ancestors().nth(name.components().count()))
@@ -95,7 +95,7 @@ pub(crate) fn moved<'a>(entries: &[&'a SavedEntry]) -> Vec<RenamedFolder<'a>> {
         let mut seen = BTreeSet::new();
         let is_new = |folder: &&Path| made.get(folder).is_some_and(|made| made.entry.kind == Kind::Folder);
         let folders = folders.filter(|folder| is_new(folder) && seen.insert(*folder));
-        let mut compared = folders.take(MOST_COMPARED).map(|to| compare(from, to, &within, made));
+        let mut compared = folders.take(MAX_COMPARED).map(|to| compare(from, to, &within, made));
         found.extend(compared.find_map(|compared| compared));
     }
     found

@@ -49,7 +49,7 @@ pub(crate) const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
 const GIT_INDEX: &str = ".git/index";
 
 /// Maximum number of conflicts, held paths or notes that one response names.
-const MOST_NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// Folder for the changes of commands, and the workspace to which they belong.
 pub(crate) struct Snapshots {
@@ -439,10 +439,10 @@ fn note(note: &Note) -> String {
     }
 }
 
-/// Returns the first [`MOST_NAMED`] lines, and a line with the number of the others.
+/// Returns the first [`MAX_NAMED`] lines, and a line with the number of the others.
 fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = all;
-    let mut named: Vec<String> = all.by_ref().take(MOST_NAMED).collect();
+    let mut named: Vec<String> = all.by_ref().take(MAX_NAMED).collect();
     let more = all.count();
     if more > 0 {
         named.push(format!("and {more} more"));

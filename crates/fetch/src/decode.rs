@@ -14,7 +14,7 @@ const ZSTD_WINDOW: u32 = 23;
 /// Bytes that are decompressed at a time, and the maximum output of one such step. A larger output
 /// is a decompression bomb.
 const STEP: usize = 16 * 1024;
-const MOST_OF_A_STEP: u64 = 64 * 1024 * 1024;
+const MAX_OF_A_STEP: u64 = 64 * 1024 * 1024;
 /// Buffer between the brotli decompressor and its output, in bytes.
 const BUFFER: usize = 16 * 1024;
 
@@ -229,7 +229,7 @@ fn through(
     limit: u64,
     step: impl FnOnce(&mut dyn DecodingSink) -> io::Result<()>,
 ) -> Result<Vec<u8>, DecodeError> {
-    coding.sink().left = (*left).min(MOST_OF_A_STEP);
+    coding.sink().left = (*left).min(MAX_OF_A_STEP);
     let done = step(coding);
     let sink = coding.sink();
     let out = std::mem::take(&mut sink.out);

@@ -19,7 +19,7 @@ use crate::address::{Host, is_public};
 /// Delay before the next address is tried in parallel (RFC 8305, section 5).
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 /// Maximum number of addresses of a name that are dialled. Further addresses are checked and not dialled.
-const MOST_DIALLED: usize = 8;
+const MAX_DIALLED: usize = 8;
 
 /// Reason why no connection was made.
 #[derive(Debug, thiserror::Error)]
@@ -233,7 +233,7 @@ fn by_turns(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
         ordered.extend(others.next());
     }
     ordered.extend(others);
-    ordered.truncate(MOST_DIALLED);
+    ordered.truncate(MAX_DIALLED);
     ordered
 }
 
@@ -380,6 +380,6 @@ mod tests {
             by_turns(parse(&["::1", "::2", "::3", "1.1.1.1"])),
             parse(&["::1", "1.1.1.1", "::2", "::3"])
         );
-        assert_eq!(by_turns(vec![IpAddr::from([1, 1, 1, 1]); 20]).len(), MOST_DIALLED);
+        assert_eq!(by_turns(vec![IpAddr::from([1, 1, 1, 1]); 20]).len(), MAX_DIALLED);
     }
 }

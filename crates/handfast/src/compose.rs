@@ -1,4 +1,4 @@
-//! Composition of the runtime: surroundings, configuration, policy, store, tools, engine.
+//! Composition of the runtime: host_environment, configuration, policy, store, tools, engine.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -23,12 +23,12 @@ use crate::commands::Failure;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
 use crate::exec_log::WorkspaceLog;
+use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
 use crate::places::{
     DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, program, real, state_folder,
 };
 use crate::report::{Warn, warn};
-use crate::surroundings::{Surroundings, variable, vault_keys};
 use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
 use crate::traces::{FAREWELL, exporter};
@@ -66,7 +66,7 @@ pub(crate) struct RuntimeOptions<'a> {
     pub(crate) sessions: Option<SessionLimits>,
     /// Command by which this program enters a cell made by bwrap.
     pub(crate) entrance: Option<Entrance>,
-    /// Keys of the vault, if they differ from those of the surroundings.
+    /// Keys of the vault, if they differ from those of the host_environment.
     pub(crate) keys: Option<Keys>,
     /// Tools in addition to the built-in ones.
     pub(crate) tools: Vec<Arc<dyn AnyTool>>,
@@ -100,14 +100,14 @@ impl<'a> RuntimeOptions<'a> {
 pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     let RuntimeOptions { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } =
         wanted;
-    let mut surroundings = Surroundings::of_this_process();
-    surroundings.configuration = configuration.or(surroundings.configuration);
+    let mut host_environment = HostEnvironment::of_this_process();
+    host_environment.configuration = configuration.or(host_environment.configuration);
     if home.is_some() {
         // A different home also replaces the user's folders that this process was given.
-        (surroundings.home, surroundings.folders) = (home, std::collections::BTreeMap::new());
+        (host_environment.home, host_environment.folders) = (home, std::collections::BTreeMap::new());
     }
-    let place = place(global, &surroundings, warn)?;
-    let state = state_folder(global, &surroundings)?;
+    let place = place(global, &host_environment, warn)?;
+    let state = state_folder(global, &host_environment)?;
     if place.workspace.starts_with(&state) {
         return Err(Failure::usage(format!(
             "the workspace {} lies in the state folder {}, which no tool may change; name another \
@@ -116,7 +116,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
             state.display()
         )));
     }
-    if let Some(folder) = surroundings.configuration.as_deref().map(real)
+    if let Some(folder) = host_environment.configuration.as_deref().map(real)
         && place.workspace.starts_with(&folder)
     {
         return Err(Failure::usage(format!(
@@ -126,9 +126,9 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         )));
     }
     let store = Arc::new(Store::open(&state)?);
-    let configuration = Configuration::read(global, &surroundings, &place, &state, &store, tools, warn)?;
+    let configuration = Configuration::read(global, &host_environment, &place, &state, &store, tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
-    keep_closed(surroundings.configuration.as_deref(), &policy)?;
+    keep_closed(host_environment.configuration.as_deref(), &policy)?;
     let vault =
         vault(&state, keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone())), &policy, warn)?;
     // This is the first and only assignment.
@@ -140,14 +140,14 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     services.insert(Arc::new(Web::default()));
     // Versions up to 0.1 stored interrupted downloads here. No later version resumes them.
     let _gone = std::fs::remove_dir_all(state.join(DOWNLOADS_FOLDER));
-    let mut secrets = std::mem::take(&mut surroundings.credentials);
+    let mut secrets = std::mem::take(&mut host_environment.credentials);
     if configuration.toolset.dialect == Dialect::Sluagh {
         let (environment, named) = environment_secrets(&configuration.environment_secrets, warn);
         services.insert(Arc::new(environment));
         secrets.extend(named);
     }
-    let traces = exporter(configuration.traces, &surroundings.traces, warn);
-    let cell = CellSetup { entrance, ..cell(&surroundings, &state, spawner)? };
+    let traces = exporter(configuration.traces, &host_environment.traces, warn);
+    let cell = CellSetup { entrance, ..cell(&host_environment, &state, spawner)? };
     let workspace = place.workspace.clone();
     let summarizer = match configuration.toolset.dialect {
         Dialect::Csp1 => Some(exec_log(&workspace, &store)?),
@@ -168,9 +168,9 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         summarizer,
-        user: Some(surroundings.user.clone()),
+        user: Some(host_environment.user.clone()),
         services,
-        program: program(&state, &surroundings),
+        program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {
         warn(notice);
@@ -289,13 +289,13 @@ fn keep_closed(folder: Option<&Path>, policy: &Policy) -> Result<(), Failure> {
 }
 
 fn cell(
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     state: &Path,
     spawner: Option<Arc<Spawner>>,
 ) -> Result<CellSetup, Failure> {
     let spool = state.join("spool");
     create_private(&spool)?;
-    let setup = toolchains::cell_setup(surroundings, spool, spawner);
+    let setup = toolchains::cell_setup(host_environment, spool, spawner);
     let [changes, records, homes, certificates] =
         ["changes", "sessions", "homes", "certificates"].map(|name| Some(state.join(name)));
     let toolchains_seen = Some(state.join("toolchains"));

@@ -22,11 +22,11 @@ use crate::config::{
     WORKSPACE_FILE,
 };
 use crate::embeddings::{self, LaterVault};
+use crate::host_environment::HostEnvironment;
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require, with_built_in};
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
-use crate::surroundings::Surroundings;
 use crate::toolchains;
 use crate::toolset::{ToolDependencies, Toolset, canonical};
 use crate::traces::Collector;
@@ -47,11 +47,11 @@ struct Layered {
 }
 
 impl Files {
-    fn read(surroundings: &Surroundings, place: &Place, store: &Store) -> Result<Self, Failure> {
+    fn read(host_environment: &HostEnvironment, place: &Place, store: &Store) -> Result<Self, Failure> {
         let read = |path: &Path| {
             ConfigFile::read(path).map_err(|error| error.without_what_lies_outside(&place.workspace))
         };
-        let user = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+        let user = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
         let user = user.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
         let workspace = read(&place.workspace.join(WORKSPACE_FILE)).map_err(Failure::usage)?;
         let layers: [(Option<ConfigFile>, Layer); 3] = [
@@ -234,18 +234,18 @@ fn gmail(place: Option<GmailPlace>) -> Result<Gmail, Failure> {
 
 /// Returns the vault's key file from the administrator's configuration, or from the user's. For
 /// callers that need no other setting.
-pub(crate) fn key_file(surroundings: &Surroundings) -> Result<Option<PathBuf>, Failure> {
-    let user = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<PathBuf>, Failure> {
+    let user = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
     let user = user.map_or(Ok(None), |path| ConfigFile::read(&path)).map_err(Failure::usage)?;
     let managed = config::managed().map_err(Failure::usage)?;
     let named = managed.into_iter().chain(user).find_map(|file| file.settings.vault);
-    named.map(|place| key_file_of(&place, surroundings)).transpose()
+    named.map(|place| key_file_of(&place, host_environment)).transpose()
 }
 
-fn key_file_of(place: &VaultPlace, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+fn key_file_of(place: &VaultPlace, host_environment: &HostEnvironment) -> Result<PathBuf, Failure> {
     let named = &place.key_file;
     let below_home =
-        named.strip_prefix("~").ok().and_then(|rest| Some(surroundings.home.as_ref()?.join(rest)));
+        named.strip_prefix("~").ok().and_then(|rest| Some(host_environment.home.as_ref()?.join(rest)));
     Some(named.clone()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
         let named = named.display();
         Failure::usage(format!("`vault.key_file`: {named} must be an absolute path, or begin with ~/"))
@@ -269,40 +269,40 @@ impl Configuration {
     /// Returns every tool, in listing order.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
         let mut tools = self.toolset.tools(&self.programs, &self.workspace, &self.needed);
-        tools.extend(self.toolset.tried(self.own.clone()));
+        tools.extend(self.toolset.only_dry_runs(self.own.clone()));
         tools
     }
 
     /// Reads the configuration for a command that runs no tools.
     pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
-        let surroundings = Surroundings::of_this_process();
+        let host_environment = HostEnvironment::of_this_process();
         let warn: Warn = &report::warn;
-        let place = place(global, &surroundings, warn)?;
-        let state = state_folder(global, &surroundings)?;
-        let store = open_store(global, &surroundings)?;
-        Self::read(global, &surroundings, &place, &state, &store, Vec::new(), warn)
+        let place = place(global, &host_environment, warn)?;
+        let state = state_folder(global, &host_environment)?;
+        let store = open_store(global, &host_environment)?;
+        Self::read(global, &host_environment, &place, &state, &store, Vec::new(), warn)
     }
 
     /// Reads the files, and warns about ignored settings.
     pub(crate) fn read(
         global: &Global,
-        surroundings: &Surroundings,
+        host_environment: &HostEnvironment,
         place: &Place,
         state: &Path,
         store: &Store,
         own: Vec<Arc<dyn AnyTool>>,
         warn: Warn,
     ) -> Result<Self, Failure> {
-        let files = Files::read(surroundings, place, store)?;
+        let files = Files::read(host_environment, place, store)?;
         files.warn_of_ignored(warn);
         let protected = [state.to_owned(), place.workspace.join(WORKSPACE_FILE)].into_iter().chain(
-            [Some(PathBuf::from(MANAGED_FOLDER)), surroundings.configuration.clone()]
+            [Some(PathBuf::from(MANAGED_FOLDER)), host_environment.configuration.clone()]
                 .into_iter()
                 .flatten()
                 .flat_map(|folder| under_every_name(&folder)),
         );
         let programs = toolchains::programs(
-            toolchains::search_path(surroundings),
+            toolchains::search_path(host_environment),
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
         );
         let labels = files.labels();
@@ -315,7 +315,7 @@ impl Configuration {
         require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
         let databases = databases(&files, &place.workspace, state)?;
         let skills =
-            SkillFolders { user: surroundings.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
+            SkillFolders { user: host_environment.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
         let dialect = files
             .first(global.dialect, "dialect", |settings| settings.dialect)
             .map_or(Dialect::default(), |(dialect, _)| dialect);
@@ -329,7 +329,7 @@ impl Configuration {
             dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
         )?;
         let key_file = files.of_the_user("vault", |settings| settings.vault.clone(), warn);
-        let key_file = key_file.map(|place| key_file_of(&place, surroundings)).transpose()?;
+        let key_file = key_file.map(|place| key_file_of(&place, host_environment)).transpose()?;
         let vault = LaterVault::default();
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
         let embeddings = embeddings::opener(state, server, vault.clone())?;
@@ -359,10 +359,10 @@ impl Configuration {
             sources: files.0.into_iter().map(Layered::into_source).collect(),
             ceiling: ceiling(&global.permission),
             protected: protected.collect(),
-            closed: closed(&needed.databases, &place.workspace),
+            closed: database_patterns(&needed.databases, &place.workspace),
             programs,
             workspace: place.workspace.clone(),
-            home: surroundings.home.clone(),
+            home: host_environment.home.clone(),
             tools: canonical(&needed).iter().chain(&own).map(|tool| tool.spec().name).collect(),
             needed,
             own,
@@ -406,7 +406,7 @@ fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databa
 }
 
 /// Returns patterns for the files of databases and the folder of the usual one.
-fn closed(databases: &Databases, workspace: &Path) -> Vec<String> {
+fn database_patterns(databases: &Databases, workspace: &Path) -> Vec<String> {
     let pattern = |path: &Path| {
         let path = path.strip_prefix(workspace).unwrap_or(path).to_string_lossy().into_owned();
         let escaped: String = path

@@ -25,10 +25,10 @@ const FOLDERS: [&str; 2] = ["memory", "exec-logs"];
 const MOST: usize = 1_000;
 /// Maximum size of all log files in bytes. The oldest are removed first, but never the newest,
 /// because its answer refers to it.
-const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Interval between removals, in commands and in bytes.
 const LOOK_EACH: usize = 100;
-const LOOK_EACH_BYTES: u64 = MOST_BYTES / 16;
+const LOOK_EACH_BYTES: u64 = MAX_BYTES / 16;
 
 /// The log of one workspace.
 pub(crate) struct WorkspaceLog {
@@ -82,7 +82,7 @@ impl WorkspaceLog {
             // Another process has removed a file that is gone.
             let size = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| stat.st_size);
             bytes = bytes.saturating_add(u64::try_from(size).unwrap_or_default());
-            if newer == 0 || newer < MOST && bytes <= MOST_BYTES {
+            if newer == 0 || newer < MOST && bytes <= MAX_BYTES {
                 continue;
             }
             match unlinkat(&self.folder, name, AtFlags::empty()) {
@@ -223,14 +223,14 @@ mod tests {
         let write = |name: &str, size: u64| File::create(logs.join(name)).unwrap().set_len(size).unwrap();
         let there = |name: &str| logs.join(name).exists();
         for (name, size) in
-            [("1.log", 1), ("2.log", MOST_BYTES / 2), ("3.log", 10), ("4.log", MOST_BYTES / 2 - 10)]
+            [("1.log", 1), ("2.log", MAX_BYTES / 2), ("3.log", 10), ("4.log", MAX_BYTES / 2 - 10)]
         {
             write(name, size);
         }
         let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
         WorkspaceLog::open(folder.path(), store.clone()).unwrap();
         assert_eq!(["1.log", "2.log", "3.log", "4.log"].map(there), [false, true, true, true]);
-        write("5.log", MOST_BYTES + 1);
+        write("5.log", MAX_BYTES + 1);
         WorkspaceLog::open(folder.path(), store.clone()).unwrap();
         assert_eq!(["2.log", "3.log", "4.log", "5.log"].map(there), [false, false, false, true]);
         store.close().unwrap();

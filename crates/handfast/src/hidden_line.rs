@@ -40,7 +40,7 @@ pub(crate) fn ask(text: &str) -> io::Result<Zeroizing<String>> {
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&terminal, OptionalActions::Flush, &hidden)?;
-    let mut line = Zeroizing::new(String::with_capacity(vault::MOST_BYTES));
+    let mut line = Zeroizing::new(String::with_capacity(vault::MAX_BYTES));
     let read = {
         let _shown = EchoGuard(&terminal, before);
         BufReader::new(&terminal).read_line(&mut line)

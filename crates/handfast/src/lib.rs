@@ -16,6 +16,7 @@ mod configuration;
 mod embeddings;
 mod exec_log;
 mod hidden_line;
+mod host_environment;
 mod identity;
 mod labels;
 mod listening;
@@ -24,7 +25,6 @@ mod report;
 mod runtime;
 mod screen;
 mod signals;
-mod surroundings;
 mod terminal;
 mod tokens;
 mod toolchains;
@@ -88,7 +88,7 @@ fn refuse(error: &clap::Error) -> std::io::Result<()> {
         report::begin(&global);
     }
     // The error may show a part of an argument.
-    let typed = surroundings::typed();
+    let typed = host_environment::typed();
     let sent = report::secrets().sent_among(typed.iter().map(String::as_str));
     match report::secrets().text_for(&error.render().to_string(), &sent) {
         Some(covered) => writeln!(std::io::stderr(), "{}", covered.trim_end()),

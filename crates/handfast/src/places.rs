@@ -10,8 +10,8 @@ use tool::Place;
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::USER_FILE;
+use crate::host_environment::HostEnvironment;
 use crate::report::{Warn, secrets};
-use crate::surroundings::Surroundings;
 
 /// Name of the vault's folder within the state folder.
 pub(crate) const VAULT_FOLDER: &str = "vault";
@@ -32,16 +32,20 @@ pub(crate) fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {
 
 /// Returns the workspace, with the name by which the user refers to it if that name leads there
 /// through links.
-pub(crate) fn place(global: &Global, surroundings: &Surroundings, warn: Warn) -> Result<Place, Failure> {
-    let workspace = workspace(global, surroundings, warn)?;
+pub(crate) fn place(
+    global: &Global,
+    host_environment: &HostEnvironment,
+    warn: Warn,
+) -> Result<Place, Failure> {
+    let workspace = workspace(global, host_environment, warn)?;
     let leads_here =
         |name: &PathBuf| *name != workspace && name.canonicalize().is_ok_and(|real| real == workspace);
     let named = match &global.workspace {
         Some(given) if given.is_relative() => {
-            surroundings.named_directory.as_ref().map(|from| from.join(given))
+            host_environment.named_directory.as_ref().map(|from| from.join(given))
         }
         Some(given) => Some(given.clone()),
-        None => surroundings.named_directory.clone(),
+        None => host_environment.named_directory.clone(),
     };
     // A name with `..` may refer to another folder if it is resolved lexically.
     let also_called = named
@@ -54,10 +58,10 @@ pub(crate) fn place(global: &Global, surroundings: &Surroundings, warn: Warn) ->
 /// Returns the workspace: an existing folder, absolute, without links.
 pub(crate) fn workspace(
     global: &Global,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     warn: Warn,
 ) -> Result<PathBuf, Failure> {
-    let given = global.workspace.clone().or_else(|| surroundings.directory.clone());
+    let given = global.workspace.clone().or_else(|| host_environment.directory.clone());
     let given =
         given.ok_or_else(|| Failure::usage("there is no current directory; name one with --workspace"))?;
     let real = given
@@ -71,16 +75,16 @@ pub(crate) fn workspace(
             "the workspace cannot be the whole file system; name a folder with --workspace",
         ));
     }
-    if surroundings.home.as_ref() == Some(&real) {
+    if host_environment.home.as_ref() == Some(&real) {
         warn("the workspace is your home folder, so the tools reach everything in it");
     }
     Ok(real)
 }
 
-pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+pub(crate) fn state_folder(global: &Global, host_environment: &HostEnvironment) -> Result<PathBuf, Failure> {
     let folder = match &global.state {
         Some(folder) => std::path::absolute(folder)?,
-        None => surroundings.state.clone().ok_or_else(|| {
+        None => host_environment.state.clone().ok_or_else(|| {
             Failure::usage("there is no home folder for the state; name a folder with --state")
         })?,
     };
@@ -92,8 +96,8 @@ pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Resu
 
 /// Returns the program by which the user's commands reach this state folder. The folder is omitted
 /// if it is the default one.
-pub(crate) fn program(state: &Path, surroundings: &Surroundings) -> Program {
-    let usual = surroundings.state.as_ref().is_some_and(|usual| real(usual) == state);
+pub(crate) fn program(state: &Path, host_environment: &HostEnvironment) -> Program {
+    let usual = host_environment.state.as_ref().is_some_and(|usual| real(usual) == state);
     if usual { Program::default() } else { Program::with_state(state) }
 }
 
@@ -103,8 +107,8 @@ pub(crate) fn create_private(folder: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result<Store, Failure> {
-    let store = Store::open(&state_folder(global, surroundings)?)?;
+pub(crate) fn open_store(global: &Global, host_environment: &HostEnvironment) -> Result<Store, Failure> {
+    let store = Store::open(&state_folder(global, host_environment)?)?;
     cover_rows(&store);
     Ok(store)
 }

@@ -10,8 +10,8 @@ use vault::Vault;
 
 use crate::cli::Global;
 use crate::configuration::key_file;
+use crate::host_environment::{HostEnvironment, vault_keys};
 use crate::places::{self, VAULT_FOLDER, state_folder};
-use crate::surroundings::{Surroundings, vault_keys};
 
 /// Options of this run, which determine where its secrets lie. A process has one standard output
 /// and one standard error, so the redactor for both is global, too.
@@ -19,11 +19,11 @@ static RUN: OnceLock<Global> = OnceLock::new();
 
 /// Redactor with the secrets of the user's vault and environment, which are read before the first output.
 static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
-    let surroundings = Surroundings::of_this_process();
-    let redactor = Redactor::new(surroundings.credentials.clone());
-    let folder = RUN.get().and_then(|global| state_folder(global, &surroundings).ok());
+    let host_environment = HostEnvironment::of_this_process();
+    let redactor = Redactor::new(host_environment.credentials.clone());
+    let folder = RUN.get().and_then(|global| state_folder(global, &host_environment).ok());
     // The command itself reports errors in the configuration or the folder.
-    match (folder, key_file(&surroundings)) {
+    match (folder, key_file(&host_environment)) {
         (Some(folder), Ok(key)) => {
             redactor.with_vault(Arc::new(Vault::new(folder.join(VAULT_FOLDER), vault_keys(key))))
         }
@@ -52,9 +52,9 @@ pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {
 
 /// The program by which commands reach the state folder of this run.
 static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
-    let surroundings = Surroundings::of_this_process();
-    let folder = RUN.get().and_then(|global| state_folder(global, &surroundings).ok());
-    folder.map(|folder| places::program(&folder, &surroundings)).unwrap_or_default()
+    let host_environment = HostEnvironment::of_this_process();
+    let folder = RUN.get().and_then(|global| state_folder(global, &host_environment).ok());
+    folder.map(|folder| places::program(&folder, &host_environment)).unwrap_or_default()
 });
 
 /// Returns a command line that reaches the state folder of this run.

@@ -136,7 +136,7 @@ fn question(approval: &Approval) -> String {
         text.push_str(&format!("  {}\n", visible_lines(effect)));
     }
     let show = approval.program.command(&format!("approvals show {}", approval.id));
-    text.push_str(&preview(approval, MOST_LINES, &format!(": {show}")));
+    text.push_str(&preview(approval, MAX_LINES, &format!(": {show}")));
     text.push_str(&format!("because {}\n", visible(&approval.reason)));
     for offer in &approval.offers {
         let lasts = span(offer.seconds);
@@ -160,7 +160,7 @@ pub(crate) fn preview(approval: &Approval, most: usize, elsewhere: &str) -> Stri
 }
 
 /// Maximum number of preview lines above a question.
-const MOST_LINES: usize = 40;
+const MAX_LINES: usize = 40;
 
 fn choices(approval: &Approval) -> String {
     let offered: String =
@@ -276,7 +276,7 @@ impl Drop for Still<'_> {
 }
 
 /// Delay before the first display, so that short calls show nothing.
-const PATIENCE: Duration = Duration::from_millis(700);
+const TIMEOUT: Duration = Duration::from_millis(700);
 /// Minimum interval between two updates of the line.
 const PACE: Duration = Duration::from_millis(120);
 /// Maximum number of message characters on the line.
@@ -299,7 +299,7 @@ impl ProgressLine {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state.said);
-        let early = now.duration_since(self.started) < PATIENCE;
+        let early = now.duration_since(self.started) < TIMEOUT;
         let soon = state.drawn.is_some_and(|last| now.duration_since(last) < PACE);
         if early || soon || self.still.load(Ordering::SeqCst) {
             return;

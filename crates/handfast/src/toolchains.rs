@@ -14,7 +14,7 @@ use engine::{CellSetup, Toolchain};
 use policy::{ProgramFile, Programs, project_folders};
 use sandbox::Spawner;
 
-use crate::surroundings::Surroundings;
+use crate::host_environment::HostEnvironment;
 use table::{KINDS, Places};
 
 /// Folders that are searched for programs after the user's own search path.
@@ -26,12 +26,12 @@ const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/
 
 /// Returns the settings that all cells of this runtime share.
 pub(crate) fn cell_setup(
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     spool_directory: PathBuf,
     spawner: Option<Arc<Spawner>>,
 ) -> CellSetup {
-    let home = surroundings.home.as_deref();
-    let mut environment: BTreeMap<OsString, OsString> = surroundings.passed_on.clone();
+    let home = host_environment.home.as_deref();
+    let mut environment: BTreeMap<OsString, OsString> = host_environment.passed_on.clone();
     // Without hosts, these programs would retry before they fail, npm for longer than a command may take.
     let without_hosts = [("CARGO_NET_OFFLINE", "true"), ("npm_config_fetch_retries", "0")];
     // The cache of uv and the workspace are never on one file system, and uv would warn about that
@@ -40,7 +40,7 @@ pub(crate) fn cell_setup(
     for kind in KINDS {
         let Some((variable, part)) = kind.tells else { continue };
         let mut there = kind
-            .of(surroundings)
+            .of(host_environment)
             .into_iter()
             .map(|toolchain| if part.is_empty() { toolchain.folder } else { toolchain.folder.join(part) });
         if let Some(folder) = there.find(|folder| folder.is_dir()) {
@@ -54,11 +54,11 @@ pub(crate) fn cell_setup(
         // modules are the user's own, read-only.
         environment.insert("GOTOOLCHAIN".into(), "path".into());
     }
-    let search_path = search_path(surroundings);
+    let search_path = search_path(host_environment);
     // A program with a spawner serves many calls.
     let watches = spawner.is_some();
     CellSetup {
-        toolchains: toolchains(surroundings),
+        toolchains: toolchains(host_environment),
         toolchains_seen: None,
         search_path,
         environment,
@@ -78,8 +78,8 @@ pub(crate) fn cell_setup(
 
 /// Returns the search path in a cell: the visible entries of the user's own search path, and those
 /// of the system.
-pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let toolchains = toolchains(surroundings);
+pub(crate) fn search_path(host_environment: &HostEnvironment) -> Vec<PathBuf> {
+    let toolchains = toolchains(host_environment);
     let parts: Vec<PathBuf> = toolchains
         .iter()
         .flat_map(|toolchain| toolchain.parts.iter().map(|part| toolchain.folder.join(part)))
@@ -89,7 +89,7 @@ pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
             || parts.iter().any(|part| entry.starts_with(part))
     };
     let mut search_path: Vec<PathBuf> =
-        surroundings.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
+        host_environment.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
     for entry in SYSTEM_SEARCH_PATH.map(PathBuf::from) {
         if !search_path.contains(&entry) {
             search_path.push(entry);
@@ -104,12 +104,12 @@ pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the toolchains of this machine's user.
-fn toolchains(surroundings: &Surroundings) -> Vec<Toolchain> {
-    let all = KINDS.iter().flat_map(|kind| kind.of(surroundings));
+fn toolchains(host_environment: &HostEnvironment) -> Vec<Toolchain> {
+    let all = KINDS.iter().flat_map(|kind| kind.of(host_environment));
     let mut found: Vec<Toolchain> = all.filter(|toolchain| toolchain.folder.is_dir()).collect();
     // A name that leads through a link is the user's own choice of location.
     found.retain(|toolchain| {
-        surroundings.home.as_deref() != Some(&toolchain.folder) && toolchain.folder != Path::new("/")
+        host_environment.home.as_deref() != Some(&toolchain.folder) && toolchain.folder != Path::new("/")
     });
     found
 }
@@ -127,7 +127,7 @@ pub(crate) fn folders_to_probe(home: &Path) -> Vec<PathBuf> {
     folders.collect()
 }
 
-impl Places for Surroundings {
+impl Places for HostEnvironment {
     fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
@@ -179,17 +179,21 @@ fn same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// Programs that are named to a model if commands find them, because its approach depends on them.
-const TOLD: [&str; 31] = [
+const ADVERTISED: [&str; 31] = [
     "git", "rg", "grep", "sed", "awk", "find", "fd", "jq", "yq", "tree", "ast-grep", "diff", "patch", "make",
     "cmake", "gcc", "clang", "cargo", "go", "java", "node", "npm", "pnpm", "yarn", "python3", "pip", "uv",
     "pytest", "ruby", "perl", "sqlite3",
 ];
 
-/// Returns the available programs of [`TOLD`].
-pub(crate) fn told(programs: &Programs, workspace: &Path) -> Vec<String> {
+/// Returns the available programs of [`ADVERTISED`].
+pub(crate) fn advertised(programs: &Programs, workspace: &Path) -> Vec<String> {
     let Programs::Found(find) = programs else { return Vec::new() };
     let of_project = project_folders(workspace, workspace);
-    TOLD.iter().filter(|name| find(name, &of_project).is_some()).map(|name| (*name).to_owned()).collect()
+    ADVERTISED
+        .iter()
+        .filter(|name| find(name, &of_project).is_some())
+        .map(|name| (*name).to_owned())
+        .collect()
 }
 
 /// Returns a git configuration with only the user's name and address, so that `git commit` works in

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use database::Databases;
-use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
+use dialects::{CatalogueKind, Dialect, DryRunOnly, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
@@ -73,26 +73,26 @@ impl Toolset {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));
         }
-        let canonical = self.tried(canonical);
+        let canonical = self.only_dry_runs(canonical);
         if self.dialect == Dialect::Handfast {
             return canonical;
         }
         let (programs, workspace) = (programs.clone(), workspace.to_owned());
-        let told = Arc::new(move || toolchains::told(&programs, &workspace));
+        let told = Arc::new(move || toolchains::advertised(&programs, &workspace));
         let mut tools = self.dialect.tools(&canonical, &(told as _));
         tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
         tools
     }
 
     /// Restricts these tools to dry runs if calls change nothing.
-    pub(crate) fn tried(self, tools: Vec<Arc<dyn AnyTool>>) -> Vec<Arc<dyn AnyTool>> {
+    pub(crate) fn only_dry_runs(self, tools: Vec<Arc<dyn AnyTool>>) -> Vec<Arc<dyn AnyTool>> {
         if !self.dry_run {
             return tools;
         }
         let hands_on = |tool: &Arc<dyn AnyTool>| CatalogueKind::Compact.lists(tool.as_ref());
         tools
             .into_iter()
-            .filter_map(|tool| if hands_on(&tool) { Some(tool) } else { OnlyTried::tool(tool) })
+            .filter_map(|tool| if hands_on(&tool) { Some(tool) } else { DryRunOnly::tool(tool) })
             .collect()
     }
 

@@ -11,7 +11,7 @@ use crate::reply::{self, Reply};
 use crate::service::ServerState;
 
 /// Maximum number of calls on one page.
-const MOST_LISTED: u32 = 1_000;
+const MAX_LISTED: u32 = 1_000;
 
 /// `GET /v1/audit`: calls, the newest first, with the start of the next page.
 pub(crate) async fn list(shared: &ServerState, sender: &Sender, query: Option<&str>) -> Reply {
@@ -64,8 +64,8 @@ async fn read(
 fn filter(query: Option<&str>) -> Result<(Filter, u32), ToolError> {
     let query = Query::read(query, &["tool", "session", "since", "before", "limit"])?;
     let limit = query.parsed("limit", "a number")?.unwrap_or(50);
-    if limit == 0 || limit > MOST_LISTED {
-        return Err(ToolError::validation("limit", format!("it must be from 1 to {MOST_LISTED}")));
+    if limit == 0 || limit > MAX_LISTED {
+        return Err(ToolError::validation("limit", format!("it must be from 1 to {MAX_LISTED}")));
     }
     let since = query.text("since").map(str::parse).transpose();
     let filter = Filter {

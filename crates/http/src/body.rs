@@ -15,7 +15,7 @@ use tool::ByteReservation;
 use crate::write_timeout::WriteDeadline;
 
 /// Total size of all request bodies in memory, in bytes: eight of the largest.
-const MOST_BYTES: usize = 256 * 1024 * 1024;
+const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 /// Bytes per semaphore permit, so that the number of permits stays within the limit.
 const UNIT: usize = 1024;
@@ -32,7 +32,7 @@ const WHOLE: u32 = 10;
 const READ_ON: u64 = 4;
 
 /// Maximum number of events that wait for a client.
-const MOST_EVENTS: usize = 64;
+const MAX_EVENTS: usize = 64;
 
 /// Budget for the bodies of requests.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ pub(crate) enum BodyError {
 
 impl BodyBudget {
     pub(crate) fn new(limit: usize, patience: Duration) -> Self {
-        Self { bytes: Arc::new(Semaphore::new(MOST_BYTES / UNIT)), limit, patience }
+        Self { bytes: Arc::new(Semaphore::new(MAX_BYTES / UNIT)), limit, patience }
     }
 
     /// Reads a whole body.
@@ -184,7 +184,7 @@ impl Answer {
     /// Creates a stream of events from a sender. The stream ends when the sender is dropped;
     /// `guard` is dropped with the response.
     pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Self) {
-        let (sender, events) = mpsc::channel(MOST_EVENTS);
+        let (sender, events) = mpsc::channel(MAX_EVENTS);
         let content = Content::Events {
             events,
             cover: None,
@@ -336,14 +336,14 @@ mod tests {
         }
     }
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn parts(count: usize, size: usize, each: Duration, announced: u64) -> Parts {
         Parts { left: vec![Bytes::from(vec![b'x'; size]); count], each, announced, wait: None }
     }
 
     async fn read(limit: usize, body: Parts) -> Result<usize, BodyError> {
-        BodyBudget::new(limit, PATIENCE).read(body).await.map(|read| read.bytes.len())
+        BodyBudget::new(limit, TIMEOUT).read(body).await.map(|read| read.bytes.len())
     }
 
     #[tokio::test(start_paused = true)]
@@ -358,15 +358,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stands_still_or_drips_is_given_up() {
-        assert_eq!(read(100, parts(2, 1, PATIENCE * 2, 0)).await, Err(BodyError::TooSlow));
-        assert_eq!(read(100, parts(50, 1, PATIENCE / 2, 0)).await, Err(BodyError::TooSlow));
-        assert_eq!(read(100, parts(5, 1, PATIENCE / 2, 0)).await, Ok(5));
+        assert_eq!(read(100, parts(2, 1, TIMEOUT * 2, 0)).await, Err(BodyError::TooSlow));
+        assert_eq!(read(100, parts(50, 1, TIMEOUT / 2, 0)).await, Err(BodyError::TooSlow));
+        assert_eq!(read(100, parts(5, 1, TIMEOUT / 2, 0)).await, Ok(5));
     }
 
     #[tokio::test(start_paused = true)]
     async fn bodies_share_room_and_give_it_back() {
-        let room = BodyBudget::new(MOST_BYTES, PATIENCE);
-        let full = room.read(parts(1, MOST_BYTES, Duration::ZERO, 0)).await.map_err(drop).unwrap();
+        let room = BodyBudget::new(MAX_BYTES, TIMEOUT);
+        let full = room.read(parts(1, MAX_BYTES, Duration::ZERO, 0)).await.map_err(drop).unwrap();
         let refused = room.read(parts(1, 1, Duration::ZERO, 0)).await.map(|_| ());
         assert_eq!(refused, Err(BodyError::NoRoom));
         drop(full);

@@ -10,7 +10,7 @@ use fetch::{Client, Uri};
 use tool::BoxFuture;
 
 /// Timeout for the request of the keys.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A source of the provider's public keys.
 pub(crate) trait KeySource: Send + Sync {
@@ -77,7 +77,7 @@ impl KeySource for FetchedKeys {
             }
             Ok(answer.body)
         };
-        Box::pin(async move { tokio::time::timeout(PATIENCE, fetched).await.map_err(io::Error::other)? })
+        Box::pin(async move { tokio::time::timeout(TIMEOUT, fetched).await.map_err(io::Error::other)? })
     }
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMa
 }
 
 /// Waits until the server is stopped.
-async fn told(stopping: &mut watch::Receiver<bool>) {
+async fn wait_for_stop(stopping: &mut watch::Receiver<bool>) {
     // A dropped sender also means that the server has stopped.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
@@ -187,7 +187,7 @@ fn follow(shared: &ServerState, mut follower: Follower, primes: bool) -> Reply {
                 // The call continues for a while without the stream.
                 () = events.closed() => return,
                 // Calls are awaited; a standing stream would keep the server running forever.
-                () = told(&mut stopping), if follower.stands() => return,
+                () = wait_for_stop(&mut stopping), if follower.stands() => return,
             }
         }
     });

@@ -32,7 +32,7 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     let own = shared.options.mcp.as_ref().map_or(0, mcp::Endpoint::sessions);
     let sessions = own + shared.endpoints.sessions();
     gauge(&mut text, "handfast_mcp_sessions", "Open MCP sessions.", sessions);
-    let listening = crate::service::MOST_FOLLOWERS.saturating_sub(shared.followers.available_permits());
+    let listening = crate::service::MAX_FOLLOWERS.saturating_sub(shared.followers.available_permits());
     gauge(&mut text, "handfast_event_listeners", "Clients listening for questions.", listening);
     reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
 }

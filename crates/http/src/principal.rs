@@ -17,7 +17,7 @@ use crate::oauth::{Subject, TokenRejection};
 
 /// Maximum number of subjects with an endpoint. For one more, the endpoint that was idle for
 /// longest is ended.
-const MOST_SUBJECTS: usize = 1_000;
+const MAX_SUBJECTS: usize = 1_000;
 
 /// The sender of a request.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl Endpoints {
             *used = Instant::now();
             return Ok(endpoint.clone());
         }
-        if all.len() >= MOST_SUBJECTS {
+        if all.len() >= MAX_SUBJECTS {
             let oldest = all.iter().min_by_key(|(_, (_, used))| *used).map(|(session, _)| session.clone());
             if let Some((ended, _)) = oldest.and_then(|session| all.remove(&session)) {
                 tokio::spawn(async move { ended.end_all().await });

@@ -23,7 +23,7 @@ use crate::route::{Access, Route};
 use crate::{Options, approvals, audit, call, csp_messages, events, mcp_route, openapi};
 
 /// Maximum number of clients that listen to approval requests at a time: people and their user interfaces.
-pub(crate) const MOST_FOLLOWERS: usize = 32;
+pub(crate) const MAX_FOLLOWERS: usize = 32;
 
 /// State shared by all connections.
 pub(crate) struct ServerState {
@@ -50,7 +50,7 @@ impl ServerState {
             endpoints: Endpoints::default(),
             room: BodyBudget::new(options.body_limit, options.patience),
             places: Arc::new(Semaphore::new(options.connections)),
-            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
+            followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             answered: ResponseCounts::default(),
             stopping: watch::Sender::new(false),
             options,

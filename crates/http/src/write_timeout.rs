@@ -124,11 +124,11 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_for_ten_seconds_is_let_go() {
-        for (patience, expected) in [(PATIENCE, STILL), (STILL / 5, STILL / 5)] {
+        for (patience, expected) in [(TIMEOUT, STILL), (STILL / 5, STILL / 5)] {
             let (_client, server) = tokio::io::duplex(4);
             let mut server = WriteTimeout::new(server, patience, WriteDeadline::default());
             let began = Instant::now();
@@ -142,7 +142,7 @@ mod tests {
     async fn a_slow_client_that_goes_on_reading_gets_all_of_it() {
         let (mut client, server) = tokio::io::duplex(4);
         let pace = WriteDeadline::default();
-        let mut server = WriteTimeout::new(server, PATIENCE, pace.clone());
+        let mut server = WriteTimeout::new(server, TIMEOUT, pace.clone());
         pace.begin();
         let written = tokio::spawn(async move { server.write_all(&[7; 40]).await });
         let mut read = 0;
@@ -157,7 +157,7 @@ mod tests {
     async fn a_client_that_drips_is_let_go_when_the_time_of_its_answer_has_passed() {
         let (mut client, server) = tokio::io::duplex(4);
         let pace = WriteDeadline::default();
-        let mut server = WriteTimeout::new(server, PATIENCE, pace.clone());
+        let mut server = WriteTimeout::new(server, TIMEOUT, pace.clone());
         let began = Instant::now();
         pace.begin();
         let written = tokio::spawn(async move { server.write_all(&[7; 4000]).await });

@@ -15,7 +15,7 @@ use crate::vector_cache::VectorCache;
 const FORMAT: i64 = 1;
 
 /// Maximum wait for a lock of another process.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum number of idle connections that stay open.
 const IDLE: usize = 2;
@@ -140,7 +140,7 @@ impl Index {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
-        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        connection.busy_timeout(TIMEOUT).map_err(failed)?;
         // A commit survives the end of the process. A commit that a power failure undoes is made again.
         connection
             .execute_batch(

@@ -14,7 +14,7 @@ use crate::{Hash, Index, ListedKind, Shelf, ShelfError, Stamp};
 const LARGEST_FILE: u64 = 256 * 1024 * 1024;
 
 /// Maximum number of files in one base.
-const MOST_FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 
 /// Maximum size of a file whose chunks are buffered in memory, and limits of one write: bytes and
 /// number of buffered files.
@@ -23,7 +23,7 @@ const AT_ONCE: u64 = 4 * 1024 * 1024;
 const FILES_AT_ONCE: usize = 256;
 
 /// Maximum number of omitted files that are listed by name.
-const MOST_LEFT: usize = 50;
+const MAX_LEFT: usize = 50;
 
 /// Age in seconds below which a file may change again without a new stamp.
 const FRESH: i64 = 2;
@@ -71,7 +71,7 @@ pub struct SkippedFile {
 impl SyncResult {
     fn left(&mut self, path: &Path, why: &str) {
         self.left_in_all += 1;
-        if self.left.len() < MOST_LEFT {
+        if self.left.len() < MAX_LEFT {
             self.left.push(SkippedFile { path: path.to_owned(), why: why.to_owned() });
         }
     }
@@ -280,8 +280,8 @@ fn look_around(
                 }
             };
             synced.files += 1;
-            if seen.len() >= MOST_FILES {
-                synced.left(path, &format!("skipped: there are more than {MOST_FILES} files"));
+            if seen.len() >= MAX_FILES {
+                synced.left(path, &format!("skipped: there are more than {MAX_FILES} files"));
                 return Ok(());
             }
             seen.insert(path.to_owned());

@@ -1,7 +1,7 @@
 //! Locks on files (`flock`) that several processes share, with bounded waits and immediate release.
 //!
 //! A stopped process keeps its locks until it is continued. [`acquire`] waits for at most
-//! [`PATIENCE`], reports a long wait to the [listener](listen), and names the holder.
+//! [`TIMEOUT`], reports a long wait to the [listener](listen), and names the holder.
 //!
 //! A lock belongs to an open file description, which a `fork` shares: after one descriptor is
 //! closed, the lock stays as long as a copy is open. [`FileLock`] unlocks explicitly, which takes
@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock, fstat, major, minor};
 use rustix::io::Errno;
 
 /// Maximum wait for a lock. A working holder releases its lock in a small part of this time.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Wait after which the listener gets a report.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -91,14 +91,14 @@ pub fn listen(listener: impl Fn(&str) + Send + Sync + 'static) {
     let _second = LISTENER.set(Box::new(listener));
 }
 
-/// Locks a file, and waits for at most [`PATIENCE`]. `name` is the name of the file in reports to
+/// Locks a file, and waits for at most [`TIMEOUT`]. `name` is the name of the file in reports to
 /// the user.
 ///
 /// # Errors
 /// [`LockError::Held`] if another process keeps the lock; [`LockError::System`] if the system call
 /// fails.
 pub fn acquire(file: impl AsFd, kind: Kind, name: &dyn fmt::Display) -> Result<(), LockError> {
-    acquire_within(file, kind, name, PATIENCE)
+    acquire_within(file, kind, name, TIMEOUT)
 }
 
 /// Locks a file as [`acquire`] does, but waits for at most `patience`: for files that other

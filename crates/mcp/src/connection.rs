@@ -19,10 +19,10 @@ use crate::notices::Notice;
 use crate::outbox::{Message, Outbox};
 
 /// Maximum number of pending requests. A further one is refused at once.
-pub(crate) const MOST_REQUESTS: usize = 4096;
+pub(crate) const MAX_REQUESTS: usize = 4096;
 
 /// Maximum total size of the messages of pending requests, in bytes: eight of the largest.
-const MOST_REQUEST_BYTES: usize = 256 * 1024 * 1024;
+const MAX_REQUEST_BYTES: usize = 256 * 1024 * 1024;
 
 /// State shared by the reader, the handler and the writer of one connection.
 #[derive(Default)]
@@ -51,7 +51,7 @@ struct State {
 }
 
 /// Maximum number of resources that one client may subscribe to.
-pub(crate) const MOST_WATCHED: usize = 1000;
+pub(crate) const MAX_WATCHED: usize = 1000;
 
 /// Response of a client to a request of the server.
 pub(crate) type ClientResponse = Result<Value, ErrorData>;
@@ -101,10 +101,10 @@ impl Connection {
     /// `EQUOTA` if too many requests are pending.
     pub(crate) fn admit(&self, id: &Id, bytes: usize, kind: Kind, outbox: &Outbox) -> Result<i64, ToolError> {
         let mut state = self.state();
-        let full = if state.requests.len() >= MOST_REQUESTS {
-            Some(format!("{MOST_REQUESTS} requests are already waiting for a response"))
-        } else if state.bytes + bytes > MOST_REQUEST_BYTES {
-            Some(format!("the requests waiting for a response exceed {MOST_REQUEST_BYTES} bytes"))
+        let full = if state.requests.len() >= MAX_REQUESTS {
+            Some(format!("{MAX_REQUESTS} requests are already waiting for a response"))
+        } else if state.bytes + bytes > MAX_REQUEST_BYTES {
+            Some(format!("the requests waiting for a response exceed {MAX_REQUEST_BYTES} bytes"))
         } else {
             None
         };
@@ -169,7 +169,7 @@ impl Connection {
     /// Subscribes the client to a resource. Returns false if the client has too many subscriptions.
     pub(crate) fn watch(&self, uri: String) -> bool {
         let watched = &mut self.state().watched;
-        let room = watched.len() < MOST_WATCHED || watched.contains(&uri);
+        let room = watched.len() < MAX_WATCHED || watched.contains(&uri);
         if room {
             watched.insert(uri);
         }
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn what_waits_is_bounded_in_number_and_bytes() {
         let connection = Connection::default();
-        for _ in 0..MOST_REQUESTS {
+        for _ in 0..MAX_REQUESTS {
             admit(&connection, &json!(1), 1, Kind::Other).unwrap();
         }
         let error = admit(&connection, &json!(1), 1, Kind::Other).unwrap_err();
@@ -422,7 +422,7 @@ mod tests {
         admit(&connection, &json!(1), 1, Kind::Other).unwrap();
 
         let connection = Connection::default();
-        let number = admit(&connection, &json!(1), MOST_REQUEST_BYTES, Kind::Other).unwrap();
+        let number = admit(&connection, &json!(1), MAX_REQUEST_BYTES, Kind::Other).unwrap();
         assert!(admit(&connection, &json!(1), 1, Kind::Other).is_err());
         connection.settle(number);
         assert!(admit(&connection, &json!(1), 1, Kind::Other).is_ok());

@@ -17,10 +17,10 @@ use crate::present;
 
 /// Maximum number of JSON values in one message. Each takes up to a hundred bytes once parsed, and
 /// as little as two before.
-const MOST_VALUES: usize = 1_000_000;
+const MAX_VALUES: usize = 1_000_000;
 
-/// Size below which messages are not counted, in bytes: they cannot contain [`MOST_VALUES`].
-const UNCOUNTED: usize = 2 * MOST_VALUES;
+/// Size below which messages are not counted, in bytes: they cannot contain [`MAX_VALUES`].
+const UNCOUNTED: usize = 2 * MAX_VALUES;
 
 /// Advice for a message beyond a limit.
 const SEND_LESS: &str = "send less in one call, for example a large file in parts";
@@ -95,7 +95,7 @@ pub(crate) fn too_many_values(line: &[u8]) -> Option<EnvelopeScan> {
     }
     let mut skim = EnvelopeScan::default();
     skim.feed(line);
-    (skim.values() > MOST_VALUES).then_some(skim)
+    (skim.values() > MAX_VALUES).then_some(skim)
 }
 
 /// Builds the error for a message beyond a limit.
@@ -176,7 +176,7 @@ impl Dispatcher<'_> {
 
     /// Answers a message with too many values.
     pub(crate) fn too_many(&self, skim: &EnvelopeScan) -> Option<ClientJsonRpcMessage> {
-        let problem = format!("the message has more than {MOST_VALUES} JSON values");
+        let problem = format!("the message has more than {MAX_VALUES} JSON values");
         self.unread(skim, beyond(problem), SEND_LESS)
     }
 

@@ -30,7 +30,7 @@ use crate::resumable_stream::Follower;
 use crate::{McpError, Options, notices};
 
 /// Maximum number of open sessions. For one more, the session that was idle for longest is ended.
-const MOST_SESSIONS: usize = 10_000;
+const MAX_SESSIONS: usize = 10_000;
 
 /// Idle time after which a session is ended: a day, because few clients end their sessions.
 const IDLE: Duration = Duration::from_hours(24);
@@ -282,7 +282,7 @@ impl<C: Calls> Sessions<C> {
             let old = |live: &HttpSession| idle(live) && live.used().elapsed() >= IDLE;
             ended.extend(state.open.extract_if(|_, live| old(live)).map(|(_, live)| live));
         }
-        if state.open.len() >= MOST_SESSIONS {
+        if state.open.len() >= MAX_SESSIONS {
             let idle = state.open.iter().filter(|(_, live)| live.connection.is_idle());
             let oldest = idle.min_by_key(|(_, live)| live.used()).map(|(name, _)| name.clone());
             ended.extend(oldest.and_then(|name| state.open.remove(&name)));

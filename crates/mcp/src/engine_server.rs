@@ -253,7 +253,7 @@ impl<C: Calls> EngineServer<C> {
             let result = self.accompanied(wanted.tool, wanted.arguments, Arc::new(asker), turn).await;
             return Ok(CallOutcome::Done(Box::new(result)));
         }
-        let said = self.said(&wanted, &turn.peer)?;
+        let said = self.answer_in(&wanted, &turn.peer)?;
         let asker = Arc::new(ElicitByRetry::new(turn, allowed, said));
         let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
         if let Some(question) = asker.open_question()
@@ -322,7 +322,7 @@ impl<C: Calls> EngineServer<C> {
     ///
     /// # Errors
     /// `-32602` if the answer belongs to no open question of this connection.
-    fn said(&self, wanted: &RequestedCall, peer: &ClientInfo) -> Result<Option<UserAnswer>, ErrorData> {
+    fn answer_in(&self, wanted: &RequestedCall, peer: &ClientInfo) -> Result<Option<UserAnswer>, ErrorData> {
         let (state, responses) = match (&wanted.state, &wanted.responses) {
             (None, None) => return Ok(None),
             (Some(state), Some(responses)) => (state, responses),

@@ -256,7 +256,7 @@ pub(crate) struct Client {
 }
 
 /// Timeout for a line. The tests' clock advances only while all tasks are idle.
-const PATIENCE: Duration = Duration::from_hours(1);
+const TIMEOUT: Duration = Duration::from_hours(1);
 
 impl Client {
     pub(crate) fn of(fake: &Arc<Fake>) -> Self {
@@ -297,7 +297,7 @@ impl Client {
 
     pub(crate) async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
-        let read = tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line)).await.expect("no answer");
+        let read = tokio::time::timeout(TIMEOUT, self.reader.read_line(&mut line)).await.expect("no answer");
         (read.unwrap() > 0).then(|| line.trim_end_matches('\n').to_owned())
     }
 
@@ -335,7 +335,7 @@ impl Client {
     /// Disconnects without notice. Returns the server's result.
     pub(crate) async fn vanish(self) -> Result<(), McpError> {
         drop((self.writer, self.reader));
-        tokio::time::timeout(PATIENCE, self.server).await.expect("the server does not end").unwrap()
+        tokio::time::timeout(TIMEOUT, self.server).await.expect("the server does not end").unwrap()
     }
 }
 

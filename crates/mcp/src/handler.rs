@@ -22,7 +22,7 @@ use crate::active_request::ActiveRequest;
 use crate::calls::Calls;
 use crate::client_info::ClientInfo;
 use crate::conformance::Conformance;
-use crate::connection::{Connection, MOST_WATCHED};
+use crate::connection::{Connection, MAX_WATCHED};
 use crate::engine_server::EngineServer;
 use crate::log::Severity;
 use crate::notices::Notices;
@@ -272,7 +272,7 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(problem, None));
         }
         if !self.connection.watch(request.uri) {
-            let problem = format!("{MOST_WATCHED} resources are already watched");
+            let problem = format!("{MAX_WATCHED} resources are already watched");
             return Err(ErrorData::invalid_request(problem, None));
         }
         Ok(())
@@ -294,7 +294,7 @@ impl ServerHandler for Handler {
         let mut accepted = requested.clone();
         if let Some(watched) = &mut accepted.resource_subscriptions {
             watched.retain(|uri| self.served.watches(uri));
-            watched.truncate(MOST_WATCHED);
+            watched.truncate(MAX_WATCHED);
         }
         Some(accepted)
     }

@@ -40,7 +40,7 @@ enum IdMeaning {
 }
 
 /// Maximum number of trailing zeros of a 64-bit integer.
-const MOST_ZEROS: usize = 18;
+const MAX_ZEROS: usize = 18;
 
 /// The `id` field of a message, or another field that names a request.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl Id {
     /// Returns the id as an integer; `None` for other numbers and strings.
     pub(crate) fn integer(&self) -> Option<i64> {
         let IdMeaning::Number { negative, digits, exponent } = &self.0.meaning else { return None };
-        let zeros = usize::try_from(*exponent).ok().filter(|zeros| *zeros <= MOST_ZEROS)?;
+        let zeros = usize::try_from(*exponent).ok().filter(|zeros| *zeros <= MAX_ZEROS)?;
         format!("{}0{digits}{}", if *negative { "-" } else { "" }, "0".repeat(zeros)).parse().ok()
     }
 }

@@ -104,7 +104,7 @@ impl Options {
     pub const MESSAGE_LIMIT: usize = 32 * 1024 * 1024;
 
     /// Default wait for the answer to a question: ten minutes.
-    pub const PATIENCE: Duration = Duration::from_mins(10);
+    pub const TIMEOUT: Duration = Duration::from_mins(10);
 
     /// Returns the default options: the limits above, the default dialect, the core catalogue, and
     /// warnings discarded.
@@ -120,7 +120,7 @@ impl Options {
             holder: None,
             message_limit: Self::MESSAGE_LIMIT,
             elicitation: Elicitation::default(),
-            patience: Self::PATIENCE,
+            patience: Self::TIMEOUT,
             conformance: false,
             on_warning: Arc::new(|_| {}),
         }

@@ -19,7 +19,7 @@ use crate::notices::SUBSCRIPTION;
 ///
 /// A client may write this many requests before it reads its first response. A lower limit would
 /// block both sides forever.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 
 /// Size up to which structured content is copied, in bytes, so that its message is written in one piece.
 const COPIED: usize = 64 * 1024;
@@ -126,7 +126,7 @@ impl Outbox {
 
     /// Waits until the queue has room, so that more input may be read.
     pub(crate) async fn room(&self) {
-        while self.shared.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+        while self.shared.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
             self.shared.written.notified().await;
         }
     }
@@ -440,7 +440,7 @@ mod tests {
     #[tokio::test]
     async fn reading_stops_while_too_much_waits() {
         let (outbox, mail) = outbox();
-        for number in 0..MOST_WAITING {
+        for number in 0..MAX_WAITING {
             outbox.post(Message::Raw(json!(number)));
         }
         tokio::select! {

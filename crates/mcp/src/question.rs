@@ -27,7 +27,7 @@ fn name(scope: Scope) -> &'static str {
 const LONGEST_PREVIEW: usize = 3_000;
 
 /// Maximum number of lines of a preview.
-const MOST_PREVIEW_LINES: usize = 60;
+const MAX_PREVIEW_LINES: usize = 60;
 
 /// Maximum length of the user's message to the agent, in characters.
 const LONGEST_MESSAGE: usize = 1_000;
@@ -172,7 +172,7 @@ fn text(approval: &Approval, scopes: &[Scope]) -> String {
         let _ = writeln!(text, "- {}", visible_lines(effect));
     }
     if approval.preview.is_some() {
-        let (lines, more) = approval.preview_lines(MOST_PREVIEW_LINES, LONGEST_PREVIEW);
+        let (lines, more) = approval.preview_lines(MAX_PREVIEW_LINES, LONGEST_PREVIEW);
         for line in lines {
             let _ = write!(text, "\n  | {}", visible_source(line));
         }
@@ -300,7 +300,7 @@ mod tests {
         let preview = |text: String| Approval { preview: Some(text), ..approval() };
         let form = shown(&preview("-old\n+new".to_owned()));
         assert!(form["message"].as_str().unwrap().contains("\n  | -old\n  | +new\n"), "{form}");
-        let form = shown(&preview("+x\n".repeat(MOST_PREVIEW_LINES + 9)));
+        let form = shown(&preview("+x\n".repeat(MAX_PREVIEW_LINES + 9)));
         assert!(
             form["message"].as_str().unwrap().contains("\n... 9 more lines: handfast approvals show a1\n")
         );

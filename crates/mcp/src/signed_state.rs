@@ -17,7 +17,7 @@ use tool::SessionId;
 const GOOD_FOR: Duration = Duration::from_mins(10);
 
 /// Maximum number of open questions; for a new one, the oldest is dropped.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 
 /// Signs questions and verifies that an answer belongs to one of them.
 pub(crate) struct Sealer {
@@ -75,7 +75,7 @@ impl Sealer {
             state.asked += 1;
             let number = state.asked;
             state.open.insert(number, Instant::now());
-            if state.open.len() > MOST_OPEN {
+            if state.open.len() > MAX_OPEN {
                 state.open.pop_first();
             }
             number

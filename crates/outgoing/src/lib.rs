@@ -18,7 +18,7 @@ use tool::{Context, Hosts, Redaction, ToolError};
 pub use body::{BodyError, decoder, whole};
 pub use endpoint::{EndpointError, endpoint};
 pub use failure::failure;
-pub use secret::{EnvironmentSecrets, closed, secret};
+pub use secret::{EnvironmentSecrets, secret, vault_error};
 pub use stopping::unless_stopped;
 pub use vault::RequestPart;
 

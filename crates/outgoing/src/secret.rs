@@ -85,11 +85,11 @@ pub fn secret(
     if error.kind() == Kind::Refused {
         return refused(&format!("may not be sent to {host}: {error}"), error.advice().unwrap_or_default());
     }
-    Err(closed(error))
+    Err(vault_error(error))
 }
 
 /// Converts a vault error to the tool error of a call that gets no secret.
-pub fn closed(error: VaultError) -> ToolError {
+pub fn vault_error(error: VaultError) -> ToolError {
     let failed = ToolError::new(Code::Unavailable, error.to_string());
     match error.advice() {
         Some(advice) => failed.hint(advice),

@@ -7,7 +7,7 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, CommandEffect, Kind, Operand, ReachedCommands, Surroundings, base_name, dangerous, fed_command,
+    Class, CommandEffect, HostEnvironment, Kind, Operand, ReachedCommands, base_name, dangerous, fed_command,
     is_guarded, is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement};
@@ -57,7 +57,7 @@ pub(crate) struct Directories {
 }
 
 /// Maximum number of possible directories that are followed.
-const MOST_DIRECTORIES: usize = 8;
+const MAX_DIRECTORIES: usize = 8;
 
 /// Reason why a program of the project does not count as a reader, whatever its name is.
 const OF_PROJECT: &str = "it is a program of the project, where calls can write";
@@ -116,7 +116,7 @@ impl Policy {
                 }
             }
         }
-        let around = Surroundings {
+        let around = HostEnvironment {
             directory,
             home: self.home.as_deref(),
             any_absolute: self.dialect.any_absolute_removal,
@@ -435,16 +435,16 @@ fn note_sources(
             let is_read = |operand: &&Operand| matches!(operand.kind, Kind::Content | Kind::Removed);
             form.operands.iter().filter(is_read).map(|operand| operand.text.as_str()).collect()
         }
-        None => possible_paths(words).take(MOST_SOURCES).collect(),
+        None => possible_paths(words).take(MAX_SOURCES).collect(),
     };
-    named.unbound |= texts.len() >= MOST_SOURCES;
-    for text in texts.iter().take(MOST_SOURCES) {
+    named.unbound |= texts.len() >= MAX_SOURCES;
+    for text in texts.iter().take(MAX_SOURCES) {
         named.sources.extend(directories.paths.iter().map(|directory| resolve(directory, text).path));
     }
 }
 
 /// Maximum number of recorded files. Beyond it, not everything that may be written is named.
-const MOST_SOURCES: usize = 256;
+const MAX_SOURCES: usize = 256;
 
 /// Returns the target of a `cd`.
 fn entered(command: &Command) -> Option<&Word> {
@@ -480,9 +480,9 @@ impl Directories {
                 self.paths.push(path);
             }
         }
-        if self.paths.len() > MOST_DIRECTORIES {
+        if self.paths.len() > MAX_DIRECTORIES {
             stages.refuse("it may run in too many directories");
-            self.paths.truncate(MOST_DIRECTORIES);
+            self.paths.truncate(MAX_DIRECTORIES);
         }
         self
     }

@@ -29,7 +29,7 @@ pub enum LeasePattern {
 const LEASE: &str = "lease";
 
 /// Maximum number of words of a command prefix.
-const MOST_WORDS: usize = 8;
+const MAX_WORDS: usize = 8;
 
 impl Policy {
     /// Returns the policy with these leases. A lease that is not permitted is ignored.
@@ -97,8 +97,8 @@ impl Policy {
             origin: Origin::BuiltIn,
         };
         crate::command::CommandRules::default().allow(rule)?;
-        if words.len() > MOST_WORDS {
-            return Err(format!("a prefix has at most {MOST_WORDS} words"));
+        if words.len() > MAX_WORDS {
+            return Err(format!("a prefix has at most {MAX_WORDS} words"));
         }
         if entry.contains('*') {
             return Err("a prefix cannot contain `*`: it already allows any further words".to_owned());

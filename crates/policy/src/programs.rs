@@ -12,7 +12,7 @@ type Find = dyn Fn(&str, &[PathBuf]) -> Option<ProgramFile> + Send + Sync;
 const OF_PROJECTS: [&str; 2] = [".venv/bin", "node_modules/.bin"];
 
 /// Maximum number of folders, from a command's upwards, that are searched.
-const MOST_ABOVE: usize = 32;
+const MAX_ABOVE: usize = 32;
 
 /// Returns the folders in which a command that starts in `directory` finds programs of the project,
 /// nearest first.
@@ -21,7 +21,7 @@ const MOST_ABOVE: usize = 32;
 /// come after the search path, so that no file of the workspace replaces a program of the machine.
 pub fn project_folders(directory: &Path, workspace: &Path) -> Vec<PathBuf> {
     let within = directory.ancestors().take_while(|folder| folder.starts_with(workspace));
-    within.take(MOST_ABOVE).flat_map(|folder| OF_PROJECTS.map(|part| folder.join(part))).collect()
+    within.take(MAX_ABOVE).flat_map(|folder| OF_PROJECTS.map(|part| folder.join(part))).collect()
 }
 
 /// Resolution of program names, so that a rule for `ls` never covers another program with that name.

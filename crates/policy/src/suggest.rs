@@ -84,7 +84,7 @@ impl Policy {
         match missing {
             MissingEntry::Path(access, path) => {
                 let (key, entry) = (allow_key(*access), path_entry(path, &self.workspace)?);
-                let rule = self.tried(key, &entry);
+                let rule = self.rule(key, &entry);
                 let (workspace, home) = (self.workspace.clone(), self.home.clone());
                 let list = PathList::compile(
                     vec![rule],
@@ -106,7 +106,7 @@ impl Policy {
                 let key = List::AllowedExecCommand.key();
                 candidates(words).into_iter().find_map(|entry| {
                     let mut with = self.clone();
-                    with.commands.allow(self.tried(key, &entry)).ok()?;
+                    with.commands.allow(self.rule(key, &entry)).ok()?;
                     let command = CommandLine::Argv(words.clone());
                     let effect = Effect::Run { command, directory: directory.clone() };
                     let lists = with.judge(&Part::from(effect)).allowed.is_some();
@@ -117,7 +117,7 @@ impl Policy {
                 })
             }
             MissingEntry::Entry(list, entry) => {
-                let rule = self.tried(list.key(), entry);
+                let rule = self.rule(list.key(), entry);
                 let added = match list {
                     List::AllowedHosts => self.allowed_hosts.add(rule),
                     List::AllowedSecrets => self.allowed_secrets.add(rule),
@@ -130,7 +130,7 @@ impl Policy {
         }
     }
 
-    fn tried(&self, key: &'static str, entry: &str) -> Rule {
+    fn rule(&self, key: &'static str, entry: &str) -> Rule {
         self.setting(key, entry, Origin::CommandLine)
     }
 }

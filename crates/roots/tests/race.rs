@@ -13,7 +13,7 @@ use roots::Removal;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Enough attempts to meet both states many times; the test ends as soon as it has.
-const MOST_TRIES: usize = 200_000;
+const MAX_TRIES: usize = 200_000;
 const ENOUGH_OF_EACH: usize = 300;
 
 /// Swaps `inside/spot` (a folder) and `inside/link` (a link that leads out) as fast as it can while
@@ -57,7 +57,7 @@ fn a_swapped_link_never_leads_a_read_out() {
     let roots = fixture.roots();
     let (mut passed, mut refused) = (0, 0);
     while_swapping(&fixture, || {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             match roots.open_file(&fixture.inside("spot/file")) {
                 Ok(mut opened) => {
                     let mut text = String::new();
@@ -81,7 +81,7 @@ fn a_swapped_link_never_leads_a_write_or_a_removal_out() {
     let roots = fixture.roots();
     let (mut written, mut refused) = (0, 0);
     while_swapping(&fixture, || {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let path = fixture.inside("spot/file");
             let made = roots.stage(&path, b"inside").and_then(roots::StagedFile::commit);
             let removed = roots.remove(&path, Removal::Entry, &never);

@@ -10,9 +10,9 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use rustix::termios::tcgetpgrp;
 
 /// Maximum number of processes of a cell that are examined.
-const MOST_PROCESSES: usize = 512;
+const MAX_PROCESSES: usize = 512;
 /// Maximum number of entries of one set of descriptors that are examined.
-const MOST_WAITED_FOR: u64 = 64;
+const MAX_WAITED_FOR: u64 = 64;
 /// Device number of `/dev/tty`; the majors of `/dev/pts` follow (admin-guide/devices.txt).
 const OWN_TERMINAL: (u32, u32) = (5, 0);
 const TERMINAL_MAJORS: std::ops::RangeInclusive<u32> = 136..=143;
@@ -106,7 +106,7 @@ fn is_terminal(pid: i32, descriptor: u64) -> bool {
 
 /// Reads `struct pollfd` of poll.h: a descriptor, the requested events, the returned events.
 fn polls_terminal(pid: i32, address: u64, count: u64) -> bool {
-    let mut set = vec![0; memory_size(count.min(MOST_WAITED_FOR) * 8)];
+    let mut set = vec![0; memory_size(count.min(MAX_WAITED_FOR) * 8)];
     read_memory(pid, address, &mut set)
         && set.chunks_exact(8).any(|entry| {
             let (descriptor, events) = (&entry[..4], &entry[4..6]);
@@ -118,7 +118,7 @@ fn polls_terminal(pid: i32, address: u64, count: u64) -> bool {
 
 /// Reads an `fd_set`: one bit for each descriptor.
 fn selects_terminal(pid: i32, count: u64, address: u64) -> bool {
-    let count = count.min(MOST_WAITED_FOR);
+    let count = count.min(MAX_WAITED_FOR);
     let mut set = vec![0; memory_size(count.div_ceil(8))];
     address != 0
         && read_memory(pid, address, &mut set)
@@ -149,7 +149,7 @@ fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> bool {
 fn descendants(first: i32) -> Vec<i32> {
     let mut found = vec![first];
     let mut next = 0;
-    while let Some(&pid) = found.get(next).filter(|_| found.len() < MOST_PROCESSES) {
+    while let Some(&pid) = found.get(next).filter(|_| found.len() < MAX_PROCESSES) {
         next += 1;
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
         for thread in threads.flatten() {

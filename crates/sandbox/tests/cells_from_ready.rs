@@ -30,7 +30,7 @@ use std::time::SystemTime;
 
 use sandbox::{CellSpec, KeptHome, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper};
 
-use crate::support::{PATIENCE, Place, stdout};
+use crate::support::{Place, TIMEOUT, stdout};
 
 static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
 
@@ -121,7 +121,7 @@ impl Scene {
             working_directory: self.spec.workspace.clone(),
         };
         let stopper = Stopper::new().unwrap();
-        let outcome = sandbox::run(&self.spec, &command, Some(PATIENCE), &stopper, &mut |_, _| {}).unwrap();
+        let outcome = sandbox::run(&self.spec, &command, Some(TIMEOUT), &stopper, &mut |_, _| {}).unwrap();
         assert_eq!(outcome.enforcement.workspace, sandbox::WorkspaceChanges::Overlay);
         (outcome.origin, stdout(&outcome))
     }
@@ -157,7 +157,7 @@ fn a_change_made_while_a_cell_was_ready_counts_as_made_before_the_command() {
         working_directory: scene.spec.workspace.clone(),
     };
     let stopper = Stopper::new().unwrap();
-    let outcome = sandbox::run(&scene.spec, &command, Some(PATIENCE), &stopper, &mut |_, _| {}).unwrap();
+    let outcome = sandbox::run(&scene.spec, &command, Some(TIMEOUT), &stopper, &mut |_, _| {}).unwrap();
     assert_eq!(outcome.origin, Origin::Ready);
     let since = outcome.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let at = (u64::try_from(changed.st_ctime).unwrap(), changed.st_ctime_nsec);
@@ -250,7 +250,7 @@ fn the_caches_of_a_ready_cell_are_nobodys_until_its_command_runs() {
     };
     let mut observed = Vec::new();
     let outcome =
-        sandbox::run(&scene.spec, &command, Some(PATIENCE), &Stopper::new().unwrap(), &mut |_, _| {
+        sandbox::run(&scene.spec, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut |_, _| {
             observed.push(home.alone().unwrap().is_none());
         });
     assert_eq!((outcome.unwrap().origin, observed), (Origin::Ready, vec![true]));

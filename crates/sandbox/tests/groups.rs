@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than any step here may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The example, running a line that prints `ready` and then continues until it is killed.
 struct Program {
@@ -92,7 +92,7 @@ fn groups(pids: &[u32]) -> Vec<PathBuf> {
 fn assert_removed(pids: &[u32]) {
     let begun = Instant::now();
     while !groups(pids).is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", groups(pids));
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", groups(pids));
         std::thread::yield_now();
     }
 }
@@ -113,7 +113,7 @@ fn may_make_groups() -> bool {
 fn sweep(pids: &[u32]) {
     let begun = Instant::now();
     while !groups(pids).is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", groups(pids));
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", groups(pids));
         assert!(Program::start(&[], "echo ready").child.wait().unwrap().success());
     }
 }

@@ -18,9 +18,9 @@ use sandbox::{
 
 /// Maximum wait. Reaching it fails a test by the output seen so far; the time itself is never
 /// judged.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-const LONG: Lifetime = Lifetime { idle: PATIENCE, absolute: PATIENCE };
+const LONG: Lifetime = Lifetime { idle: TIMEOUT, absolute: TIMEOUT };
 
 struct Place {
     folder: tempfile::TempDir,
@@ -66,7 +66,7 @@ fn all(session: &Session) -> String {
 /// Waits until the output past `from` contains `text`, and returns the offset after it.
 #[track_caller]
 fn expect(session: &Session, from: u64, text: &str) -> u64 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let mut seen = from;
     loop {
         let over = matches!(session.status().phase, Phase::Ended(_)) || Instant::now() > until;
@@ -83,7 +83,7 @@ fn expect(session: &Session, from: u64, text: &str) -> u64 {
 
 #[track_caller]
 fn ending(session: &Session) -> Ending {
-    session.wait_for_output(u64::MAX, Instant::now() + PATIENCE, || false);
+    session.wait_for_output(u64::MAX, Instant::now() + TIMEOUT, || false);
     match session.status().phase {
         Phase::Ended(ending) => ending,
         other => panic!("{other:?}: {:?}", all(session)),
@@ -263,7 +263,7 @@ fn who_waits_for_input_is_told_apart_from_who_works() {
         let session = Place::on_terminal().start(line);
         expect(&session, 0, "ready");
         if waits {
-            let until = Instant::now() + PATIENCE;
+            let until = Instant::now() + TIMEOUT;
             while !session.waits_for_input() {
                 assert!(Instant::now() < until, "{line}");
                 std::thread::yield_now();
@@ -318,9 +318,9 @@ fn what_a_command_leaves_behind_runs_on_until_the_session_ends() {
 #[test]
 fn a_session_that_nobody_asks_about_ends_and_one_that_is_too_old() {
     let short = Duration::from_millis(50);
-    let idle = Place::new().start_for("sleep 1000", Lifetime { idle: short, absolute: PATIENCE });
-    let old = Place::new().start_for("sleep 1000", Lifetime { idle: PATIENCE, absolute: short });
-    let until = Instant::now() + PATIENCE;
+    let idle = Place::new().start_for("sleep 1000", Lifetime { idle: short, absolute: TIMEOUT });
+    let old = Place::new().start_for("sleep 1000", Lifetime { idle: TIMEOUT, absolute: short });
+    let until = Instant::now() + TIMEOUT;
     for (session, ended) in [(idle, EndReason::Idle), (old, EndReason::Deadline)] {
         loop {
             if let Phase::Ended(ending) = session.status().phase {
@@ -378,7 +378,7 @@ fn events_and_removed_files() -> usize {
 /// Waits until `count` of them are open: the threads of sessions end after their sessions.
 #[track_caller]
 fn await_open(count: usize) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while events_and_removed_files() != count {
         assert!(Instant::now() < until, "{} are open, and {count} should be", events_and_removed_files());
         std::thread::yield_now();
@@ -408,7 +408,7 @@ fn what_background_commands_of_a_closed_owner_held_is_given_back() {
                 .start(&format!("{owner} {id}"), "zeros", spec.clone(), place.command(&line), None)
                 .unwrap();
             // All output has arrived, and the part that exceeds the memory buffers lies in a file.
-            started.wait_for_output((8 << 20) - 1, Instant::now() + PATIENCE, || false);
+            started.wait_for_output((8 << 20) - 1, Instant::now() + TIMEOUT, || false);
         }
     }
     assert!(events_and_removed_files() >= before + 8, "the control: an event and a file for each");

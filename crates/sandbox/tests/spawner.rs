@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 const WAITING: usize = 4;
 
 /// Longer than any step here may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The example with a spawner.
 struct Program {
@@ -104,7 +104,7 @@ impl Program {
         loop {
             let nurseries = children(self.pid()).into_iter().filter(|pid| name(*pid) == "handfast-nurse");
             let found = nurseries.flat_map(children).find(|pid| name(*pid) == "handfast-spawn");
-            if found.is_some() || started.elapsed() > PATIENCE {
+            if found.is_some() || started.elapsed() > TIMEOUT {
                 return found.unwrap();
             }
             std::thread::yield_now();
@@ -118,7 +118,7 @@ impl Program {
         loop {
             let all: Vec<_> =
                 children(spawner).into_iter().filter(|pid| name(*pid) == "handfast-cell").collect();
-            if all.len() == count || started.elapsed() > PATIENCE {
+            if all.len() == count || started.elapsed() > TIMEOUT {
                 assert_eq!(all.len(), count);
                 return all;
             }
@@ -208,7 +208,7 @@ fn waiting_cells_share_no_descriptor_with_each_other_the_spawner_or_the_program(
     // its line and three descriptors of the null device remain.
     let started = Instant::now();
     while descriptors(program.spawner()).len() != 4 {
-        assert!(started.elapsed() < PATIENCE, "{:?}", descriptors(program.spawner()));
+        assert!(started.elapsed() < TIMEOUT, "{:?}", descriptors(program.spawner()));
         std::thread::yield_now();
     }
     let mut seen = sockets(program.spawner());

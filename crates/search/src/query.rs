@@ -10,7 +10,7 @@ use crate::codes::codes;
 use crate::words::is_stop_word;
 
 /// Maximum number of words of one query: more words add no information, and each costs time.
-const MOST_WORDS: usize = 48;
+const MAX_WORDS: usize = 48;
 
 /// Maximum number of characters of a query that are read.
 const LONGEST: usize = 4_000;
@@ -49,7 +49,7 @@ pub fn terms(text: &str) -> Vec<Term> {
             rows.push(term(parts));
         }
     }
-    rows.truncate(MOST_WORDS);
+    rows.truncate(MAX_WORDS);
     let mut terms: Vec<Term> = words.chain(rows).collect();
     if let [only] = terms.as_mut_slice() {
         only.is_alone = true;
@@ -63,7 +63,7 @@ fn words(text: &str) -> Vec<String> {
     let telling: Vec<String> = all.iter().filter(|word| !is_stop_word(word)).cloned().collect();
     let chosen = if telling.is_empty() { all } else { telling };
     let mut seen = HashSet::new();
-    chosen.into_iter().filter(|word| seen.insert(word.clone())).take(MOST_WORDS).collect()
+    chosen.into_iter().filter(|word| seen.insert(word.clone())).take(MAX_WORDS).collect()
 }
 
 /// Returns the words of a text in their original spelling.
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_query_of_any_length_stays_one() {
         let long: String = (0..100_000).map(|word| format!("w{word} ")).collect();
-        assert_eq!(words(&long).len(), MOST_WORDS);
+        assert_eq!(words(&long).len(), MAX_WORDS);
         assert!(query(&long).unwrap().len() < 4_000);
     }
 }

@@ -6,7 +6,7 @@ use crate::query::Term;
 
 /// Maximum number of texts that may contain an exact code, and the maximum share of all texts (one
 /// in `SHARE_EXACT`).
-const MOST_EXACT: u64 = 10;
+const MAX_EXACT: u64 = 10;
 const SHARE_EXACT: u64 = 10;
 
 /// Weights of a question's terms.
@@ -51,7 +51,7 @@ impl Weights {
     /// Weighs each term by the number of texts, of `texts` in total, that contain it. A term
     /// without a number is left out, because it occurs everywhere.
     pub fn new(texts: u64, terms: &[(Term, Option<u64>)]) -> Self {
-        let most_exact = (texts / SHARE_EXACT).clamp(1, MOST_EXACT);
+        let most_exact = (texts / SHARE_EXACT).clamp(1, MAX_EXACT);
         let weight = |(term, held): &(Term, Option<u64>)| {
             let held = held.as_ref()?;
             let is_exact = (term.is_code || term.is_alone) && (1..=most_exact).contains(held);

@@ -3,7 +3,7 @@
 
 use crate::raw::{Operator, Part, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
 use crate::variables::{AssignedVariables, Variables, is_of_the_script};
-use crate::{Assignment, Block, Command, Joint, MOST_STEPS, Node, Opaque, Redirect, Script, Step, Word};
+use crate::{Assignment, Block, Command, Joint, MAX_STEPS, Node, Opaque, Redirect, Script, Step, Word};
 
 pub(crate) fn settle(steps: &[RawStep]) -> Result<Script, Opaque> {
     let mut settler = Settler { variables: Variables::default(), steps: 0 };
@@ -59,7 +59,7 @@ impl Settler {
 
     fn node(&mut self, node: &RawNode) -> Result<Node, Opaque> {
         self.steps += 1;
-        if self.steps > MOST_STEPS {
+        if self.steps > MAX_STEPS {
             return Err(Opaque::new("it holds too many commands"));
         }
         Ok(match node {

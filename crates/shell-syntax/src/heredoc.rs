@@ -8,7 +8,7 @@ const LONGEST_END: usize = 255;
 
 /// Maximum number of words and operators next to a here-document, whose time grows with the square
 /// of their number. This many take 40 ms, and 32 kB of program text have up to 9,000.
-const MOST_KEPT: usize = 10_000;
+const MAX_KEPT: usize = 10_000;
 
 /// Refuses a text at which the tokenizer of `brush-parser` could run forever.
 ///
@@ -43,7 +43,7 @@ pub(crate) fn certain_to_end(text: &str) -> Result<(), Opaque> {
     }
     // Tokens after the word are stored until the text has been read, and then removed one by one
     // from the front.
-    if any && most_tokens(text) > MOST_KEPT {
+    if any && most_tokens(text) > MAX_KEPT {
         return Err(Opaque::new("it holds a here-document and too many words"));
     }
     Ok(())

@@ -30,16 +30,16 @@ pub const LONGEST_LINE: usize = 32 * 1024;
 const DEEPEST: usize = 8;
 
 /// Maximum number of steps, counted after loops are unrolled.
-const MOST_STEPS: usize = 256;
+const MAX_STEPS: usize = 256;
 
 /// Maximum number of operators: a parser's time grows with the square of some of them.
-const MOST_OPERATORS: usize = 400;
+const MAX_OPERATORS: usize = 400;
 
 /// Maximum number of words and operators; a here-document is one word.
-const MOST_TOKENS: usize = 3_000;
+const MAX_TOKENS: usize = 3_000;
 
 /// Maximum number of brackets that are open at once, at any position: each may be a level to a parser.
-const MOST_BRACKETS: usize = 64;
+const MAX_BRACKETS: usize = 64;
 
 /// The reason why a line could do anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,11 +65,11 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
     if line.chars().any(is_deceptive) {
         return Err(Opaque::new("it holds a control character, or one that changes how the line looks"));
     }
-    if deepest_bracket(line) > MOST_BRACKETS {
+    if deepest_bracket(line) > MAX_BRACKETS {
         return Err(Opaque::new("it is nested too deeply"));
     }
     let tokens = caught(|| brush::tokens(line))?;
-    if tokens.len() > MOST_TOKENS || brush::operators(&tokens) > MOST_OPERATORS {
+    if tokens.len() > MAX_TOKENS || brush::operators(&tokens) > MAX_OPERATORS {
         return Err(Opaque::new("it holds too many words or commands"));
     }
     let second = sitter::read(line)?;

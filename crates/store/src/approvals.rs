@@ -24,7 +24,7 @@ const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Maximum number of waiting questions in all workspaces; a new question expires the oldest. An
 /// agent that asks without end therefore fills neither the disk nor the human's list.
-const MOST_WAITING: u32 = 200;
+const MAX_WAITING: u32 = 200;
 
 /// A question to a human, and its outcome. Every text in the row must have passed the redaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -171,7 +171,7 @@ impl Approvals {
                 "UPDATE approvals SET state = 'expired'
                  WHERE state = 'waiting' AND NOT (workspace = ? AND plan = ?) AND id NOT IN (
                     SELECT id FROM approvals WHERE state = 'waiting' ORDER BY asked_at_us DESC, rowid DESC LIMIT ?)",
-                rusqlite::params![bytes(&row.workspace), row.plan, MOST_WAITING],
+                rusqlite::params![bytes(&row.workspace), row.plan, MAX_WAITING],
             )?;
             connection.query_row(
                 &format!("SELECT {COLUMNS} FROM approvals WHERE workspace = ? AND plan = ? AND state = 'waiting'"),
@@ -285,7 +285,7 @@ impl Approvals {
     }
 
     /// Records that the caller of a question has received the answer.
-    pub fn told(&self, id: &str) -> Result<(), StoreError> {
+    pub fn set_answer_received(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|connection| {
             connection.execute("UPDATE approvals SET told = 1 WHERE id = ?", [id]).map(drop)
         })

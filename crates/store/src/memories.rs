@@ -20,7 +20,7 @@ use finding::forget_vectors;
 pub use finding::{FoundMemories, QueryVector, Unembedded};
 
 /// Maximum number of one agent's memories that are not deleted.
-const MOST_MEMORIES: i64 = 10_000;
+const MAX_MEMORIES: i64 = 10_000;
 
 /// A memory, in its current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Memories {
                 params![bytes(&who.workspace), who.agent],
                 |row| row.get(0),
             )?;
-            if many >= MOST_MEMORIES {
+            if many >= MAX_MEMORIES {
                 return Ok(ChangeOutcome::Full);
             }
             let now = who.now.as_microsecond();

@@ -16,7 +16,7 @@ use crate::hash_prefixes::{Key, key, keys};
 use crate::packs::Pack;
 
 /// Maximum number of open packs: more than the threads, each of which may read another pack.
-const MOST_OPEN: usize = 8;
+const MAX_OPEN: usize = 8;
 
 /// An open pack, and its directory.
 struct OpenedPack {
@@ -27,7 +27,7 @@ struct OpenedPack {
 
 /// Maximum number of blocks in the cache, each about 64 KiB. Contents that were saved together are
 /// read together, by several threads.
-const MOST_BLOCKS: usize = 16;
+const MAX_BLOCKS: usize = 16;
 
 /// A block of a pack; `None` until it is unpacked.
 type UnpackedBlock = Arc<Mutex<Option<Vec<u8>>>>;
@@ -74,7 +74,7 @@ impl PackReader {
         if let Some((_, found)) = blocks.iter().rev().find(|(place, _)| *place == wanted) {
             return found.clone();
         }
-        if blocks.len() == MOST_BLOCKS {
+        if blocks.len() == MAX_BLOCKS {
             blocks.pop_front();
         }
         let block = UnpackedBlock::default();
@@ -114,7 +114,7 @@ impl Packs {
             }
             // A pack truncated by a power loss may have been written again under another name.
             let Some(opened) = open(blobs, *number, content)? else { continue };
-            if self.open.len() == MOST_OPEN {
+            if self.open.len() == MAX_OPEN {
                 self.open.remove(0);
             }
             let opened = Arc::new(opened);

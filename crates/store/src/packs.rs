@@ -37,7 +37,7 @@ const FULL: usize = 8 * 1024 * 1024;
 const BLOCK: usize = 64 * 1024;
 
 /// Maximum number of threads that compress a pack.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Several contents that are compressed together. All numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,7 +379,7 @@ fn in_parallel<P: Sync, S, T: Clone + Send>(
     };
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     // Starting a thread takes about as long as compressing a block.
-    let threads = processors.min(MOST_THREADS).min(parts.len().div_ceil(4));
+    let threads = processors.min(MAX_THREADS).min(parts.len().div_ceil(4));
     let all: io::Result<Vec<Vec<_>>> = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_parts)).collect();
         let own = take_parts();

@@ -19,7 +19,7 @@ use records::Records;
 pub const KEY: &str = "lin_api_0123456789abcdefghij";
 /// Maximum complexity of one query, and of all queries with one key in an hour (Linear's
 /// documentation, "Rate limiting").
-const MOST_COMPLEX: f64 = 10_000.0;
+const MAX_COMPLEX: f64 = 10_000.0;
 
 /// The server.
 pub struct Linear {
@@ -68,7 +68,7 @@ impl Linear {
             schema: Schema::own(),
             records: Records::new(),
             trouble: Vec::new(),
-            most_complex: MOST_COMPLEX,
+            most_complex: MAX_COMPLEX,
         }));
         let answering = state.clone();
         let server = Server::http(move |request| {

@@ -19,12 +19,12 @@ use serde_json::{Map, Number, Value};
 /// Maximum number of bytes of JSON that are parsed from texts, summed over all arguments of a call.
 /// A parsed JSON value takes up to a hundred times as much memory as its text. A value that arrived
 /// as one text was not counted when its message was read.
-const MOST_TEXT: usize = 1024 * 1024;
+const MAX_TEXT: usize = 1024 * 1024;
 
 /// Converts arguments to the types in the schema, at every depth. `keeps_empty` returns true if an
 /// empty text has a meaning in the optional field of this name.
 pub fn spell(arguments: &mut Value, schema: &Value, keeps_empty: &dyn Fn(&str) -> bool) {
-    Speller { keeps_empty, text_left: MOST_TEXT }.value(arguments, schema);
+    Speller { keeps_empty, text_left: MAX_TEXT }.value(arguments, schema);
 }
 
 struct Speller<'a> {
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn json_in_texts_is_read_up_to_a_bound_in_all() {
         let texts = |bytes: usize| format!("[\"{}\"]", "x".repeat(bytes - 4));
-        let fits = spelled(json!({"texts": texts(MOST_TEXT)}));
+        let fits = spelled(json!({"texts": texts(MAX_TEXT)}));
         assert!(fits["texts"].is_array());
-        let half = texts(MOST_TEXT / 2 + 1);
+        let half = texts(MAX_TEXT / 2 + 1);
         let both = spelled(json!({"texts": half, "wholes": half}));
         assert_eq!((both["texts"].is_array(), both["wholes"].is_string()), (true, true));
     }

@@ -25,16 +25,16 @@ impl Meta {
             None => format!("checkpoint {id}"),
         });
         let whole = |kept: &KeptOutput| Some(of_output(kept, tools.read?));
-        let outputs = self.outputs.iter().take(MOST_OUTPUTS).filter_map(whole);
+        let outputs = self.outputs.iter().take(MAX_OUTPUTS).filter_map(whole);
         warnings.chain(changes).chain(checkpoint).chain(outputs).collect()
     }
 }
 
 /// Maximum number of shortened texts in one response that get a line each.
-const MOST_OUTPUTS: usize = 4;
+const MAX_OUTPUTS: usize = 4;
 
 /// Maximum number of unsaved paths of one call that are named.
-const MOST_UNSAVED: usize = 10;
+const MAX_UNSAVED: usize = 10;
 
 impl Changes {
     /// Returns the facts that a model must know about the changes, one line each: their location if
@@ -54,7 +54,7 @@ impl Changes {
         let elsewhere = elsewhere.map(|place| format!("{place}: {paths}; the workspace is unchanged"));
         let unsaved = (!self.unsaved.is_empty()).then(|| {
             let named: Vec<String> =
-                self.unsaved.iter().take(MOST_UNSAVED).map(|path| one_line(path)).collect();
+                self.unsaved.iter().take(MAX_UNSAVED).map(|path| one_line(path)).collect();
             let more = self.unsaved.len() - named.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("not saved, so undo does not restore it: {}{more}", named.join(", "))

@@ -356,14 +356,14 @@ impl<T: Tool> AnyTool for ErasedTool<T> {
 
 /// Maximum number of bytes that are reserved for a written response. Until they are written, they
 /// occupy addresses and no memory.
-const MOST_SET_ASIDE: usize = 4 * 1024 * 1024;
+const MAX_SET_ASIDE: usize = 4 * 1024 * 1024;
 
 /// Converts the output to data: a tree if a layer or a door reads its parts, and JSON text otherwise.
 fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::Result<Data> {
     match (spec.presentation, spec.text) {
         (Presentation::Record, TextCap::ByArguments) => {
             let expected =
-                usize::try_from(answer_bytes).map_or(MOST_SET_ASIDE, |most| most.min(MOST_SET_ASIDE));
+                usize::try_from(answer_bytes).map_or(MAX_SET_ASIDE, |most| most.min(MAX_SET_ASIDE));
             RawJson::of(output, expected).map(Data::Written)
         }
         (Presentation::Text { .. } | Presentation::Command, _) | (_, TextCap::Default) => {

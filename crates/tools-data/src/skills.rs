@@ -34,11 +34,11 @@ const LONGEST_FRONT: usize = 16 * 1024;
 const LONGEST_DESCRIPTION: usize = 1_024;
 
 /// Maximum number of listed triggers per skill, and of listed skills per folder.
-const MOST_TRIGGERS: usize = 50;
-const MOST_SKILLS: usize = 500;
+const MAX_TRIGGERS: usize = 50;
+const MAX_SKILLS: usize = 500;
 
 /// Maximum number of files that are listed per skill.
-const MOST_FILES: usize = 200;
+const MAX_FILES: usize = 200;
 
 /// Phrases that would make a reader override the user's instructions.
 const SUSPICIOUS: [&str; 8] = [
@@ -139,7 +139,7 @@ impl Triggers {
             Self::List(words) => words.clone(),
             Self::Text(text) => text.split(',').map(|word| word.trim().to_owned()).collect(),
         };
-        words.into_iter().filter(|word| !word.is_empty()).take(MOST_TRIGGERS).collect()
+        words.into_iter().filter(|word| !word.is_empty()).take(MAX_TRIGGERS).collect()
     }
 }
 
@@ -357,7 +357,7 @@ impl Visit for Folders {
         if matches!(entry.kind, EntryKind::Folder | EntryKind::Link) {
             self.0.push(entry.name.as_bytes().to_vec());
         }
-        Ok(if self.0.len() < MOST_SKILLS { Step::Next } else { Step::End })
+        Ok(if self.0.len() < MAX_SKILLS { Step::Next } else { Step::End })
     }
 }
 
@@ -379,6 +379,6 @@ impl Visit for Files<'_> {
         if entry.kind == EntryKind::File {
             self.found.push(tool::path_text(relative));
         }
-        Ok(if self.found.len() < MOST_FILES { Step::Next } else { Step::End })
+        Ok(if self.found.len() < MAX_FILES { Step::Next } else { Step::End })
     }
 }

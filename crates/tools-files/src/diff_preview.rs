@@ -13,7 +13,7 @@ use tool::{Context, ToolError};
 const LARGEST: u64 = 1024 * 1024;
 
 /// Maximum number of bytes of all diffs together, which the answer shortens anyway.
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// One side of a diff.
 pub(crate) enum Side {
@@ -142,7 +142,7 @@ impl Visit for Removal<'_> {
         if self.context.stop.requested().is_some() {
             return Err(RootsError::Stopped);
         }
-        if self.all.len() > MOST_BYTES {
+        if self.all.len() > MAX_BYTES {
             self.all.push_str("and more\n");
             return Ok(Step::End);
         }

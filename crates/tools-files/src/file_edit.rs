@@ -91,7 +91,7 @@ pub(crate) struct Output {
 /// Maximum size of a file that is edited, in bytes: it is in memory three times.
 pub(crate) const LARGEST_FILE: u64 = 256 << 20;
 /// Maximum number of edits per call, more than a caller writes by hand; each one scans the file.
-const MOST_EDITS: usize = 1_000;
+const MAX_EDITS: usize = 1_000;
 
 impl Tool for FileEdit {
     type Args = Args;
@@ -115,8 +115,8 @@ impl Tool for FileEdit {
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
-        if args.edits.is_empty() || args.edits.len() > MOST_EDITS {
-            let problem = format!("must have between 1 and {MOST_EDITS} edits, not {}", args.edits.len());
+        if args.edits.is_empty() || args.edits.len() > MAX_EDITS {
+            let problem = format!("must have between 1 and {MAX_EDITS} edits, not {}", args.edits.len());
             return Err(ToolError::validation("edits", problem));
         }
         for (index, edit) in args.edits.iter().enumerate() {

@@ -71,7 +71,7 @@ pub(crate) struct Output {
 
 const DEFAULT_LIMIT: usize = 200;
 const LARGEST_LIMIT: usize = 1_000;
-const MOST_CONTEXT_LINES: usize = 20;
+const MAX_CONTEXT_LINES: usize = 20;
 /// Maximum length of a page: matches and context, in the default text limit of an answer.
 const PAGE_BYTES: usize = TextCap::DEFAULT_CHARACTERS;
 /// Maximum memory for one line and its context. A file is searched up to a line that exceeds it.
@@ -124,7 +124,7 @@ impl Tool for FileSearch {
             }
         };
         within("limit", args.limit, 1, LARGEST_LIMIT)?;
-        within("context_lines", args.context_lines, 0, MOST_CONTEXT_LINES)?;
+        within("context_lines", args.context_lines, 0, MAX_CONTEXT_LINES)?;
         matcher(args)?;
         NameGlob::parse("glob", args.glob.as_deref())?;
         args.cursor.as_deref().map(Cursor::decode).transpose()?;

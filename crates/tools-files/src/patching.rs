@@ -21,7 +21,7 @@ use crate::file_edit::whole;
 use crate::file_patch::{ChangedFile, PlannedPart};
 
 /// Maximum number of bytes of all files of a patch, which are in memory.
-const MOST_BYTES: usize = 512 << 20;
+const MAX_BYTES: usize = 512 << 20;
 
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -327,8 +327,8 @@ impl<'a> PatchedTree<'a> {
         let content = whole(&mut opened, &shown)?;
         let relative = self.below(change, path, &opened.real)?;
         self.bytes += content.len();
-        if self.bytes > MOST_BYTES {
-            let message = format!("the files of this patch exceed the limit of {MOST_BYTES} bytes");
+        if self.bytes > MAX_BYTES {
+            let message = format!("the files of this patch exceed the limit of {MAX_BYTES} bytes");
             return Err(ToolError::new(Code::Quota, message).hint("send the patch in parts"));
         }
         Ok(OldContent { relative, content, is_link: false })

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use tool::Stop;
 
 /// Maximum number of threads for lookups: more would wait for each other in the kernel.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 /// Minimum number of entries per thread, about one millisecond of work.
 const LEAST_SHARE: usize = 1_000;
 
@@ -87,7 +87,7 @@ impl Rows {
         // The number of processors costs some system calls, so it is read only if it matters.
         let shared = self.rows.len() > LEAST_SHARE;
         let processors = if shared { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
-        let share = self.rows.len().div_ceil(processors.min(MOST_THREADS)).max(LEAST_SHARE);
+        let share = self.rows.len().div_ceil(processors.min(MAX_THREADS)).max(LEAST_SHARE);
         let paths = &self.paths;
         let mut left = false;
         thread::scope(|scope| {

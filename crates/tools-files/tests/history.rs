@@ -18,7 +18,7 @@ use tool::{Code, ToolError};
 
 /// Maximum number of commits to test, from the newest back: enough for every kind of change, and
 /// fast enough for every run.
-const MOST_COMMITS: usize = 120;
+const MAX_COMMITS: usize = 120;
 /// Variable that, if set, makes the test use all commits, and apply the first to an empty folder.
 const ALL: &str = "HANDFAST_ALL_COMMITS";
 /// Git's constant id of the tree of an empty folder.
@@ -85,7 +85,7 @@ fn each_commit_of_this_project_applied_to_its_parent_gives_its_tree() {
     }
     let mut commits: Vec<&str> = commits.lines().collect();
     if !all {
-        commits.truncate(MOST_COMMITS);
+        commits.truncate(MAX_COMMITS);
     }
     commits.reverse();
     git.run(&["read-tree", commits[0]]);

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 const BYTES: usize = 2 << 20;
 const ROUNDS: u32 = 40;
 /// Maximum number of rounds; the careless writer tears its file much earlier.
-const MOST_CARELESS_ROUNDS: u32 = 400;
+const MAX_CARELESS_ROUNDS: u32 = 400;
 
 /// Lets the child overwrite `file` for a while, and kills it at a moment that depends on `round`
 /// and on chance.
@@ -57,11 +57,11 @@ fn a_killed_write_leaves_the_file_whole() {
 #[test]
 fn a_killed_careless_write_would_be_noticed() {
     let folder = tempfile::tempdir().unwrap();
-    for round in 0..MOST_CARELESS_ROUNDS {
+    for round in 0..MAX_CARELESS_ROUNDS {
         overwrite_and_kill("overwrite-in-place", folder.path(), round);
         if !is_whole(&folder.path().join("file")) {
             return;
         }
     }
-    panic!("no kill out of {MOST_CARELESS_ROUNDS} hit a write");
+    panic!("no kill out of {MAX_CARELESS_ROUNDS} hit a write");
 }

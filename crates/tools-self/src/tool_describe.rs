@@ -43,7 +43,7 @@ struct Described {
 }
 
 /// Maximum number of tools per call: a longer answer would be a catalogue.
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
 impl Tool for ToolDescribe {
     type Args = Args;
@@ -67,8 +67,8 @@ impl Tool for ToolDescribe {
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        if args.names.is_empty() || args.names.len() > MOST_NAMES {
-            let problem = format!("{} names are not between 1 and {MOST_NAMES}", args.names.len());
+        if args.names.is_empty() || args.names.len() > MAX_NAMES {
+            let problem = format!("{} names are not between 1 and {MAX_NAMES}", args.names.len());
             return Err(ToolError::validation("names", problem));
         }
         Ok(Plan::of(vec![]))
@@ -119,7 +119,7 @@ mod tests {
         let unknown = describe(json!(["nothing"]));
         assert_eq!(unknown.code, Code::NotFound);
         assert!(unknown.message.contains("`nothing`"), "{}", unknown.message);
-        for names in [json!([]), json!(vec!["file_move"; MOST_NAMES + 1])] {
+        for names in [json!([]), json!(vec!["file_move"; MAX_NAMES + 1])] {
             let error = describe(names);
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains("`names`"), "{}", error.message);

@@ -50,7 +50,7 @@ struct FoundTool {
 const DEFAULT_LIMIT: usize = 8;
 const LARGEST_LIMIT: usize = 100;
 /// Maximum number of words of a query that are used: more words add no information.
-const MOST_WORDS: usize = 50;
+const MAX_WORDS: usize = 50;
 
 fn default_limit() -> usize {
     DEFAULT_LIMIT
@@ -120,7 +120,7 @@ fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEn
     }
     let texts: Vec<Texts> = entries.iter().map(Texts::of).collect();
     let mut scores = vec![0; entries.len()];
-    for word in asked.iter().take(MOST_WORDS) {
+    for word in asked.iter().take(MAX_WORDS) {
         let fits: Vec<u64> = texts.iter().map(|texts| texts.fit(word)).collect();
         let told_by = fits.iter().filter(|fit| **fit > 0).count().max(1);
         // A word that many tools contain distinguishes little between them.

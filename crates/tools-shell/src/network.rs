@@ -81,7 +81,7 @@ const BEFORE_A_HOST: [&str; 23] = [
 ];
 
 /// Maximum number of hosts that are reported.
-const MOST_HOSTS: usize = 5;
+const MAX_HOSTS: usize = 5;
 
 /// Operators of a shell line that merge standard error into standard output.
 const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
@@ -133,7 +133,7 @@ pub(crate) fn missed_hosts(output: &[&[u8]], line: &str) -> Option<Vec<String>> 
 }
 
 fn add(hosts: &mut Vec<String>, host: String) {
-    if hosts.len() < MOST_HOSTS && !hosts.contains(&host) {
+    if hosts.len() < MAX_HOSTS && !hosts.contains(&host) {
         hosts.push(host);
     }
 }
@@ -268,6 +268,6 @@ mod tests {
         let all: String =
             (0..20).map(|number| format!("Could not resolve host: h{}.example\n", number / 2)).collect();
         let hosts = missed(&all).unwrap();
-        assert_eq!((hosts.len(), hosts[1].as_str()), (MOST_HOSTS, "h1.example"));
+        assert_eq!((hosts.len(), hosts[1].as_str()), (MAX_HOSTS, "h1.example"));
     }
 }

@@ -27,10 +27,10 @@ pub struct FetchUrl;
 /// Bytes of a body in an answer: default and maximum, which is the size of a message to a front
 /// end.
 const BYTES: u64 = 4 * 1024 * 1024;
-const MOST_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes of a body that is saved to a file: default and maximum.
 const SAVED_BYTES: u64 = 1024 * 1024 * 1024;
-const MOST_SAVED_BYTES: u64 = 64 * 1024 * 1024 * 1024;
+const MAX_SAVED_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 
 /// Arguments of `fetch_url`.
 #[derive(Deserialize, JsonSchema)]
@@ -165,7 +165,7 @@ impl Args {
 
     fn most_bytes(&self) -> u64 {
         let (default, most) =
-            if self.save_to.is_some() { (SAVED_BYTES, MOST_SAVED_BYTES) } else { (BYTES, MOST_BYTES) };
+            if self.save_to.is_some() { (SAVED_BYTES, MAX_SAVED_BYTES) } else { (BYTES, MAX_BYTES) };
         self.max_bytes.unwrap_or(default).min(most)
     }
 }
@@ -274,7 +274,7 @@ impl Tool for FetchUrl {
             } else {
                 exchange.answer(&fetch::HeaderMap::new()).await?
             };
-            let (head, body) = exchange.body(answer, limit.min(MOST_BYTES)).await?;
+            let (head, body) = exchange.body(answer, limit.min(MAX_BYTES)).await?;
             let size_bytes = body.len() as u64;
             let (kind, mut data) = answer::data(head.content_type(), body);
             if args.format != Format::Raw && kind == Kind::Text && head.is_html() {

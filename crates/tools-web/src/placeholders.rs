@@ -25,7 +25,7 @@ const OWN: [&str; 13] = [
 ];
 /// Maximum number of headers, and of their total bytes.
 const MOST: usize = 100;
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// A part of a text that may contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +44,8 @@ impl CallerHeaders {
     /// `EVALIDATION` naming the header.
     pub(crate) fn read(headers: &BTreeMap<String, String>) -> Result<Self, ToolError> {
         let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if headers.len() > MOST || bytes > MOST_BYTES {
-            let problem = format!("at most {MOST} headers with {MOST_BYTES} bytes in all");
+        if headers.len() > MOST || bytes > MAX_BYTES {
+            let problem = format!("at most {MOST} headers with {MAX_BYTES} bytes in all");
             return Err(ToolError::validation("headers", problem));
         }
         let mut seen = HashSet::new();

@@ -20,7 +20,7 @@ use crate::placeholders::CallerHeaders;
 use crate::secret_template::FilledParts;
 
 /// Maximum number of redirections; browsers follow twenty.
-const MOST_REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 /// Delays before the second and the third attempt of a request that only reads.
 const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 /// Maximum delay that a server can request.
@@ -134,8 +134,8 @@ impl<'a> Exchange<'a> {
 
     /// Follows a redirection if the policy allows the call to connect there.
     fn follow(&mut self, status: u16, location: &str) -> Result<(), ToolError> {
-        if self.redirected_from.len() >= MOST_REDIRECTS {
-            let message = format!("the server redirects more than {MOST_REDIRECTS} times");
+        if self.redirected_from.len() >= MAX_REDIRECTS {
+            let message = format!("the server redirects more than {MAX_REDIRECTS} times");
             return Err(ToolError::new(Code::Runtime, message)
                 .hint("`follow_redirects: false` shows the first target"));
         }

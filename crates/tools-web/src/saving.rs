@@ -16,7 +16,7 @@ use crate::range_resume::{Body, Rest, rest, resumable};
 use crate::request::{Exchange, of_body};
 
 /// Maximum number of times that an interrupted body is resumed per call.
-const MOST_RESUMED: usize = 5;
+const MAX_RESUMED: usize = 5;
 /// Bytes between two progress reports.
 const REPORTED_EVERY: u64 = 1024 * 1024;
 /// The outcome of a save.
@@ -123,7 +123,7 @@ impl<'a, 'b> Download<'a, 'b> {
                 Err(error) => Some(error),
             };
             let may_pass = error.as_ref().is_none_or(fetch::web::WebError::may_pass);
-            let again = self.body.as_ref().filter(|_| may_pass && resumed < MOST_RESUMED).cloned();
+            let again = self.body.as_ref().filter(|_| may_pass && resumed < MAX_RESUMED).cloned();
             let Some(body) = again else { return Err(self.broken_off(error)) };
             resumed += 1;
             match rest(self.exchange, &body, self.received).await? {

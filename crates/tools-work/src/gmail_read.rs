@@ -21,7 +21,7 @@ pub struct GmailRead {
 
 /// Messages per answer: default and maximum.
 const MESSAGES: u32 = 10;
-const MOST_MESSAGES: u32 = 50;
+const MAX_MESSAGES: u32 = 50;
 /// Maximum number of bytes of all bodies in an answer.
 const BODIES: usize = 2 * 1024 * 1024;
 /// Maximum number of characters of an id.
@@ -94,7 +94,7 @@ impl Args {
                 return SearchParameters::read(
                     query,
                     self.max_results,
-                    MOST_MESSAGES,
+                    MAX_MESSAGES,
                     self.page_token.as_deref(),
                 )
                 .map(Which::Found);

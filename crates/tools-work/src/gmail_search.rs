@@ -20,7 +20,7 @@ pub struct GmailSearch {
 
 /// Results per answer: default and maximum.
 const RESULTS: u32 = 10;
-const MOST_RESULTS: u32 = 200;
+const MAX_RESULTS: u32 = 200;
 
 /// Query parameters for each message.
 const HEADERS: [(&str, &str); 4] = [
@@ -82,7 +82,7 @@ impl Tool for GmailSearch {
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        SearchParameters::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+        SearchParameters::read(&args.query, args.max_results, MAX_RESULTS, args.page_token.as_deref())?;
         let login = &[oauth::ACCESS, oauth::REFRESH, oauth::CLIENT_SECRET];
         Ok(Plan { login, ..Plan::of(self.gmail.effects(&["GET"])) })
     }
@@ -102,7 +102,7 @@ impl Tool for GmailSearch {
             let wanted = SearchParameters::read(
                 &args.query,
                 args.max_results,
-                MOST_RESULTS,
+                MAX_RESULTS,
                 args.page_token.as_deref(),
             )?;
             let (ids, next_page_token) = ids(&asking, &wanted).await?;

@@ -25,7 +25,7 @@ pub struct GmailSend {
 
 /// Maximum number of characters of a subject (RFC 5322, section 2.1.1), and of files of a message.
 const LONGEST_SUBJECT: usize = 998;
-const MOST_ATTACHED: usize = 100;
+const MAX_ATTACHED: usize = 100;
 /// Maximum number of bytes of a text.
 const LONGEST_BODY: usize = 8 * 1024 * 1024;
 
@@ -158,8 +158,8 @@ impl Args {
                 return Err(ToolError::validation(field, problem).hint("send the text as a file"));
             }
         }
-        if self.attachments.len() > MOST_ATTACHED {
-            let problem = format!("names more than {MOST_ATTACHED} files");
+        if self.attachments.len() > MAX_ATTACHED {
+            let problem = format!("names more than {MAX_ATTACHED} files");
             return Err(ToolError::validation("attachments", problem).hint("send the files as one archive"));
         }
         Ok(read)

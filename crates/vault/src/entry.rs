@@ -12,7 +12,7 @@ use crate::{Result, VaultError};
 /// redacting those matches would reveal the value.
 pub const LEAST_CHARACTERS: usize = 12;
 /// Maximum number of bytes of a value: more than any key, certificate or token has.
-pub const MOST_BYTES: usize = 64 * 1024;
+pub const MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of characters of a name.
 const LONGEST_NAME: usize = 100;
 /// Maximum number of bytes of a DNS host name (RFC 1035, section 2.3.4), without its final dot.

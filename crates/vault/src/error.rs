@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::entry::{LEAST_CHARACTERS, MOST_BYTES};
+use crate::entry::{LEAST_CHARACTERS, MAX_BYTES};
 
 /// Result of an operation of this crate.
 pub type Result<T, E = VaultError> = std::result::Result<T, E>;
@@ -68,7 +68,7 @@ pub enum VaultError {
     )]
     Short,
     /// The value is too long.
-    #[error("a value has at most {MOST_BYTES} bytes")]
+    #[error("a value has at most {MAX_BYTES} bytes")]
     Long,
     /// The value is not UTF-8.
     #[error("a value must be text (UTF-8); store other data as base64")]

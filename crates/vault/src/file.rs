@@ -18,7 +18,7 @@ pub(crate) const IDENTITY: &str = "identity.age";
 /// Name of the lock file; a process locks it to change the vault.
 const LOCK: &str = "lock";
 /// Maximum number of bytes that are read of a file: more than any vault has.
-const MOST_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Identity of one version of a file. Every replacement of the file has another stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>> {
     };
     let data = file.metadata().map_err(VaultError::system("inspect", path))?;
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(VaultError::system("read", path))?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(VaultError::system("read", path))?;
     Ok(Some((bytes, Stamp::from(&data))))
 }
 

@@ -16,7 +16,7 @@ use crate::{Result, SecretBytes, VaultError, file};
 /// also for an attacker's guess (the same as `age` chooses on a desktop computer).
 const WORK: u8 = 18;
 /// Maximum work factor that is still accepted in a file that another program wrote.
-const MOST_WORK: u8 = 22;
+const MAX_WORK: u8 = 22;
 /// Flags `O_NONBLOCK | O_NOCTTY`.
 const NO_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits()).cast_signed();
 /// Maximum number of bytes of a key file.
@@ -73,7 +73,7 @@ fn secret(passphrase: &[u8]) -> Result<SecretString> {
 pub(crate) fn open(path: &Path, passphrase: &[u8]) -> Result<Identity> {
     let Some((cipher, _)) = file::read(path)? else { return Err(VaultError::Locked) };
     let mut key = scrypt::Identity::new(secret(passphrase)?);
-    key.set_max_work_factor(MOST_WORK);
+    key.set_max_work_factor(MAX_WORK);
     let damaged = || VaultError::Damaged { path: path.to_owned() };
     let text = file::decrypt(&cipher, &key).map_err(|error| match error {
         DecryptError::DecryptionFailed | DecryptError::KeyDecryptionFailed => VaultError::Passphrase,

@@ -36,7 +36,7 @@ mod store;
 
 pub use contents::Contents;
 pub use entry::{
-    Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, RequestPart, RequestParts, is_name,
+    Change, Entry, HostRule, LEAST_CHARACTERS, MAX_BYTES, Name, RequestPart, RequestParts, is_name,
 };
 pub use error::{Kind, Result, VaultError};
 pub use key::{Keys, make_key_file};

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
 use crate::{
-    Change, Contents, Entry, Keys, LEAST_CHARACTERS, MOST_BYTES, Name, RequestPart, Result, SecretBytes,
+    Change, Contents, Entry, Keys, LEAST_CHARACTERS, MAX_BYTES, Name, RequestPart, Result, SecretBytes,
     VaultError,
 };
 use crate::{file, key, keyring};
@@ -144,7 +144,7 @@ impl Vault {
         if text.chars().count() < LEAST_CHARACTERS {
             return Err(VaultError::Short);
         }
-        if value.len() > MOST_BYTES {
+        if value.len() > MAX_BYTES {
             return Err(VaultError::Long);
         }
         self.change(|contents| {

@@ -122,11 +122,11 @@ fn values_that_could_not_be_covered_are_refused() {
     for short in [&b""[..], b"01234567890", "\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}\u{e4}".as_bytes()] {
         assert!(matches!(vault.set(&named("x"), short, NOW), Err(VaultError::Short)));
     }
-    assert!(matches!(vault.set(&named("x"), &vec![b'x'; vault::MOST_BYTES + 1], NOW), Err(VaultError::Long)));
+    assert!(matches!(vault.set(&named("x"), &vec![b'x'; vault::MAX_BYTES + 1], NOW), Err(VaultError::Long)));
     assert!(matches!(vault.set(&named("x"), &[0xff; 20], NOW), Err(VaultError::NoText)));
     assert!(!vault.exists());
     vault.set(&named("x"), b"012345678901", NOW).unwrap();
-    vault.set(&named("y"), &vec![b'x'; vault::MOST_BYTES], NOW).unwrap();
+    vault.set(&named("y"), &vec![b'x'; vault::MAX_BYTES], NOW).unwrap();
     assert_eq!(names(&vault), ["x", "y"]);
 }
 

@@ -70,9 +70,9 @@ impl Model {
 }
 
 /// A generator of pseudorandom numbers, so that a seed repeats a run.
-pub(super) struct Dice(u64);
+pub(super) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_numbers() {
         let numbers = |seed| {
-            let mut dice = Dice::new(seed);
-            (0..20).map(|_| dice.below(6)).collect::<Vec<_>>()
+            let mut random = Random::new(seed);
+            (0..20).map(|_| random.below(6)).collect::<Vec<_>>()
         };
         assert_eq!(numbers(7), numbers(7));
         assert_ne!(numbers(7), numbers(8));

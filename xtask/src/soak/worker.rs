@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::command::{Failure, Result};
 use crate::soak::doors::{Answer, Break, Door};
-use crate::soak::model::{Broken, Dice, Model};
+use crate::soak::model::{Broken, Model, Random};
 
 /// Maximum number of files in a worker's folder.
 const FILES: usize = 24;
@@ -35,7 +35,7 @@ pub(super) struct Worker<'place> {
     pub(super) calls: usize,
     pub(super) breaks: usize,
     fate: Fate,
-    dice: Dice,
+    random: Random,
     /// Part of the name of every process that the worker's commands leave running.
     pub(super) marker: String,
 }
@@ -45,10 +45,10 @@ type Undo = (String, String, Option<String>);
 
 impl<'place> Worker<'place> {
     pub(super) fn new(number: u32, door: Door<'place>, fate: Fate, seed: u64, marker: &str) -> Self {
-        let dice = Dice::new(seed.wrapping_add(u64::from(number)));
+        let random = Random::new(seed.wrapping_add(u64::from(number)));
         let model = Model::new(format!("w{number}"));
         let marker = marker.to_owned();
-        Self { door, model, recorded: Vec::new(), calls: 0, breaks: 0, fate, dice, marker }
+        Self { door, model, recorded: Vec::new(), calls: 0, breaks: 0, fate, random, marker }
     }
 
     /// Creates the folder and the table.
@@ -60,10 +60,10 @@ impl<'place> Worker<'place> {
 
     /// Makes one call of a random kind, or a few related calls.
     pub(super) fn step(&mut self) -> Result<()> {
-        if self.dice.below(BREAKS) == 0 {
+        if self.random.below(BREAKS) == 0 {
             return self.broken();
         }
-        match self.dice.below(100) {
+        match self.random.below(100) {
             0..18 => self.write(),
             18..45 => self.read(),
             45..57 => self.edit(),
@@ -79,7 +79,7 @@ impl<'place> Worker<'place> {
     }
 
     fn write(&mut self) -> Result<()> {
-        let name = format!("f{}", self.dice.below(FILES));
+        let name = format!("f{}", self.random.below(FILES));
         let content = self.text();
         let before = self.model.files.get(&name).cloned();
         let arguments = json!({"path": self.model.path(&name), "content": content});
@@ -112,7 +112,7 @@ impl<'place> Worker<'place> {
     /// Runs a command that makes one file out of another.
     fn command(&mut self) -> Result<()> {
         let Some((name, content)) = self.some_file() else { return self.write() };
-        let made = format!("c{}", self.dice.below(FILES));
+        let made = format!("c{}", self.random.below(FILES));
         if made == name {
             return self.read();
         }
@@ -138,7 +138,7 @@ impl<'place> Worker<'place> {
     ) -> Result<()> {
         let is_same = before == after;
         self.set(&name, after);
-        if is_same || self.dice.below(8) > 0 {
+        if is_same || self.random.below(8) > 0 {
             return Ok(());
         }
         let Some(checkpoint) = result["meta"]["checkpoint"].as_str() else {
@@ -247,7 +247,7 @@ impl<'place> Worker<'place> {
 
     fn wrong(&mut self) -> Result<()> {
         let missing = self.model.path("never");
-        let (tool, arguments, code) = match self.dice.below(4) {
+        let (tool, arguments, code) = match self.random.below(4) {
             0 => ("file_write", json!({"path": 7}), "EVALIDATION"),
             1 => ("file_read", json!({"path": missing}), "ENOTFOUND"),
             2 => ("checkpoint_restore", json!({"id": "never"}), "ENOTFOUND"),
@@ -265,7 +265,7 @@ impl<'place> Worker<'place> {
         let [a, b] = ["a", "b"].map(|end| format!("lost/{}-{}{end}", self.model.name, self.calls));
         let text = format!("{}\n", self.calls);
         let line = format!("mkdir -p lost; printf '{text}' > {a}; {} printf '{text}' > {b}", self.pause());
-        let (tool, arguments) = if self.dice.below(3) == 0 {
+        let (tool, arguments) = if self.random.below(3) == 0 {
             ("file_write", json!({"path": a, "content": text}))
         } else {
             ("shell_execute", json!({"command": line, "on_timeout": "discard"}))
@@ -276,8 +276,8 @@ impl<'place> Worker<'place> {
             vec![(a.clone(), text), (b.clone(), second)]
         };
         self.model.broke_off(Broken { before: state(None), after: state(Some(text.clone())) });
-        let after = Duration::from_millis(u64::try_from(self.dice.below(80)).unwrap_or_default());
-        let how = match self.dice.below(4) {
+        let after = Duration::from_millis(u64::try_from(self.random.below(80)).unwrap_or_default());
+        let how = match self.random.below(4) {
             0 if self.fate == Fate::Kills => Break::Signal(Signal::SIGTERM, after),
             1 | 2 if self.fate == Fate::Kills => Break::Signal(Signal::SIGKILL, after),
             _ => Break::Disconnect(after),
@@ -291,7 +291,11 @@ impl<'place> Worker<'place> {
     /// Returns a wait for the middle of a command. In half of the calls the wait is longer than the
     /// soak's patience.
     fn pause(&mut self) -> String {
-        if self.dice.below(2) == 0 { String::new() } else { format!("(exec -a {} sleep 300);", self.marker) }
+        if self.random.below(2) == 0 {
+            String::new()
+        } else {
+            format!("(exec -a {} sleep 300);", self.marker)
+        }
     }
 
     /// Makes a call that must work. Returns `None` if the soak interrupted it.
@@ -342,13 +346,13 @@ impl<'place> Worker<'place> {
     }
 
     fn some_file(&mut self) -> Option<(String, String)> {
-        let chosen = self.dice.below(self.model.files.len());
+        let chosen = self.random.below(self.model.files.len());
         self.model.files.iter().nth(chosen).map(|(name, content)| (name.clone(), content.clone()))
     }
 
     /// Returns a text whose first line is in no other file.
     fn text(&mut self) -> String {
-        let lines = 1 << self.dice.below(9);
+        let lines = 1 << self.random.below(9);
         let first = format!("stamp {}.{} first\n", self.model.name, self.calls);
         first + &format!("line of {}\n", self.model.name).repeat(lines)
     }

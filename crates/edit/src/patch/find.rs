@@ -23,7 +23,7 @@ pub(super) enum Level {
 
 /// Maximum number of line comparisons per file, after which a patch is refused: some seconds of
 /// work.
-const MOST_WORK: usize = 50_000_000;
+const MAX_WORK: usize = 50_000_000;
 
 /// A place that was found, and the strictness of the match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) enum PlaceError {
 }
 
 /// Maximum number of places that are reported.
-const MOST_PLACES: usize = 5;
+const MAX_PLACES: usize = 5;
 
 /// The lines of a file, indexed for searches.
 pub(super) struct Target<'a> {
@@ -121,7 +121,7 @@ impl<'a> Target<'a> {
         Ok(begin)
     }
 
-    /// Returns the first places at which the hunk matches, at most [`MOST_PLACES`].
+    /// Returns the first places at which the hunk matches, at most [`MAX_PLACES`].
     fn places(
         &mut self,
         hunk: &Hunk,
@@ -135,13 +135,13 @@ impl<'a> Target<'a> {
         let mut places = Vec::new();
         for position in candidates {
             self.work += old.len();
-            if self.work > MOST_WORK {
+            if self.work > MAX_WORK {
                 return Err(PlaceError::TooMuchWork);
             }
             let Some(at) = position.checked_sub(rarest).filter(|at| *at >= from) else { continue };
             if self.fits(hunk, old, at, level) {
                 places.push(at);
-                if places.len() == MOST_PLACES {
+                if places.len() == MAX_PLACES {
                     break;
                 }
             }

@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use super::passed::RedactedBody;
 use super::{Active, Activity, Connection};
-use crate::body::PATIENCE;
+use crate::body::TIMEOUT;
 use crate::forward::{self, WHOLE};
-use crate::head::{Framing, Head, MOST_HEADERS, Target};
+use crate::head::{Framing, Head, MAX_HEADERS, Target};
 use crate::refusal::Refusal;
 use crate::respond::{ANSWERED, ResponseRedactor, has_body, without_those_of_the_connection};
 use crate::substitute::{self, HostSubstitution};
@@ -38,7 +38,7 @@ pub(super) async fn answer<G: Gate>(
         }
         Err(refusal) => {
             active.answered();
-            let mut answer = Response::new(RedactedBody::said(refusal.body()));
+            let mut answer = Response::new(RedactedBody::of_text(refusal.body()));
             *answer.status_mut() = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
             let kind = HeaderValue::from_static("text/plain; charset=utf-8");
             answer.headers_mut().insert(CONTENT_TYPE, kind);
@@ -146,8 +146,8 @@ async fn exchange<G: Gate>(
 fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
     let (parts, body) = request.into_parts();
     let mut headers = parts.headers;
-    if headers.len() > MOST_HEADERS {
-        return Err(Refusal::malformed(format!("the request has more than {MOST_HEADERS} headers")));
+    if headers.len() > MAX_HEADERS {
+        return Err(Refusal::malformed(format!("the request has more than {MAX_HEADERS} headers")));
     }
     if parts.method == Method::CONNECT {
         return Err(Refusal::malformed("CONNECT is only accepted as the first request of a connection"));
@@ -214,7 +214,7 @@ impl Reading {
     /// Returns the next part of the body; `None` at its end. Trailers are dropped.
     async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
-            match timeout(PATIENCE, self.body.frame()).await {
+            match timeout(TIMEOUT, self.body.frame()).await {
                 Err(_) => return Err(Refusal::late("the body of the request did not arrive in time")),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => {

@@ -26,7 +26,7 @@ pub(super) struct RedactedBody {
 
 enum State {
     /// The proxy's own message.
-    Said(Bytes),
+    Text(Bytes),
     /// The body from the server.
     Body(Box<IncomingBody>),
     /// The remaining trailers, after the body.
@@ -55,8 +55,8 @@ impl Drop for UploadBody {
 }
 
 impl RedactedBody {
-    pub(super) fn said(words: String) -> Self {
-        Self { state: State::Said(words.into()), active: None, uploading: None }
+    pub(super) fn of_text(words: String) -> Self {
+        Self { state: State::Text(words.into()), active: None, uploading: None }
     }
 
     pub(super) fn uploading(task: AbortHandle) -> Self {
@@ -154,7 +154,7 @@ impl Body for RedactedBody {
             _ => HeaderMap::new(),
         };
         match std::mem::replace(&mut self.state, State::Ended) {
-            State::Said(words) if !words.is_empty() => Poll::Ready(Some(Ok(Frame::data(words)))),
+            State::Text(words) if !words.is_empty() => Poll::Ready(Some(Ok(Frame::data(words)))),
             State::Body(coming) => {
                 let IncomingBody { looking, back, .. } = *coming;
                 let (rest, trailers) = match looking.rest(trailers) {
@@ -179,7 +179,7 @@ impl Body for RedactedBody {
                 self.end();
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
-            State::Said(_) | State::Ended => {
+            State::Text(_) | State::Ended => {
                 self.end();
                 Poll::Ready(None)
             }
@@ -188,7 +188,7 @@ impl Body for RedactedBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.state {
-            State::Said(words) => words.is_empty(),
+            State::Text(words) => words.is_empty(),
             State::Ended => true,
             State::Body(_) | State::Trailers(_) => false,
         }
@@ -196,7 +196,7 @@ impl Body for RedactedBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.state {
-            State::Said(words) => SizeHint::with_exact(words.len() as u64),
+            State::Text(words) => SizeHint::with_exact(words.len() as u64),
             _ => SizeHint::default(),
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::sni::PATIENCE;
+use crate::sni::TIMEOUT;
 use crate::upstream::{Sender, Upstream};
 use crate::{Gate, Way};
 
@@ -133,7 +133,7 @@ impl Servers {
                 place = own.acquire_owned() => place.map(|place| (place, true)),
             }
         };
-        match timeout(PATIENCE, place).await {
+        match timeout(TIMEOUT, place).await {
             Ok(Ok((place, is_own))) => Ok(ConnectionReturn { idle, is_own, _place: place }),
             _ => Err(Refusal::unreachable(format!("too many concurrent requests to {host}"))),
         }

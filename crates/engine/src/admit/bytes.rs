@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tool::{SessionId, Stop, ToolError};
 
-use super::closed;
+use super::lanes_closed;
 use crate::stopping::requested;
 
 /// Largest answer, in bytes, that counts as small if the room for small answers has space for
@@ -149,7 +149,7 @@ impl Bytes {
         };
         let _waiting = QueuedCall { bytes: this, session, ticket };
         tokio::select! {
-            room = receiver => room.map_err(|_| closed()),
+            room = receiver => room.map_err(|_| lanes_closed()),
             reason = requested(stop) => Err(reason.into()),
         }
     }

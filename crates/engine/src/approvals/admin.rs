@@ -175,8 +175,8 @@ impl Approvals {
     /// # Errors
     /// Fails if the state cannot be read.
     pub fn list(&self, open_only: bool) -> Result<Vec<StoredQuestion>, ApprovalError> {
-        const MOST_LISTED: u32 = 500;
-        let rows = self.store.approvals().list(open_only, MOST_LISTED, self.clock.now())?;
+        const MAX_LISTED: u32 = 500;
+        let rows = self.store.approvals().list(open_only, MAX_LISTED, self.clock.now())?;
         let waited_for = self.store.waited_for();
         Ok(rows.into_iter().filter_map(|row| asked(row, &waited_for)).collect())
     }

@@ -33,7 +33,7 @@ impl Engine {
         prepared: PreparedCall,
     ) -> Result<(CallApproval, PreparedCall), ToolError> {
         let binding = self.bind(call).await?;
-        let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
+        let (by, prepared) = self.find_or_ask(call, decision, prepared, &binding).await?;
         // The approval covers what was shown. A later change makes it another call.
         let parts = reach::AccessScope::lead_again(&call.effects);
         let now = self.bind_parts(call, parts).await?;
@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    async fn yes(
+    async fn find_or_ask(
         self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
@@ -77,7 +77,7 @@ impl Engine {
         {
             return Ok((by, prepared));
         }
-        let (preview, prepared) = self.look_ahead(call, prepared).await?;
+        let (preview, prepared) = self.build_preview(call, prepared).await?;
         let approval = self.question(call, decision, preview, binding);
         let shape = call.rules(self).shape(&call.policy_request(&call.tool));
         match self.put(call, approval, &binding.request, &shape).await? {
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Builds the preview of the call on a thread that may block.
-    async fn look_ahead(
+    async fn build_preview(
         self: &Arc<Self>,
         call: &Call,
         prepared: PreparedCall,

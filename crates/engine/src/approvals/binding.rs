@@ -76,7 +76,7 @@ impl Binding {
                         files.iter().flat_map(|file| mains_of(file)).collect();
                     let files = files.iter().chain(&named_by_packages);
                     run.extend(files.filter_map(|file| identity(file, policy, place)));
-                    run.extend(folders.iter().filter_map(|folder| lead(folder, place)));
+                    run.extend(folders.iter().filter_map(|folder| link_target(folder, place)));
                     unnamed = unnamed.or(why);
                 }
                 Effect::Write { path } | Effect::Delete { path } => {
@@ -146,7 +146,7 @@ fn written_by_commands(
 }
 
 /// Returns the target of a folder that is reached through a symbolic link.
-fn lead(path: &Path, place: &Place) -> Option<BoundItem> {
+fn link_target(path: &Path, place: &Place) -> Option<BoundItem> {
     let real = path.canonicalize().ok().filter(|real| real.is_dir() && real != path)?;
     Some(BoundItem { what: format!("the target of {}", place.show(path)), was: path_text(&real) })
 }

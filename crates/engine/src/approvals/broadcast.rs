@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Maximum number of turns. Calls that ask about one plan at once take the answers to it in turn
 /// and do not wait for ever.
-const MOST_TURNS: usize = 8;
+const MAX_TURNS: usize = 8;
 
 /// Outcome of a question.
 pub(crate) enum QuestionOutcome {
@@ -61,7 +61,7 @@ impl Engine {
                 Answer::Later => QuestionOutcome::Closed { hint: String::new(), retry: Retry::Never },
             });
         }
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MAX_TURNS {
             let row = self.written_down(call, &approval, request, shape)?;
             let (id, asked) = (row.id.clone(), row.id == approval.id);
             let row = self.stored(move |store| store.approvals().ask(&row)).await?;
@@ -87,7 +87,7 @@ impl Engine {
                     }
                 }
                 ApprovalState::Denied => {
-                    self.stored(move |store| store.approvals().told(&id)).await?;
+                    self.stored(move |store| store.approvals().set_answer_received(&id)).await?;
                     return Ok(QuestionOutcome::No { by, message: settled.message });
                 }
                 ApprovalState::Expired => {

@@ -15,9 +15,9 @@ use crate::reach::AccessScope;
 use crate::snapshot::Preview as Changes;
 
 /// Maximum number of lines of a preview. A human who wants more opens the file.
-const MOST_LINES: usize = 400;
+const MAX_LINES: usize = 400;
 /// Maximum number of characters of a preview.
-const MOST_CHARACTERS: usize = 20_000;
+const MAX_CHARACTERS: usize = 20_000;
 /// Maximum number of characters of one line.
 const LONGEST_LINE: usize = 500;
 /// Maximum number of characters of a command in the name of its dry run.
@@ -198,7 +198,7 @@ fn bounded(text: &str) -> Preview {
     // A line keeps its carriage return, which may be the only change.
     let mut lines = text.split_terminator('\n');
     let mut shown = 0;
-    while shown < MOST_LINES && characters < MOST_CHARACTERS {
+    while shown < MAX_LINES && characters < MAX_CHARACTERS {
         let Some(line) = lines.next() else { break };
         let length = line.chars().count();
         match line.char_indices().nth(LONGEST_LINE) {
@@ -222,10 +222,10 @@ mod tests {
     fn a_preview_is_cut_in_lines_and_characters_and_says_by_how_much() {
         let short = bounded("a\nb");
         assert_eq!((short.text.as_str(), short.more_lines), ("a\nb\n", 0));
-        let many = bounded(&"x\n".repeat(MOST_LINES + 7));
-        assert_eq!((many.text.lines().count(), many.more_lines), (MOST_LINES, 7));
+        let many = bounded(&"x\n".repeat(MAX_LINES + 7));
+        assert_eq!((many.text.lines().count(), many.more_lines), (MAX_LINES, 7));
         let wide = bounded(&format!("{}\n", "ä".repeat(LONGEST_LINE)).repeat(100));
-        let shown = MOST_CHARACTERS / LONGEST_LINE;
+        let shown = MAX_CHARACTERS / LONGEST_LINE;
         assert_eq!((wide.text.lines().count(), wide.more_lines), (shown, 100 - shown as u64));
         let long = bounded(&format!("{}\nnext", "ä".repeat(1_000_000)));
         assert!(long.text.ends_with("ä[... 999500 more characters]\nnext\n"));

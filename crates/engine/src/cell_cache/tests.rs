@@ -117,7 +117,7 @@ fn a_folder_that_was_filled_with_entries_is_taken_as_a_whole() {
     let scene = Scene::new();
     let homes = scene.homes(1 << 20);
     fs::create_dir_all(homes.home.caches()).unwrap();
-    for number in 0..=MOST_CACHES {
+    for number in 0..=MAX_CACHES {
         fs::write(homes.home.caches().join(number.to_string()), "").unwrap();
     }
     homes.tend(NOW).unwrap();

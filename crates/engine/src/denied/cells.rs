@@ -27,10 +27,10 @@ use crate::snapshot::Snapshots;
 
 /// Number of files taken away after which a command is killed: making so many is no mistake. Files
 /// that it has made in addition are taken away too.
-const MOST_TAKEN: usize = 50;
+const MAX_TAKEN: usize = 50;
 
 /// Limit on the notes that a command gets about files that were taken away.
-const MOST_NOTES: usize = 60;
+const MAX_NOTES: usize = 60;
 
 /// A cell that runs, or is about to.
 pub(super) struct RunningCell {
@@ -176,7 +176,7 @@ impl RunningCell {
 
     /// Leaves a note, unless there are too many.
     fn note(&self, note: impl FnOnce() -> String) {
-        if self.taken <= MOST_NOTES {
+        if self.taken <= MAX_NOTES {
             self.masks.note(note());
         }
     }
@@ -315,7 +315,7 @@ impl DeniedFiles {
                 cell.early.insert(root.join(relative));
             }
         }
-        if cell.taken == MOST_TAKEN {
+        if cell.taken == MAX_TAKEN {
             cell.masks.note(
                 "the command was killed because it kept making files that run automatically".to_owned(),
             );

@@ -130,7 +130,7 @@ pub(crate) enum AsOf {
 const FOLLOWING: Duration = Duration::from_millis(250);
 
 /// Maximum nesting depth of closed folders that are opened for inspection.
-const MOST_CLOSED: usize = 64;
+const MAX_CLOSED: usize = 64;
 
 /// Shorter interval, used if something has appeared just as a cell begins.
 const BEGINNING: Duration = Duration::from_millis(5);
@@ -365,7 +365,7 @@ fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Appeare
             return Ok(AppearedPaths { marked, appeared, noted });
         }
         rounds += 1;
-        if rounds == MOST_CLOSED {
+        if rounds == MAX_CLOSED {
             // So many nested folders are no mistake.
             running.iter().for_each(RunningCell::give_up);
             return Ok(AppearedPaths { marked, appeared, noted });

@@ -14,7 +14,7 @@ use store::{MemoryCaller, Store, Unembedded};
 use tool::Stop;
 
 /// Time for which a search waits for the vector of its question, including opening the model.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time after which a search makes no further batch of missing vectors. The rest is made after the
 /// answer.
@@ -24,7 +24,7 @@ const SHORT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Number of questions that the model may work on at once. A further search goes by words.
-const MOST_ASKED: usize = 8;
+const MAX_ASKED: usize = 8;
 
 /// Number of texts per batch, from which no further memory is added, and number of memories that
 /// are read for a batch.
@@ -34,7 +34,7 @@ const MEMORIES: u32 = 16;
 /// Characters of one piece of a text, which most models read to the end, and pieces of one text.
 /// The rest of a text is found by its words.
 const PIECE: usize = 900;
-const MOST_PIECES: usize = 8;
+const MAX_PIECES: usize = 8;
 
 /// The model and its work in progress.
 pub(crate) struct Meanings {
@@ -54,13 +54,13 @@ pub(crate) struct Question {
 
 impl Meanings {
     pub(crate) fn new(opens: OpenModel) -> Self {
-        Self { opens, patience: PATIENCE, asked: Arc::default(), works: Arc::default() }
+        Self { opens, patience: TIMEOUT, asked: Arc::default(), works: Arc::default() }
     }
 
     /// Returns the vector of a question. A thread of its own makes it, because a model that does
     /// not open or answer cannot be interrupted.
     pub(crate) fn question(&self, text: &str, stop: &Stop) -> Result<Question, Failure> {
-        if Arc::strong_count(&self.asked) > MOST_ASKED {
+        if Arc::strong_count(&self.asked) > MAX_ASKED {
             return Err(Failure::Failed("the model is still busy with earlier requests".to_owned()));
         }
         let (says, hears) = channel();
@@ -192,7 +192,7 @@ fn pieces(unread: &Unembedded) -> Vec<String> {
     let name = unread.key.as_ref().map_or_else(String::new, |key| format!("{key}: "));
     let mut rest = unread.content.trim();
     let mut pieces = Vec::new();
-    while !rest.is_empty() && pieces.len() < MOST_PIECES {
+    while !rest.is_empty() && pieces.len() < MAX_PIECES {
         let (piece, others) = rest.split_at(end_of_piece(rest));
         pieces.push(format!("{name}{}", piece.trim_end()));
         rest = others.trim_start();
@@ -287,13 +287,13 @@ mod tests {
             Err("it is gone".to_owned())
         });
         let stuck = meanings(Duration::ZERO, opens);
-        for _ in 0..MOST_ASKED {
+        for _ in 0..MAX_ASKED {
             assert!(stuck.question("q", &Stop::default()).is_err());
         }
         let Err(Failure::Failed(why)) = stuck.question("q", &Stop::default()) else { panic!() };
         assert!(why.contains("earlier requests"), "{why}");
         drop(release);
-        let broken = meanings(PATIENCE, Arc::new(|| Err("its file is damaged".to_owned())));
+        let broken = meanings(TIMEOUT, Arc::new(|| Err("its file is damaged".to_owned())));
         let Err(Failure::Failed(why)) = broken.question("q", &Stop::default()) else { panic!() };
         assert_eq!(why, "its file is damaged");
     }
@@ -313,11 +313,11 @@ mod tests {
         store.memories().create(&other, "o", ("theirs", "boat"), false).unwrap();
         let model = letters(None);
         let opened: Arc<dyn Embedder> = model.clone();
-        let meanings = meanings(PATIENCE, Arc::new(|| Err(String::new())));
+        let meanings = meanings(TIMEOUT, Arc::new(|| Err(String::new())));
         let tries = MemoryCaller { only_tries: true, ..who.clone() };
         assert_eq!(meanings.catch_up(&store, &tries, &opened, &Stop::default()), 40);
         assert_eq!(meanings.catch_up(&store, &who, &opened, &Stop::default()), 0);
-        assert!(*model.most.lock().unwrap() <= TEXTS + MOST_PIECES, "{}", model.most.lock().unwrap());
+        assert!(*model.most.lock().unwrap() <= TEXTS + MAX_PIECES, "{}", model.most.lock().unwrap());
         assert_eq!(store.memories().unread(&other, &[7; 32], 0).unwrap().0, 1);
     }
 
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(unread(Some("port"), " 8080 ".to_owned()), ["port: 8080"]);
         assert_eq!(unread(None, String::new()), [""]);
         let long = unread(Some("k"), "some words ".repeat(2_000));
-        assert_eq!(long.len(), MOST_PIECES);
+        assert_eq!(long.len(), MAX_PIECES);
         assert!(
             long.iter()
                 .all(|piece| piece.starts_with("k: ") && piece.ends_with("some") || piece.ends_with("words"))

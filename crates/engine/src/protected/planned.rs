@@ -13,7 +13,7 @@ use crate::cell::shown;
 use crate::denied::{AsOf, DeniedFiles};
 
 /// Maximum number of entries that are examined in a renamed folder.
-const MOST_MOVED: usize = 20_000;
+const MAX_MOVED: usize = 20_000;
 
 impl Engine {
     /// Records for each part of the call the reason why its write would run automatically. Writes
@@ -133,7 +133,7 @@ fn moved(root: &Path, from: &Path) -> Option<Vec<PathBuf>> {
         }
         for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
             all.push(inner.join(entry.file_name()));
-            if all.len() > MOST_MOVED {
+            if all.len() > MAX_MOVED {
                 return None;
             }
         }

@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
 /// Maximum number of symbolic links that are followed on the way to one file, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,7 +251,7 @@ impl<'a> View<'a> {
                 Some(Component::Normal(name)) => {
                     at = self.named(&at.join(name));
                     if self.kind(&at) == Some(Kind::Link) {
-                        let target = self.link(&at).filter(|_| way.links.len() < MOST_LINKS);
+                        let target = self.link(&at).filter(|_| way.links.len() < MAX_LINKS);
                         way.links.push(at.clone());
                         let Some(target) = target else { return way };
                         at.pop();

@@ -26,7 +26,7 @@ use crate::{Engine, direct_checkpoint};
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Maximum number of kept changes; the oldest are removed first.
-const MOST_KEPT: usize = 50;
+const MAX_KEPT: usize = 50;
 
 /// Changes that are kept aside.
 #[derive(Debug, Clone, Serialize)]
@@ -386,7 +386,7 @@ pub(super) fn tidy(
     let mut kept = area.kept()?;
     kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
     let is_old = |kept: &KeptChanges| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
-    for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MOST_KEPT || is_old(kept)) {
+    for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MAX_KEPT || is_old(kept)) {
         match area.take_up(&old.id) {
             Ok((call, _)) => call.discard()?,
             // Another process is handling the changes.

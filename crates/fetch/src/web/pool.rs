@@ -16,7 +16,7 @@ use crate::dial::Permission;
 /// Time after which an idle connection is closed. Servers keep idle connections for a minute or more.
 const KEPT: Duration = Duration::from_secs(30);
 /// Maximum number of open connections for one origin, and in total.
-const MOST_OF_AN_ORIGIN: usize = 4;
+const MAX_OF_AN_ORIGIN: usize = 4;
 const MOST: usize = 64;
 /// Time within which a pooled connection must be ready for its next request.
 const READY: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ impl Pool {
         if matches!(sender, Sender::Http2(_)) && idle.iter().any(is_shared) {
             return;
         }
-        if idle.len() >= MOST_OF_AN_ORIGIN {
+        if idle.len() >= MAX_OF_AN_ORIGIN {
             idle.remove(0);
         }
         idle.push(Idle { sender, peer, since: Instant::now() });

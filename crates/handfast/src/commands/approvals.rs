@@ -11,16 +11,16 @@ use tool::{visible, visible_lines};
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
 use crate::compose::{RuntimeOptions, SystemClock, compose};
+use crate::host_environment::HostEnvironment;
 use crate::places::open_store;
 use crate::report::{command, covered, note, table};
-use crate::surroundings::Surroundings;
 use crate::terminal::{preview, span};
 
 /// Name of the answering party in the audit.
 const BY: &str = "the user, with handfast approvals";
 
 pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<ExitCode, Failure> {
-    let store = Arc::new(open_store(global, &Surroundings::of_this_process())?);
+    let store = Arc::new(open_store(global, &HostEnvironment::of_this_process())?);
     let approvals = Approvals::new(store.clone(), Arc::new(SystemClock));
     let done = match command {
         None if io::stdin().is_terminal() && io::stdout().is_terminal() && !global.no_input => {
@@ -200,7 +200,7 @@ fn approve(
     if json {
         return print_json(&approved);
     }
-    note(&said(&approved));
+    note(&describe_grant(&approved));
     Ok(())
 }
 
@@ -226,7 +226,7 @@ fn then(approved: &StoredQuestion) -> &'static str {
 }
 
 /// Describes the outcome of an approval.
-pub(crate) fn said(approved: &GrantResult) -> String {
+pub(crate) fn describe_grant(approved: &GrantResult) -> String {
     let id = &approved.approval.question.id;
     match (&approved.applied, &approved.lease) {
         (Some(paths), _) => format!("{id} is approved: {paths} changes were applied to the workspace"),

@@ -13,13 +13,13 @@ use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
 use crate::compose::SystemClock;
+use crate::host_environment::HostEnvironment;
 use crate::places::{cover_rows, state_folder};
 use crate::report::{note, secrets, table};
-use crate::surroundings::Surroundings;
 
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of_this_process();
-    let state = state_folder(global, &surroundings)?;
+    let host_environment = HostEnvironment::of_this_process();
+    let state = state_folder(global, &host_environment)?;
     let store = Store::open_to_read(&state)?;
     cover_rows(&store);
     let can_be_written = Cell::new(true);

@@ -13,9 +13,9 @@ use store::CheckResult;
 use super::{Failure, print, print_json, serving};
 use crate::cli::Global;
 use crate::compose::{Composed, RuntimeOptions, compose, entrance};
+use crate::host_environment::HostEnvironment;
 use crate::places::open_store;
 use crate::report::table;
-use crate::surroundings::Surroundings;
 
 /// The result of one test.
 #[derive(Debug, Serialize)]
@@ -36,8 +36,8 @@ struct Finding {
 }
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of_this_process();
-    let mut findings = vec![state(global, &surroundings), saved(global, &surroundings)];
+    let host_environment = HostEnvironment::of_this_process();
+    let mut findings = vec![state(global, &host_environment), saved(global, &host_environment)];
     let composed = compose(RuntimeOptions::once(global));
     findings.push(configuration(&composed));
     let attempter = attempter()?;
@@ -102,8 +102,8 @@ impl From<Probe> for Finding {
 }
 
 /// Checks that the state folder is usable and its audit log is intact.
-fn state(global: &Global, surroundings: &Surroundings) -> Finding {
-    let checked = open_store(global, surroundings).and_then(|store| Ok(store.audit().verify(None)?));
+fn state(global: &Global, host_environment: &HostEnvironment) -> Finding {
+    let checked = open_store(global, host_environment).and_then(|store| Ok(store.audit().verify(None)?));
     let (verdict, detail, hint) = match checked {
         Ok(found) => match &found.fault {
             None => (Verdict::Holds, format!("{} rows, chain intact", found.rows), None),
@@ -133,8 +133,9 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 }
 
 /// Reads back the saved content, so that every change can be undone completely.
-fn saved(global: &Global, surroundings: &Surroundings) -> Finding {
-    let checked = open_store(global, surroundings).and_then(|store| Ok(store.blobs().check(&|_| true)?));
+fn saved(global: &Global, host_environment: &HostEnvironment) -> Finding {
+    let checked =
+        open_store(global, host_environment).and_then(|store| Ok(store.blobs().check(&|_| true)?));
     let (verdict, detail, hint) = match checked.map(Option::unwrap_or_default) {
         Ok(CheckResult { whole, bytes, damaged }) if damaged.is_empty() => {
             (Verdict::Holds, format!("{whole} saved files are intact, {bytes} bytes"), None)

@@ -8,15 +8,15 @@ use std::process::ExitCode;
 use super::Failure;
 use crate::cli::Global;
 use crate::config::WORKSPACE_FILE;
+use crate::host_environment::HostEnvironment;
 use crate::places::workspace;
 use crate::report::{note, warn};
-use crate::surroundings::Surroundings;
 
 /// Content of a new `handfast.yaml`: the built-in values, each explained.
 pub(crate) const TEMPLATE: &str = include_str!("init.yaml");
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
-    let path = workspace(global, &Surroundings::of_this_process(), &warn)?.join(WORKSPACE_FILE);
+    let path = workspace(global, &HostEnvironment::of_this_process(), &warn)?.join(WORKSPACE_FILE);
     let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             return Err(Failure::usage(format!("{} exists already; nothing was changed", path.display())));

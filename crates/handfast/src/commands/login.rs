@@ -20,20 +20,20 @@ use tools_work::oauth::{
 };
 use vault::{RequestPart, SecretBytes, Vault, VaultError};
 
-use super::vault::{Recorded, opened, said};
+use super::vault::{Recorded, opened, vault_failure};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::Global;
 use crate::cli_login::{GmailLogin, LoginCommand, LogoutCommand};
 use crate::compose::SystemClock;
 use crate::configuration::Configuration;
+use crate::host_environment::HostEnvironment;
 use crate::places::{VAULT_FOLDER, state_folder};
 use crate::report::{note, warn};
 use crate::signals::Signals;
-use crate::surroundings::Surroundings;
 use loopback::{Answer, Loopback};
 
 /// Maximum time for an answer from Google.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of an answer in bytes.
 const LARGEST: u64 = 1024 * 1024;
 
@@ -42,8 +42,10 @@ pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, 
     let at = Account::of(global, true)?;
     // Check the vault before the user is sent to a browser in vain.
     match at.vault.contents() {
-        Err(error) => return Err(said(error)),
-        Ok(_) if !at.vault.exists() && !at.vault.can_be_made() => return Err(said(VaultError::NoVault)),
+        Err(error) => return Err(vault_failure(error)),
+        Ok(_) if !at.vault.exists() && !at.vault.can_be_made() => {
+            return Err(vault_failure(VaultError::NoVault));
+        }
         Ok(_) => {}
     }
     let client = client::of(&arguments, &at.vault, &at.gmail)?;
@@ -70,21 +72,21 @@ pub(super) fn logout(global: &Global, command: &LogoutCommand) -> Result<ExitCod
 struct Account<'a> {
     gmail: Gmail,
     vault: Vault,
-    recorded: (&'a Global, Surroundings),
+    recorded: (&'a Global, HostEnvironment),
     web: Web,
 }
 
 impl<'a> Account<'a> {
     fn of(global: &'a Global, may_make: bool) -> Result<Self, Failure> {
-        let surroundings = Surroundings::of_this_process();
-        let folder: PathBuf = state_folder(global, &surroundings)?.join(VAULT_FOLDER);
+        let host_environment = HostEnvironment::of_this_process();
+        let folder: PathBuf = state_folder(global, &host_environment)?.join(VAULT_FOLDER);
         let gmail = Configuration::of(global)?.needed.gmail;
-        let vault = opened(global, &surroundings, folder, may_make)?;
-        Ok(Self { gmail, vault, recorded: (global, surroundings), web: Web::default() })
+        let vault = opened(global, &host_environment, folder, may_make)?;
+        Ok(Self { gmail, vault, recorded: (global, host_environment), web: Web::default() })
     }
 
     fn recorded(&self) -> Recorded<'_> {
-        Recorded { global: self.recorded.0, surroundings: &self.recorded.1 }
+        Recorded { global: self.recorded.0, host_environment: &self.recorded.1 }
     }
 
     async fn log_in(
@@ -188,9 +190,9 @@ impl<'a> Account<'a> {
                 );
                 None
             }
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(vault_failure(error)),
         };
-        let was = self.vault.contents().map_err(said)?.get(REFRESH).is_some();
+        let was = self.vault.contents().map_err(vault_failure)?.get(REFRESH).is_some();
         if let Some(token) = token {
             let taken = self.post(self.gmail.revocation(), oauth::revocation(&token)).await;
             let what = match taken {
@@ -239,7 +241,7 @@ impl<'a> Account<'a> {
             headers,
             body: body.into(),
             permission: Permission::judged(|_| Some(true)),
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + TIMEOUT,
         };
         let mut answer = self.web.send(ask).await?;
         let status = answer.status;

@@ -9,7 +9,7 @@ mod checkpoints;
 mod csp;
 mod doctor;
 mod init;
-mod knowing;
+mod knowledge_watcher;
 mod login;
 mod mcp;
 mod policy;
@@ -21,7 +21,7 @@ mod undo;
 mod up;
 mod vault;
 
-pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
+pub(crate) use approvals::{describe_grant, engine_of, text as approval_text};
 pub(crate) use serving::{NoInput, mcp_options};
 
 use std::error::Error;

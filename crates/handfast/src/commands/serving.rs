@@ -65,13 +65,13 @@ fn check_saved(engine: &Engine) {
 }
 
 /// Maximum number of changes that are named when saved content is damaged.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Describes which changes cannot be undone completely, from their ids and the number of damaged
 /// files of each.
 pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
     let named: Vec<String> =
-        checkpoints.iter().take(MOST_NAMED).map(|(id, files)| format!("{id} ({files})")).collect();
+        checkpoints.iter().take(MAX_NAMED).map(|(id, files)| format!("{id} ({files})")).collect();
     let more = checkpoints.len().saturating_sub(named.len());
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!(

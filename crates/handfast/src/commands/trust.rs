@@ -12,13 +12,13 @@ use super::Failure;
 use crate::cli::Global;
 use crate::compose::SystemClock;
 use crate::config::{ConfigFile, WORKSPACE_FILE};
+use crate::host_environment::HostEnvironment;
 use crate::places::{open_store, workspace};
 use crate::report::{note, warn};
-use crate::surroundings::Surroundings;
 
 pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of_this_process();
-    let workspace = workspace(global, &surroundings, &warn)?;
+    let host_environment = HostEnvironment::of_this_process();
+    let workspace = workspace(global, &host_environment, &warn)?;
     let path = match file {
         Some(file) => std::path::absolute(file)?,
         None => workspace.join(WORKSPACE_FILE),
@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
         )));
     };
     let real = path.canonicalize()?;
-    let store = open_store(global, &surroundings)?;
+    let store = open_store(global, &host_environment)?;
     let arguments = json!({"path": real.to_string_lossy(), "hash": file.hash.to_string()});
     let runtime = |_: &StoreError| Code::Runtime;
     engine::by_hand((&store, &SystemClock), "trust", &arguments, runtime, || {

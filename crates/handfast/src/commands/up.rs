@@ -59,7 +59,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         offered.conformance = arguments.conformance;
         options.open_mcp = arguments.conformance;
         options.mcp = Some(mcp::Endpoint::new(composed.engine.clone(), offered)?);
-        super::knowing::keep_up(&composed);
+        super::knowledge_watcher::keep_up(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
             warn(

@@ -17,18 +17,18 @@ use crate::cli_vault::{Bound, End, VaultCommand};
 use crate::compose::SystemClock;
 use crate::configuration::key_file;
 use crate::hidden_line::{ask, ask_twice, is_possible};
+use crate::host_environment::{HostEnvironment, vault_keys};
 use crate::places::{VAULT_FOLDER, open_store, state_folder};
 use crate::report::{note, warn};
-use crate::surroundings::{Surroundings, vault_keys};
 
 /// Maximum number of bytes read from an import.
 const LARGEST_IMPORT: u64 = 16 * 1024 * 1024;
 
 pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of_this_process();
-    let folder = state_folder(global, &surroundings)?.join(VAULT_FOLDER);
+    let host_environment = HostEnvironment::of_this_process();
+    let folder = state_folder(global, &host_environment)?.join(VAULT_FOLDER);
     let now = SystemClock.now();
-    let recorded = Recorded { global, surroundings: &surroundings };
+    let recorded = Recorded { global, host_environment: &host_environment };
     match command.unwrap_or(VaultCommand::List { json: false }) {
         VaultCommand::Set { values, .. } if !values.is_empty() => {
             return Err(Failure::usage(
@@ -40,7 +40,7 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
         VaultCommand::Set { name, bound, .. } => {
             let change = change(&name, &bound, now)?;
             let value = value_of(&name)?;
-            let vault = opened(global, &surroundings, folder, true)?;
+            let vault = opened(global, &host_environment, folder, true)?;
             let value = value.trim_end_matches(['\r', '\n']).as_bytes();
             let replaced =
                 recorded.change("vault_set", &asked(&name, &bound), || vault.set(&change, value, now))?;
@@ -48,29 +48,33 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
             note(&format!("{name} is {verb}{}", if bound.hosts.is_empty() { goes_nowhere() } else { "" }));
         }
         VaultCommand::Import { file, bound } => {
-            return import(&opened(global, &surroundings, folder, true)?, &recorded, &file, &bound, now);
+            return import(&opened(global, &host_environment, folder, true)?, &recorded, &file, &bound, now);
         }
         VaultCommand::List { json } => {
-            list(&*opened(global, &surroundings, folder, false)?.contents().map_err(said)?, json, now)?;
+            list(
+                &*opened(global, &host_environment, folder, false)?.contents().map_err(vault_failure)?,
+                json,
+                now,
+            )?;
         }
         VaultCommand::Remove { name } => {
-            let vault = opened(global, &surroundings, folder, false)?;
+            let vault = opened(global, &host_environment, folder, false)?;
             let remove =
                 || vault.remove(&name).and_then(|was| if was { Ok(()) } else { Err(VaultError::Unknown) });
             recorded.change("vault_delete", &json!({ "name": name }), remove)?;
             note(&format!("{name} is removed"));
         }
         VaultCommand::Rotate => {
-            let vault = opened(global, &surroundings, folder, false)?;
+            let vault = opened(global, &host_environment, folder, false)?;
             // Check that the vault opens before anything is typed in vain.
-            vault.contents().map_err(said)?;
+            vault.contents().map_err(vault_failure)?;
             let new = vault.has_passphrase().then(new_passphrase).transpose()?;
             recorded
                 .change("vault_rotate", &json!({}), || vault.rotate(new.as_deref().map(String::as_bytes)))?;
             note("the vault has a new key; if it was unlocked, unlock it again");
         }
         VaultCommand::Unlock { lasts } => {
-            let vault = opened(global, &surroundings, folder, false)?;
+            let vault = opened(global, &host_environment, folder, false)?;
             recorded.change("vault_unlock", &json!({"seconds": lasts.as_secs()}), || vault.unlock(lasts))?;
             note("the vault is unlocked; `handfast vault lock` locks it");
         }
@@ -80,12 +84,12 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
             note(if was { "the vault is locked" } else { "the vault was not unlocked" });
         }
         VaultCommand::Restore => {
-            let vault = opened(global, &surroundings, folder, false)?;
+            let vault = opened(global, &host_environment, folder, false)?;
             recorded.change("vault_restore", &json!({}), || vault.restore())?;
             note("the secrets before the last change are restored");
         }
         VaultCommand::MakeKey { file } => {
-            vault::make_key_file(&file).map_err(said)?;
+            vault::make_key_file(&file).map_err(vault_failure)?;
             note(&format!(
                 "{} is the new key: keep a copy, because nothing opens the vault without it",
                 file.display()
@@ -98,7 +102,7 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
 /// Recorder of changes to the vault. The audit shows them in the same way as changes by tools.
 pub(super) struct Recorded<'a> {
     pub(super) global: &'a Global,
-    pub(super) surroundings: &'a Surroundings,
+    pub(super) host_environment: &'a HostEnvironment,
 }
 
 impl Recorded<'_> {
@@ -108,18 +112,18 @@ impl Recorded<'_> {
         arguments: &Value,
         work: impl FnOnce() -> Result<T, VaultError>,
     ) -> Result<T, Failure> {
-        self.tried(what, arguments, work)?.map_err(said)
+        self.attempt(what, arguments, work)?.map_err(vault_failure)
     }
 
     /// Records a change like [`Recorded::change`], but returns the vault's error, so that the
     /// caller can continue.
-    fn tried<T>(
+    fn attempt<T>(
         &self,
         what: &str,
         arguments: &Value,
         work: impl FnOnce() -> Result<T, VaultError>,
     ) -> Result<Result<T, VaultError>, Failure> {
-        let store = open_store(self.global, self.surroundings)?;
+        let store = open_store(self.global, self.host_environment)?;
         let code = |error: &ChangeError| match error {
             ChangeError::Vault(error) => tools_self::code_of_vault(error),
             ChangeError::Store(_) => Code::Runtime,
@@ -183,8 +187,8 @@ fn value_of(name: &str) -> Result<Zeroizing<String>, Failure> {
     if std::io::stdin().is_terminal() {
         return Ok(ask(&format!("Value of {}: ", visible(name)))?);
     }
-    let mut value = Zeroizing::new(String::with_capacity(vault::MOST_BYTES + 3));
-    std::io::stdin().lock().take(vault::MOST_BYTES as u64 + 3).read_to_string(&mut value)?;
+    let mut value = Zeroizing::new(String::with_capacity(vault::MAX_BYTES + 3));
+    std::io::stdin().lock().take(vault::MAX_BYTES as u64 + 3).read_to_string(&mut value)?;
     Ok(value)
 }
 
@@ -195,14 +199,14 @@ fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
     Ok(ask_twice("New passphrase: ")?)
 }
 
-/// Opens the vault with the keys of the surroundings, or else with a typed passphrase.
+/// Opens the vault with the keys of the host_environment, or else with a typed passphrase.
 pub(super) fn opened(
     global: &Global,
-    surroundings: &Surroundings,
+    host_environment: &HostEnvironment,
     folder: PathBuf,
     may_make: bool,
 ) -> Result<Vault, Failure> {
-    let keys = || Ok::<_, Failure>(vault_keys(key_file(surroundings)?));
+    let keys = || Ok::<_, Failure>(vault_keys(key_file(host_environment)?));
     let vault = Vault::new(folder.clone(), keys()?);
     let asks = match vault.contents() {
         Err(VaultError::Locked) => vault.has_passphrase(),
@@ -220,7 +224,7 @@ pub(super) fn opened(
 }
 
 /// Converts an error of the vault to a failure with advice.
-pub(super) fn said(error: VaultError) -> Failure {
+pub(super) fn vault_failure(error: VaultError) -> Failure {
     let what = match &error {
         VaultError::Locked | VaultError::NoVault => {
             "; name a key file with HANDFAST_VAULT_KEY_FILE or as `vault: {key_file: FILE}` in your \
@@ -297,7 +301,7 @@ fn import(
         let (name, value) = (name.trim(), unquoted(value.trim()));
         let done = match change(name, bound, now) {
             Ok(change) => recorded
-                .tried("vault_set", &asked(name, bound), || vault.set(&change, value.as_bytes(), now))?,
+                .attempt("vault_set", &asked(name, bound), || vault.set(&change, value.as_bytes(), now))?,
             Err(_) => Err(VaultError::Name),
         };
         match done {
@@ -306,7 +310,7 @@ fn import(
                 warn(&format!("line {}: {error}", number + 1));
                 refused += 1;
             }
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(vault_failure(error)),
         }
     }
     note(&format!(

@@ -17,7 +17,7 @@ use crate::config::{ConfigFile, parse_profiles};
 
 /// Returns the entries of all lists of a profile, in display order.
 pub(super) fn entries(file: &Path, profile: &str) -> io::Result<Vec<Entry>> {
-    let profiles = said(&read(file)?)?;
+    let profiles = profiles_as_json(&read(file)?)?;
     let of_list = |list: &List| {
         let entries = profiles[profile][list.key()].as_array().cloned().unwrap_or_default();
         let list = *list;
@@ -30,7 +30,7 @@ pub(super) fn entries(file: &Path, profile: &str) -> io::Result<Vec<Entry>> {
 pub(super) fn add(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
     let before = read(file)?;
     let key = entry.list.key();
-    let mut expected = said(&before)?;
+    let mut expected = profiles_as_json(&before)?;
     let there = expected[profile][key].as_array().cloned();
     // An explicit list replaces the default of an absent one, so the default entries are added first.
     let first: Vec<&str> = match entry.list {
@@ -51,7 +51,7 @@ pub(super) fn add(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
 pub(super) fn remove(file: &Path, profile: &str, entry: &Entry) -> io::Result<()> {
     let before = read(file)?;
     let key = entry.list.key();
-    let mut expected = said(&before)?;
+    let mut expected = profiles_as_json(&before)?;
     let list = expected[profile][key].as_array_mut().ok_or_else(not_understood)?;
     let at = list.iter().position(|one| text_of(one) == Some(&entry.text)).ok_or_else(not_understood)?;
     list.remove(at);
@@ -77,7 +77,7 @@ fn read(file: &Path) -> io::Result<String> {
 }
 
 /// Parses the profiles of the text.
-fn said(text: &str) -> io::Result<Value> {
+fn profiles_as_json(text: &str) -> io::Result<Value> {
     let profiles = parse_profiles(text).map_err(io::Error::other)?;
     let mut value = serde_json::to_value(profiles).map_err(io::Error::other)?;
     if value.is_null() {
@@ -88,7 +88,7 @@ fn said(text: &str) -> io::Result<Value> {
 
 /// Writes the text if it parses to exactly the expected profiles. Otherwise nothing is written.
 fn write(file: &Path, text: &str, expected: &Value) -> io::Result<()> {
-    if without_nulls(said(text)?) != without_nulls(expected.clone()) {
+    if without_nulls(profiles_as_json(text)?) != without_nulls(expected.clone()) {
         return Err(not_understood());
     }
     if let Some(folder) = file.parent() {

@@ -26,11 +26,11 @@ use rustix::io::Errno;
 use store::{Store, Watch};
 
 use crate::cli::Global;
-use crate::commands::{Failure, approval_said, engine_of, tokio_runtime};
+use crate::commands::{Failure, describe_grant, engine_of, tokio_runtime};
 use crate::compose::SystemClock;
 use crate::config::{ConfigFile, USER_FILE};
+use crate::host_environment::HostEnvironment;
 use crate::signals::Signals;
-use crate::surroundings::Surroundings;
 use crate::terminal::forget_typed;
 use state::{Action, State};
 
@@ -47,8 +47,8 @@ const RENEW: u32 = 40;
 const HUNG_UP: i32 = 129;
 
 pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failure> {
-    let surroundings = Surroundings::of_this_process();
-    let file = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+    let host_environment = HostEnvironment::of_this_process();
+    let file = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
     let _attention = store.pay_attention(None)?;
     let watch = store.watch()?;
     let mut screen = Screen {
@@ -200,7 +200,7 @@ impl Screen<'_> {
     async fn allow(&self, id: &str, grant: Grant) -> Result<String, Failure> {
         let asked = self.approvals.find(id)?;
         let engine = engine_of(self.global, &asked)?;
-        Ok(approval_said(&engine.grant(id, &grant).await?))
+        Ok(describe_grant(&engine.grant(id, &grant).await?))
     }
 
     fn edit(&self, change: impl FnOnce(&std::path::Path, &str) -> io::Result<()>) -> Result<String, Failure> {

@@ -13,7 +13,7 @@ use super::table::Class;
 
 /// Context in which the dangerous patterns are judged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct HostEnvironment<'a> {
     /// Directory in which the command starts.
     pub(crate) directory: &'a Path,
     /// Home folder, if known.
@@ -23,7 +23,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// Describes the first dangerous pattern in the line.
-pub(crate) fn dangerous(reached: &ReachedCommands, around: Surroundings<'_>) -> Option<String> {
+pub(crate) fn dangerous(reached: &ReachedCommands, around: HostEnvironment<'_>) -> Option<String> {
     reached.scripts.iter().find_map(|script| {
         removal_or_format(script, around)
             .or_else(|| fetched_code(script))
@@ -32,7 +32,7 @@ pub(crate) fn dangerous(reached: &ReachedCommands, around: Surroundings<'_>) -> 
     })
 }
 
-fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String> {
+fn removal_or_format(script: &Script, around: HostEnvironment<'_>) -> Option<String> {
     let mut directory = around.directory.to_owned();
     for segment in &script.segments {
         let mut judged = Vec::new();
@@ -47,11 +47,11 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
             if ["chmod", "dd", "rm", "tee"].contains(&program) {
                 judged.push(program);
             }
-            let around = Surroundings { directory: &directory, ..around };
+            let around = HostEnvironment { directory: &directory, ..around };
             if let Some(found) = dangerous_command(start.words, around) {
                 return Some(found);
             }
-            let first = start.words.get(..MOST_TESTS).unwrap_or(start.words);
+            let first = start.words.get(..MAX_TESTS).unwrap_or(start.words);
             if names_a_device && let Some(device) = written_device(program, first) {
                 return Some(format!("it could write to the block device {device}"));
             }
@@ -68,7 +68,7 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
     None
 }
 
-fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<String> {
+fn dangerous_command(words: &[String], around: HostEnvironment<'_>) -> Option<String> {
     let (program, arguments) = words.split_first()?;
     let operands = || arguments.iter().filter(|word| !word.starts_with('-'));
     let vital = || operands().find(|target| is_vital(target, around));
@@ -79,9 +79,9 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
             })?;
             Some(format!("it removes {target} and everything below it"))
         }
-        "find" if removes_all_found(arguments.get(..MOST_TESTS).unwrap_or(arguments)) => {
+        "find" if removes_all_found(arguments.get(..MAX_TESTS).unwrap_or(arguments)) => {
             let starts =
-                arguments.iter().take(MOST_TESTS).take_while(|word| !word.starts_with(['-', '(', '!']));
+                arguments.iter().take(MAX_TESTS).take_while(|word| !word.starts_with(['-', '(', '!']));
             let target = starts.into_iter().find(|target| is_vital(target, around))?;
             Some(format!("it removes {target} and everything below it"))
         }
@@ -126,7 +126,7 @@ fn written_device<'a>(name: &str, words: &'a [String]) -> Option<&'a str> {
 
 /// Maximum number of arguments that are checked, if the check is repeated for each possible start
 /// of a command.
-const MOST_TESTS: usize = 256;
+const MAX_TESTS: usize = 256;
 
 fn is_recursive(arguments: &[String]) -> bool {
     arguments.iter().any(|word| {
@@ -168,7 +168,7 @@ const SYSTEM_FOLDERS: [&str; 19] = [
 
 /// Returns true if the target is `/` or a top-level system folder, or the home folder or one above
 /// it. The whole content of one of them counts too.
-fn is_vital(target: &str, around: Surroundings<'_>) -> bool {
+fn is_vital(target: &str, around: HostEnvironment<'_>) -> bool {
     let bare_home = target.trim_end_matches(['/', '*', '.']);
     if bare_home == "~" || bare_home == "$HOME" || (bare_home.starts_with('~') && !bare_home.contains('/')) {
         return true;
@@ -339,12 +339,12 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
     let reached = ReachedCommands::by(command);
     let mut files: Vec<StatementFile> = Vec::new();
     let mut add = |name: &str, certain: bool| match files.len() {
-        ..MOST_STATEMENT_FILES => {
+        ..MAX_STATEMENT_FILES => {
             files.push(StatementFile { path: crate::spell::resolve(directory, name).path, certain });
         }
         // Files beyond this number are not read, so the folder stands for them, because it has no
         // readable statements.
-        MOST_STATEMENT_FILES => files.push(StatementFile { path: directory.to_owned(), certain: true }),
+        MAX_STATEMENT_FILES => files.push(StatementFile { path: directory.to_owned(), certain: true }),
         _ => {}
     };
     for script in &reached.scripts {
@@ -368,7 +368,7 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
 }
 
 /// Maximum number of files of statements of one line.
-const MOST_STATEMENT_FILES: usize = 16;
+const MAX_STATEMENT_FILES: usize = 16;
 
 fn is_client(words: &[String]) -> bool {
     words.first().is_some_and(|word| CLIENTS_WITH_FILES.iter().any(|client| base_name(word) == *client))

@@ -25,8 +25,8 @@ mod values;
 mod wrappers;
 mod xargs;
 
+pub(crate) use dangerous::{HostEnvironment, dangerous};
 pub use dangerous::{StatementFile, dangerous_statements, statement_files};
-pub(crate) use dangerous::{Surroundings, dangerous};
 pub(crate) use dangerous_programs::is_guarded;
 pub(crate) use environment::is_harmless_assignment;
 pub use fetched::hosts_fetched;

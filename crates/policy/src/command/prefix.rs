@@ -45,7 +45,7 @@ struct Prefix {
 }
 
 /// Maximum number of arguments that are searched for a denied prefix.
-const MOST_ARGUMENTS: usize = 256;
+const MAX_ARGUMENTS: usize = 256;
 
 impl CommandRules {
     /// Adds an entry of `allowed_exec_command`.
@@ -185,12 +185,12 @@ fn is_option(word: &str) -> bool {
 /// each, which may be its value.
 fn first_operands(arguments: &[String]) -> impl Iterator<Item = &String> {
     let mut after_option = false;
-    let certain = arguments.iter().take(MOST_ARGUMENTS).position(|word| {
+    let certain = arguments.iter().take(MAX_ARGUMENTS).position(|word| {
         let is_operand = !is_option(word) && !after_option;
         after_option = is_option(word);
         is_operand
     });
-    let end = certain.map_or(MOST_ARGUMENTS, |position| position + 1).min(arguments.len());
+    let end = certain.map_or(MAX_ARGUMENTS, |position| position + 1).min(arguments.len());
     arguments.iter().take(end).filter(|word| !is_option(word))
 }
 
@@ -212,7 +212,7 @@ fn denies(prefix: &Prefix, words: &[String]) -> bool {
     if !word_matches(base_name(program_pattern), base_name(program)) {
         return false;
     }
-    let arguments = arguments.get(..MOST_ARGUMENTS).unwrap_or(arguments);
+    let arguments = arguments.get(..MAX_ARGUMENTS).unwrap_or(arguments);
     let (options, operands): (Vec<&String>, Vec<&String>) =
         patterns.iter().partition(|pattern| is_option(pattern));
     options.iter().all(|option| has_option(arguments, option)) && has_operands(arguments, &operands)

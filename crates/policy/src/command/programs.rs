@@ -142,19 +142,19 @@ pub(crate) fn is_interpreter(program: &str) -> bool {
 }
 
 /// Maximum number of words that are searched for the first operand.
-const MOST_OPTIONS: usize = 256;
+const MAX_OPTIONS: usize = 256;
 
 /// Returns the arguments up to the first operand: options, and words after one, which may be its value.
 fn options(arguments: &[String]) -> &[String] {
     let mut after_option = false;
-    let operand = arguments.iter().take(MOST_OPTIONS).position(|word| {
+    let operand = arguments.iter().take(MAX_OPTIONS).position(|word| {
         let is_option = word.starts_with(['-', '+']);
         let is_operand = !is_option && !after_option;
         after_option = is_option;
         is_operand
     });
     // The first operand may itself be `eval`, as in `deno eval CODE`.
-    let end = operand.map_or(MOST_OPTIONS, |position| position + 1).min(arguments.len());
+    let end = operand.map_or(MAX_OPTIONS, |position| position + 1).min(arguments.len());
     arguments.get(..end).unwrap_or(arguments)
 }
 
@@ -167,7 +167,7 @@ pub(super) fn has_inline_code(words: &[String]) -> bool {
     }
     let (code, shell) = (code_options(program), is_shell(program));
     let options = if code.is_some() || shell { options(arguments) } else { return false };
-    if options.len() == MOST_OPTIONS {
+    if options.len() == MAX_OPTIONS {
         return true;
     }
     let python = base_name(program).starts_with("py");
@@ -191,7 +191,7 @@ pub(super) fn shell_script(words: &[String]) -> Option<&str> {
         return None;
     }
     let position = options(arguments).iter().position(|word| is_cluster(word) && word.contains('c'))?;
-    let mut rest = arguments.get(position + 1..)?.iter().take(MOST_OPTIONS);
+    let mut rest = arguments.get(position + 1..)?.iter().take(MAX_OPTIONS);
     // `bash -c -- LINE` and `bash -c -x LINE`: the line is the first word that is not an option.
     rest.find(|word| !word.starts_with(['-', '+'])).map(String::as_str)
 }

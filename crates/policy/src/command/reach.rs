@@ -62,7 +62,7 @@ pub(super) struct Start<'a> {
 
 /// Maximum depth of scripts in scripts, and maximum number of scripts.
 const DEEPEST_SCRIPT: usize = 4;
-const MOST_SCRIPTS: usize = 64;
+const MAX_SCRIPTS: usize = 64;
 
 impl ReachedCommands {
     /// Reads a command.
@@ -132,7 +132,7 @@ impl ReachedCommands {
         if !self.seen.insert(text.to_owned()) {
             return;
         }
-        if depth > DEEPEST_SCRIPT || self.scripts.len() >= MOST_SCRIPTS {
+        if depth > DEEPEST_SCRIPT || self.scripts.len() >= MAX_SCRIPTS {
             self.read_loosely(text, "it contains scripts in scripts");
             return;
         }

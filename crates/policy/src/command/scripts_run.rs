@@ -61,12 +61,12 @@ const ENDINGS_OF_NODE: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".node", ".t
 
 /// Maximum number of directories, and of files and folders, that are listed. Beyond them not
 /// everything is named.
-const MOST_DIRECTORIES: usize = 8;
-const MOST_LISTED: usize = 2048;
+const MAX_DIRECTORIES: usize = 8;
+const MAX_LISTED: usize = 2048;
 
 /// Maximum number of words that are checked: after a wrapper each may be a program, with all later
 /// words as its arguments.
-const MOST_WORDS: usize = 32_768;
+const MAX_WORDS: usize = 32_768;
 
 /// Maximum length of a path; a longer word is not one.
 const LONGEST_PATH: usize = 4096;
@@ -127,7 +127,7 @@ impl Listing<'_> {
         if !["cd", "pushd"].contains(&program.as_str()) {
             return;
         }
-        if self.directories.len() >= MOST_DIRECTORIES {
+        if self.directories.len() >= MAX_DIRECTORIES {
             self.too_much("it enters too many folders");
             return;
         }
@@ -142,7 +142,7 @@ impl Listing<'_> {
     fn start(&mut self, words: &[String], reads_code: bool) {
         let Some((program, arguments)) = words.split_first() else { return };
         self.words += words.len();
-        if self.words > MOST_WORDS {
+        if self.words > MAX_WORDS {
             self.too_much("it has too many words that may be programs");
             return;
         }
@@ -292,7 +292,7 @@ impl Listing<'_> {
     }
 
     fn has_room(&mut self) -> bool {
-        let room = self.runs.files.len() + self.runs.folders.len() < MOST_LISTED;
+        let room = self.runs.files.len() + self.runs.folders.len() < MAX_LISTED;
         if !room {
             self.too_much("it names too many files");
         }

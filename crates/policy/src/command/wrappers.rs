@@ -18,13 +18,13 @@ const SHORTENED: [&str; 10] =
     ["cargo", "docker", "gh", "git", "go", "kubectl", "npm", "pnpm", "pytest", "ruff"];
 
 /// Maximum number of nested wrappers that are removed.
-const MOST_WRAPPERS: usize = 6;
+const MAX_WRAPPERS: usize = 6;
 
 /// Removes the wrappers whose options are known. A wrapper with other options stays, and is not a
 /// program that passes.
 pub(crate) fn unwrap(words: &[Word]) -> UnwrappedCommand<'_> {
     let mut bare = UnwrappedCommand { wrappers: Vec::new(), assignments: Vec::new(), words };
-    for _ in 0..MOST_WRAPPERS {
+    for _ in 0..MAX_WRAPPERS {
         let Some((program, arguments)) = bare.words.split_first() else { break };
         let before = bare.assignments.len();
         let Some(inner) = inside(&program.text, arguments, &mut bare.assignments) else { break };

@@ -47,7 +47,7 @@ pub(crate) enum RequestPart<S> {
 /// Bytes in one message: far less than a socket accepts at once.
 const CHUNK: usize = 64 * 1024;
 /// Maximum number of descriptors in one message, `SCM_MAX_FD` of net/scm.h.
-const MOST_DESCRIPTORS: usize = 253;
+const MAX_DESCRIPTORS: usize = 253;
 
 /// First number of a request: either a request ahead of the call, or the kind of standard
 /// descriptors that the call has.
@@ -123,7 +123,7 @@ pub(crate) fn transmit(
     request: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
-    if descriptors.len() > MOST_DESCRIPTORS {
+    if descriptors.len() > MAX_DESCRIPTORS {
         return Err(Errno::TOOBIG);
     }
     let length = (request.len() as u64).to_ne_bytes();
@@ -185,7 +185,7 @@ pub(super) fn receive(control: BorrowedFd<'_>) -> Result<Option<Request>, Errno>
 }
 
 fn ancillary_space() -> usize {
-    rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))
+    rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))
 }
 
 struct Encoder(Vec<u8>);

@@ -30,7 +30,7 @@ use crate::system::{self, SystemEntry};
 
 /// Maximum number of entries that are allowed one by one, which bounds the time to open them before
 /// a command starts.
-const MOST_ENTRIES: usize = 50_000;
+const MAX_ENTRIES: usize = 50_000;
 
 /// Devices of every cell, except the terminal.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -227,7 +227,7 @@ impl Rules {
                 continue;
             }
             self.entries += 1;
-            if self.entries > MOST_ENTRIES {
+            if self.entries > MAX_ENTRIES {
                 return Err(cannot(
                     path,
                     "it contains denied files among too many entries to allow individually",

@@ -39,7 +39,7 @@ use crate::view::{self, ShownParts};
 use crate::{landlock, program};
 
 /// Maximum time for a cell to build its steps: many times its usual time, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prepares a waiting cell of the spawner for a call with the same `spec`. Ends the cell that was
 /// prepared before. Returns true if a prepared cell exists now. Blocks for some milliseconds.
@@ -276,8 +276,8 @@ fn look_at_kept(in_use: Option<&InUse>) -> Result<Option<FileIdentity>, SandboxE
 fn built(waiting: &WaitingCell) -> Result<Option<(OwnedFd, OwnedFd)>, Errno> {
     let (mut user, mut mount) = (None, None);
     let timeout = Timespec {
-        tv_sec: i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: PATIENCE.subsec_nanos().into(),
+        tv_sec: i64::try_from(TIMEOUT.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: TIMEOUT.subsec_nanos().into(),
     };
     loop {
         match poll(&mut [PollFd::new(&waiting.control, PollFlags::IN)], Some(&timeout)) {

@@ -51,7 +51,7 @@ struct Amount {
 const BLOCK: u64 = 512;
 
 /// Maximum time for counting. Space that is not counted by then is attributed to the command.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Space {
     /// Starts to watch the free space of these folders' disks. A disk whose free space is unknown
@@ -116,7 +116,7 @@ impl Disk {
         if enough(now.bytes, self.count_below.bytes) && enough(now.files, self.count_below.files) {
             return false;
         }
-        let (most, until) = (self.most(), Instant::now() + PATIENCE);
+        let (most, until) = (self.most(), Instant::now() + TIMEOUT);
         let mut used = Amount { bytes: without_name(self.device), files: 0 };
         for written in &self.folders {
             let since = (!written.is_its_own).then_some(since);

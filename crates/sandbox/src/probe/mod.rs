@@ -74,7 +74,7 @@ pub struct Attempter {
 }
 
 /// Maximum duration of an attempt before it counts as not made.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes all attempts with `attempter`. Takes about a second; blocks.
 ///
@@ -112,10 +112,10 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
     let mut scene = Scene::new(attempter)
         .map_err(|source| SandboxError::Io { doing: "making what probes are tried on", source })?;
     let cell = Cell { spec: scene.spec(attempter), attempter };
-    let (looked, _) = cell.attempt(&[LOOK.into()], PATIENCE)?;
+    let (looked, _) = cell.attempt(&[LOOK.into()], TIMEOUT)?;
     let mut probes = facts::findings(&looked);
     for case in cases::all(&scene) {
-        let (made, _) = cell.attempt(&case.inside, PATIENCE)?;
+        let (made, _) = cell.attempt(&case.inside, TIMEOUT)?;
         let inside = inside(&case, &made);
         let untouched = !scene.outside(cases::MADE).exists() && scene.victims[0].is_alive();
         let by = case.enforced_by.of(&made.enforcement);
@@ -234,7 +234,7 @@ fn finding(
 /// Tests that the workspace is writable, and that new files belong to its owner.
 fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let path = scene.inside("plain/written");
-    let (outcome, output) = cell.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE)?;
+    let (outcome, output) = cell.attempt(&["write".into(), path.clone().into_os_string()], TIMEOUT)?;
     let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
     let (verdict, detail) = match (Answer::parse(&output), owner(&path), owner(&cell.spec.workspace)) {
         (Some(Answer::Done(_)), Some(file), Some(workspace)) if file == workspace => {
@@ -257,7 +257,7 @@ fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let spec = CellSpec { overlay: Some(overlay), ..cell.spec.clone() };
     let apart = Cell { spec, attempter: cell.attempter };
     let path = scene.inside(NAME);
-    let (verdict, detail) = match apart.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE) {
+    let (verdict, detail) = match apart.attempt(&["write".into(), path.clone().into_os_string()], TIMEOUT) {
         Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })) => {
             (Verdict::Fails, format!("commands write to the workspace directly: {refused}"))
         }
@@ -293,7 +293,7 @@ fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxE
     let placeholders = BTreeMap::from([(denied.clone(), placeholder)]);
     let spec = CellSpec { overlay: Some(overlay), placeholders, ..cell.spec.clone() };
     let apart = Cell { spec, attempter: cell.attempter };
-    let (_, output) = match apart.attempt(&["read".into(), denied.into_os_string()], PATIENCE) {
+    let (_, output) = match apart.attempt(&["read".into(), denied.into_os_string()], TIMEOUT) {
         Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }) => return Ok(None),
         attempt => attempt?,
     };
@@ -313,7 +313,7 @@ fn home(cell: &Cell<'_>, scene: &Scene) -> Result<[Probe; 2], SandboxError> {
     let keeping = Cell { spec, attempter: cell.attempter };
     let mut found = Vec::new();
     for (path, is_cache) in [(".npm/probe", true), (".profile", false)] {
-        let attempt = |what: &str| keeping.attempt(&[what.into(), path.into()], PATIENCE);
+        let attempt = |what: &str| keeping.attempt(&[what.into(), path.into()], TIMEOUT);
         let (_, written) = attempt("write-in-home")?;
         let (_, read) = attempt("read-in-home")?;
         let (verdict, detail) = match (Answer::parse(&written), Answer::parse(&read)) {
@@ -370,7 +370,7 @@ fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
 /// Tests that output past its limit is counted and dropped.
 fn output(cell: &Cell<'_>) -> Result<Probe, SandboxError> {
     let more = cell.spec.output_limit + 100_000;
-    let (outcome, _) = cell.attempt(&[OUTPUT.into(), more.to_string().into()], PATIENCE)?;
+    let (outcome, _) = cell.attempt(&[OUTPUT.into(), more.to_string().into()], TIMEOUT)?;
     let captured = &outcome.stdout;
     let detail = format!("{} bytes were written and {} kept", captured.bytes, captured.whole_bytes);
     let verdict = match (captured.bytes == more, captured.whole_bytes == cell.spec.output_limit) {

@@ -31,7 +31,7 @@ use crate::supervise::{End, Owner, OwnerRequest, supervise};
 use crate::sys;
 
 /// Maximum amount of input that may wait for a command that does not read it, in bytes.
-const MOST_INPUT: usize = 1 << 20;
+const MAX_INPUT: usize = 1 << 20;
 
 /// Stack size in bytes of a thread that only polls and copies.
 const STACK: usize = 256 * 1024;
@@ -248,8 +248,8 @@ impl Session {
         if state.input_ended {
             return Err(SessionError::InputClosed);
         }
-        if pending + bytes.len() > MOST_INPUT {
-            return Err(SessionError::InputFull { pending, limit: MOST_INPUT });
+        if pending + bytes.len() > MAX_INPUT {
+            return Err(SessionError::InputFull { pending, limit: MAX_INPUT });
         }
         let length = bytes.len();
         self.0.wish(&mut state, OwnerRequest::Input(bytes))?;

@@ -40,7 +40,7 @@ use serve::Answer;
 
 /// Maximum wait of a call for a cell before it makes one itself: many times the duration of
 /// building one, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum number of cells that wait in the network of a further spawner. There may be many of
 /// these spawners.
@@ -86,7 +86,7 @@ struct SpawnerProcess(Process);
 
 impl Drop for SpawnerProcess {
     fn drop(&mut self) {
-        self.0.await_end(PATIENCE);
+        self.0.await_end(TIMEOUT);
     }
 }
 
@@ -311,7 +311,7 @@ impl Line {
 
     /// Returns the next answer, waiting for a limited time; `None` if the spawner is gone or stuck.
     fn answer(&mut self) -> Option<Answer> {
-        let patience = if self.impatient { Duration::ZERO } else { PATIENCE };
+        let patience = if self.impatient { Duration::ZERO } else { TIMEOUT };
         let mut ready = self.is_readable_within(Duration::ZERO);
         if !ready {
             self.refill();

@@ -11,7 +11,7 @@ use sandbox::{Command, EndReason, Exit, Outcome, Program, Stopper};
 
 use crate::run;
 use crate::support::{
-    PATIENCE, Place, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
+    Place, TIMEOUT, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
 };
 
 /// Runs a line. When it prints `ready`, waits until at least `count` processes of the host have the
@@ -56,7 +56,7 @@ fn a_command_may_end_in_order_when_it_is_told() {
     let place = Place::new();
     let line = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done";
     let stopper = Stopper::new().unwrap();
-    let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
+    let outcome = run_until_ready(&place, line, ("-", 0), TIMEOUT, &stopper, || stopper.stop());
     assert_eq!((outcome.exit, outcome.ended), (Exit::Code(7), EndReason::Stopped));
     assert_eq!(stdout(&outcome), "ready\nbye\n");
 }
@@ -67,7 +67,7 @@ fn a_command_that_ignores_the_signal_or_stops_itself_is_killed() {
     let stops_itself = "(until grep -q '^State:.T' /proc/$$/status; do :; done; echo ready) & kill -STOP $$";
     for line in ["trap '' TERM; echo ready; while :; do :; done", stops_itself] {
         let stopper = Stopper::new().unwrap();
-        let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
+        let outcome = run_until_ready(&place, line, ("-", 0), TIMEOUT, &stopper, || stopper.stop());
         assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), EndReason::Stopped), "{line}");
         assert_eq!(stdout(&outcome), "ready\n");
     }
@@ -86,12 +86,12 @@ fn a_stop_from_another_thread_or_from_before_ends_the_command() {
         }
     });
     let line = format!("sleep {marker} & echo ready; wait");
-    let outcome = run_until_ready(&place, &line, (&marker, 1), PATIENCE, &stopper, || send.send(()).unwrap());
+    let outcome = run_until_ready(&place, &line, (&marker, 1), TIMEOUT, &stopper, || send.send(()).unwrap());
     from_thread.join().unwrap();
     assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(15), EndReason::Stopped));
     assert_eq!(processes_with(&marker), []);
 
-    let outcome = run_until_ready(&place, "sleep 1000", ("-", 0), PATIENCE, &stopper, || {});
+    let outcome = run_until_ready(&place, "sleep 1000", ("-", 0), TIMEOUT, &stopper, || {});
     assert_eq!(outcome.ended, EndReason::Stopped, "once stopped, always stopped");
 }
 
@@ -99,7 +99,7 @@ fn a_stop_from_another_thread_or_from_before_ends_the_command() {
 fn a_background_process_that_holds_the_output_open_does_not_hold_the_call() {
     let (place, marker) = (Place::new(), marker());
     let line = format!("sleep {marker} & sleep {marker} > /dev/null 2>&1 & echo ready");
-    let outcome = run_until_ready(&place, &line, (&marker, 2), PATIENCE, &Stopper::new().unwrap(), || {});
+    let outcome = run_until_ready(&place, &line, (&marker, 2), TIMEOUT, &Stopper::new().unwrap(), || {});
     assert_eq!((outcome.exit, outcome.ended), (Exit::Code(0), EndReason::Finished));
     assert_eq!(processes_with(&marker), []);
 }
@@ -122,7 +122,7 @@ fn a_daemon_that_left_its_session_dies_with_the_cell() {
          os.read(read, 1)\n",
     );
     let line = format!("/usr/bin/python3 daemon.py {marker}; echo ready");
-    let outcome = run_until_ready(&place, &line, (&marker, 1), PATIENCE, &Stopper::new().unwrap(), || {});
+    let outcome = run_until_ready(&place, &line, (&marker, 1), TIMEOUT, &Stopper::new().unwrap(), || {});
     assert_eq!(outcome.exit, Exit::Code(0));
     assert_eq!(processes_with(&marker), []);
 }
@@ -176,7 +176,7 @@ fn a_cell_that_is_killed_from_outside_is_said_to_be() {
     let (place, marker) = (Place::new(), marker());
     let line = format!("echo ready; exec sleep {marker}");
     let stopper = Stopper::new().unwrap();
-    let outcome = run_until_ready(&place, &line, (&marker, 1), PATIENCE, &stopper, || {
+    let outcome = run_until_ready(&place, &line, (&marker, 1), TIMEOUT, &stopper, || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", processes_with(&marker)[0])).unwrap();
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
         let first = Pid::from_raw(parent.trim().parse().unwrap()).unwrap();

@@ -135,7 +135,7 @@ fn nobody_has_the_caches_alone_while_a_command_runs() {
     crate::run(
         &place.spec,
         &command,
-        Some(crate::support::PATIENCE),
+        Some(crate::support::TIMEOUT),
         &sandbox::Stopper::new().unwrap(),
         &mut |_, _| {
             observed.lock().unwrap().push(home.alone().unwrap().is_none());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sandbox::{Command, Exit, LateMasks, Outcome, Overlay, Program, Stopper};
 
 use crate::run;
-use crate::support::{PATIENCE, Place, stdout};
+use crate::support::{Place, TIMEOUT, stdout};
 
 const SECRET: &str = "s3cr3t-text";
 
@@ -42,7 +42,7 @@ fn when_it_has_begun(place: &Place, line: &str, act: impl Fn(&Path, &LateMasks))
             fs::write(&sign, "").unwrap();
         }
     };
-    let outcome = run(&spec, &command, Some(PATIENCE), &Stopper::new().unwrap(), &mut on_output).unwrap();
+    let outcome = run(&spec, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut on_output).unwrap();
     assert_eq!(outcome.exit, Exit::Code(0), "{}", stdout(&outcome));
     assert!(stdout(&outcome).ends_with("end\n"));
     assert!(!masks.have_failed());
@@ -135,7 +135,7 @@ fn what_is_to_be_hidden_before_the_command_starts_is_hidden_when_it_has() {
     let line = "for i in $(seq 500); do cat deep/er/.env >/dev/null 2>&1 || { echo hidden; exit; }; sleep 0.01; done";
     let command =
         Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
-    let outcome = run(&spec, &command, Some(PATIENCE), &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
+    let outcome = run(&spec, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
     assert_eq!(stdout(&outcome), "hidden\n");
     assert!(outcome.enforcement.summary().contains(&"denied_files:watched".to_owned()));
     // After the end of the command no file is left to cover.

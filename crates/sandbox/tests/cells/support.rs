@@ -13,7 +13,7 @@ use crate::run;
 
 /// Deadline for commands that should not take long; reaching it fails a test through the way in
 /// which the command ended.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A workspace with a cell around it.
 pub(crate) struct Place {
@@ -46,7 +46,7 @@ impl Place {
 
     pub(crate) fn try_run(&self, program: Program) -> Result<Outcome, SandboxError> {
         let command = Command { program, working_directory: self.spec.workspace.clone() };
-        run(&self.spec, &command, Some(PATIENCE), &Stopper::new()?, &mut |_, _| {})
+        run(&self.spec, &command, Some(TIMEOUT), &Stopper::new()?, &mut |_, _| {})
     }
 
     pub(crate) fn argv(&self, arguments: &[&str]) -> Result<Outcome, SandboxError> {
@@ -102,12 +102,12 @@ pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
 }
 
 /// Waits until `count` processes have the marker, which they get by executing; the shell that
-/// started them may be ahead of that. Gives up after [`PATIENCE`].
+/// started them may be ahead of that. Gives up after [`TIMEOUT`].
 pub(crate) fn wait_for_processes_with(marker: &str, count: usize) -> Vec<i32> {
     let started = Instant::now();
     loop {
         let found = processes_with(marker);
-        if found.len() >= count || started.elapsed() > PATIENCE {
+        if found.len() >= count || started.elapsed() > TIMEOUT {
             return found;
         }
         std::thread::yield_now();

@@ -15,7 +15,7 @@ use sandbox::{CellSpec, EndReason, Program, Stopper};
 use crate::support::{each, is_root, overlay_at, run, run_cell, state};
 
 /// Longer than any step here may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 #[test]
 fn what_was_written_through_a_mapping_is_there_without_a_sync() {
@@ -140,7 +140,7 @@ fn a_program_that_is_killed_leaves_no_process_and_no_mount() {
             assert_eq!(poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)), Ok(1));
         }
         let started = Instant::now();
-        while !mounts_naming(&name).is_empty() && started.elapsed() < PATIENCE {
+        while !mounts_naming(&name).is_empty() && started.elapsed() < TIMEOUT {
             thread::yield_now();
         }
         assert_eq!(mounts_naming(&name), Vec::<String>::new());

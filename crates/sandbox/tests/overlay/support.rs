@@ -13,7 +13,7 @@ use sandbox::{
 use crate::SPAWNER;
 
 /// Deadline for commands that should not take long.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) struct Place {
     folder: tempfile::TempDir,
@@ -142,7 +142,7 @@ impl Place {
             }
         };
         let stopper = Stopper::new().unwrap();
-        let outcome = sandbox::run(&spec, &command, Some(PATIENCE), &stopper, &mut on_output).unwrap();
+        let outcome = sandbox::run(&spec, &command, Some(TIMEOUT), &stopper, &mut on_output).unwrap();
         Ran { outcome, upper }
     }
 
@@ -157,7 +157,7 @@ impl Place {
 pub(crate) fn run(spec: &CellSpec, line: &str) -> Result<Outcome, SandboxError> {
     let command =
         Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
-    sandbox::run(spec, &command, Some(PATIENCE), &Stopper::new()?, &mut |_, _| {})
+    sandbox::run(spec, &command, Some(TIMEOUT), &Stopper::new()?, &mut |_, _| {})
 }
 
 pub(crate) fn overlay_at(folder: &Path) -> Overlay {

@@ -52,7 +52,7 @@ struct Reader {
 }
 
 /// Maximum total length of scripts in words, in bytes: nested scripts in 32 kB come to less.
-const MOST_READ: usize = 200 * 1024;
+const MAX_READ: usize = 200 * 1024;
 
 fn other(what: &'static str) -> Opaque {
     Opaque::new(what)
@@ -64,7 +64,7 @@ impl Reader {
             return Err(other("it is nested too deeply"));
         }
         self.read.set(self.read.get() + text.len());
-        if self.read.get() > MOST_READ {
+        if self.read.get() > MAX_READ {
             return Err(other("it is too intricate"));
         }
         self.parse(&tokens(text)?, depth)
@@ -222,7 +222,7 @@ impl Reader {
     }
 
     /// Adds the words of `[[ ]]` in their order, each test with its operator.
-    // BOUNDED: by `MOST_TOKENS` and `MOST_OPERATORS`, which count before anything is parsed.
+    // BOUNDED: by `MAX_TOKENS` and `MAX_OPERATORS`, which count before anything is parsed.
     fn condition(
         &self,
         expression: &ExtendedTestExpr,

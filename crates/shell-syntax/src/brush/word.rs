@@ -98,7 +98,7 @@ impl Reader {
     /// Reads the script up to the first parenthesis at which it parses, and returns it with the
     /// rest of the text.
     fn up_to_its_end<'t>(&self, text: &'t str, depth: usize) -> Result<(Vec<RawStep>, &'t str), Opaque> {
-        for (at, _) in text.match_indices(')').take(MOST_ENDS) {
+        for (at, _) in text.match_indices(')').take(MAX_ENDS) {
             let (inner, behind) = text.split_at(at);
             if let Ok(steps) = self.script(inner, depth + 1) {
                 return Ok((steps, behind.get(1..).unwrap_or_default()));
@@ -112,7 +112,7 @@ impl Reader {
 const MARK: &str = "OUTPUT_OF_A_SCRIPT_IN_THIS_WORD";
 
 /// Maximum number of parentheses that are tried as the end of a script in a word.
-const MOST_ENDS: usize = 8;
+const MAX_ENDS: usize = 8;
 
 /// Returns true if a word has a backquote that is neither in single quotes nor after a backslash.
 fn has_backquote(text: &str) -> bool {

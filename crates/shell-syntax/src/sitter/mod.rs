@@ -11,7 +11,7 @@ use tree_sitter::{Node, ParseOptions, Parser};
 
 use crate::raw::{RawCommand, RawNode, RawStep, RawWord, refuse_extended_test};
 use crate::unquote::{Substitution, cook, is_name};
-use crate::{DEEPEST, Joint, MOST_STEPS, Opaque};
+use crate::{DEEPEST, Joint, MAX_STEPS, Opaque};
 
 thread_local! {
     /// Parser of this thread, kept because creating one takes longer than parsing a line.
@@ -20,7 +20,7 @@ thread_local! {
 
 /// Maximum number of progress reports of the parser (one for each 100 operations) for one line. 32
 /// kB of short words take about 400, a here-document none.
-const MOST_PROGRESS: usize = 800;
+const MAX_PROGRESS: usize = 800;
 
 pub(crate) fn read(line: &str) -> Result<Vec<RawStep>, Opaque> {
     PARSER.with_borrow_mut(|kept| {
@@ -37,7 +37,7 @@ pub(crate) fn read(line: &str) -> Result<Vec<RawStep>, Opaque> {
         let mut progress = 0_usize;
         let mut count = |_: &tree_sitter::ParseState| {
             progress += 1;
-            if progress > MOST_PROGRESS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if progress > MAX_PROGRESS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let bytes = line.as_bytes();
         let tree = parser.parse_with_options(
@@ -124,14 +124,14 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, joint: Joint, node: RawNode, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         self.steps += 1;
-        if self.steps > MOST_STEPS {
+        if self.steps > MAX_STEPS {
             return Err(Opaque::new("it holds too many commands"));
         }
         steps.push(RawStep { joint, negated: false, background: false, node });
         Ok(())
     }
 
-    // BOUNDED: by `MOST_STEPS` and `DEEPEST`.
+    // BOUNDED: by `MAX_STEPS` and `DEEPEST`.
     fn append(&mut self, node: Node<'a>, joint: Joint, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         let parts = children(node);
         match node.kind() {
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
     /// Reads the left side of a list. It is as deep as the list is long, which does not count as nesting.
     fn enter_list(&mut self, left: Node<'a>, joint: Joint, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         self.steps += 1;
-        if self.steps > MOST_STEPS {
+        if self.steps > MAX_STEPS {
             return Err(Opaque::new("it holds too many commands"));
         }
         self.append(left, joint, steps)
@@ -364,7 +364,7 @@ impl<'a> Reader<'a> {
 
     /// Collects the scripts in a word, in their order. Scripts in other expansions are left for
     /// [`cook`] to refuse.
-    // BOUNDED: by `MOST_BRACKETS`: words nest in brackets alone.
+    // BOUNDED: by `MAX_BRACKETS`: words nest in brackets alone.
     fn substitutions(
         &mut self,
         node: Node<'a>,

@@ -16,9 +16,9 @@ use crate::approvals::bytes as path_bytes;
 use crate::error::StoreError;
 
 /// Maximum number of memories found by meaning, on any page, so that the order is stable.
-/// `MOST_BY_WORDS` is the maximum for one term.
+/// `MAX_BY_WORDS` is the maximum for one term.
 const NEAREST: usize = 100;
-const MOST_BY_WORDS: i64 = 10_000;
+const MAX_BY_WORDS: i64 = 10_000;
 
 /// A question as a vector of length one, with the hash of its model.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +199,7 @@ fn by_words(
     let (mut held, mut saturations) = (Vec::new(), Vec::new());
     for term in terms(question) {
         let quoted = term.quoted();
-        let rows = statement.query_map(params![folder, who.agent, quoted, MOST_BY_WORDS], |row| {
+        let rows = statement.query_map(params![folder, who.agent, quoted, MAX_BY_WORDS], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
         let rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;

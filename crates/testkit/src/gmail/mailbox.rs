@@ -6,7 +6,7 @@ use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
 use serde_json::{Value, json};
 
 /// Maximum number of results of a page, as in Gmail.
-const MOST_OF_A_PAGE: usize = 500;
+const MAX_OF_A_PAGE: usize = 500;
 /// Time of the first message, in milliseconds since 1970. Each further message is one minute later.
 const BEGAN: usize = 1_772_323_200_000;
 
@@ -29,7 +29,7 @@ struct StoredMessage {
 
 impl Mailbox {
     pub(super) fn new() -> Self {
-        Self { messages: Vec::new(), most_of_a_page: MOST_OF_A_PAGE, renames: false }
+        Self { messages: Vec::new(), most_of_a_page: MAX_OF_A_PAGE, renames: false }
     }
 
     pub(super) fn len(&self) -> usize {

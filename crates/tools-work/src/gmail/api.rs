@@ -15,7 +15,7 @@ use tool::{Code, Context, EffectState, Retry, ToolError};
 use url::form_urlencoded::Serializer;
 use vault::{SecretBytes, Vault};
 
-use crate::gmail::errors::{Complaint, MOST_WAITS};
+use crate::gmail::errors::{Complaint, MAX_WAITS};
 use crate::gmail::message::Wire;
 use crate::gmail::place::Gmail;
 use crate::gmail::tokens::Tokens;
@@ -186,7 +186,7 @@ impl<'a> ApiCalls<'a> {
             }
             let now = self.context.clock.now();
             let wait = complaint.wait(&headers, now, attempt);
-            match wait.filter(|wait| attempt < MOST_WAITS && *wait + SPARE < self.left()) {
+            match wait.filter(|wait| attempt < MAX_WAITS && *wait + SPARE < self.left()) {
                 Some(wait) => {
                     self.context.progress.report(0, None, "waiting for Gmail's rate limit");
                     attempt += 1;

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tool::{Code, Retry, ToolError};
 
 /// Maximum number of characters of Gmail's message that are repeated to callers.
-const MOST_REPEATED: usize = 500;
+const MAX_REPEATED: usize = 500;
 /// First delay if Gmail names none. Each further delay is twice as long (Google's guide "Resolve
 /// errors").
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of retries of a request because of a limit.
-pub(crate) const MOST_WAITS: u32 = 5;
+pub(crate) const MAX_WAITS: u32 = 5;
 
 /// Reasons of Gmail for limits over a short time.
 const PASSING: [&str; 4] =
@@ -41,7 +41,7 @@ impl Complaint {
         let reasons = listed("errors").into_iter().chain(listed("details"));
         let reasons = reasons.filter_map(|one| one["reason"].as_str().map(str::to_owned)).collect();
         let said = error["message"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
-        Self { status, reasons, said: said.chars().take(MOST_REPEATED).collect() }
+        Self { status, reasons, said: said.chars().take(MAX_REPEATED).collect() }
     }
 
     fn names(&self, reasons: &[&str]) -> bool {

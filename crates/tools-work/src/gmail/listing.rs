@@ -9,9 +9,9 @@ use crate::gmail::message::WireList;
 const LONGEST: usize = 4_000;
 /// Maximum number of messages per page (Google's discovery document, `maxResults` of
 /// `gmail.users.messages.list`).
-const MOST_OF_A_PAGE: usize = 500;
+const MAX_OF_A_PAGE: usize = 500;
 /// Maximum number of pages per call: a page may have fewer messages than requested.
-const MOST_PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 
 /// The parameters of a search.
 pub(crate) struct SearchParameters<'a> {
@@ -51,9 +51,9 @@ pub(crate) async fn ids(
 ) -> Result<(Vec<String>, Option<String>), ToolError> {
     let mut found: Vec<String> = Vec::new();
     let mut page = wanted.page.map(str::to_owned);
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         asking.context().stop.check()?;
-        let size = (wanted.results - found.len()).min(MOST_OF_A_PAGE).to_string();
+        let size = (wanted.results - found.len()).min(MAX_OF_A_PAGE).to_string();
         let mut query = vec![("maxResults", size.as_str())];
         if !wanted.query.is_empty() {
             query.push(("q", wanted.query));

@@ -20,9 +20,9 @@ const LONGEST_HEADER: usize = 4_000;
 /// Maximum number of shown bytes of a body.
 pub(crate) const LONGEST_BODY: usize = 256 * 1024;
 /// Maximum number of parts of a message that are read.
-const MOST_PARTS: usize = 1_000;
+const MAX_PARTS: usize = 1_000;
 /// Maximum number of attachments that are listed.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 /// Base64 as in Gmail's JSON, with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -290,10 +290,10 @@ struct MessageParts {
 }
 
 impl MessageParts {
-    // BOUNDED: by `MOST_PARTS`.
+    // BOUNDED: by `MAX_PARTS`.
     fn take(&mut self, part: &Part) {
         self.looked_at += 1;
-        if self.looked_at > MOST_PARTS {
+        if self.looked_at > MAX_PARTS {
             return;
         }
         let kind = part.mime_type.to_ascii_lowercase();
@@ -320,7 +320,7 @@ impl MessageParts {
         // An embedded message has parts of its own, which do not belong to this message.
         let Body { attachment_id, size, data } = &part.body;
         let has_content = attachment_id.is_some() || data.is_some() || *size > 0 || !part.parts.is_empty();
-        if (part.is_attachment() || has_content) && self.attachments.len() < MOST_LISTED {
+        if (part.is_attachment() || has_content) && self.attachments.len() < MAX_LISTED {
             self.attachments.push(Attachment::of(part, kind));
         }
     }
@@ -476,7 +476,7 @@ mod tests {
             (0..5_000).map(|_| json!({"mimeType": "image/png", "filename": "x", "body": {}})).collect();
         assert_eq!(
             mail(&json!({"mimeType": "multipart/mixed", "parts": many})).attachments.len(),
-            MOST_LISTED
+            MAX_LISTED
         );
         let long = mail(&part("text/plain", "ü".repeat(LONGEST_BODY).as_bytes()));
         assert!(long.body.len() <= LONGEST_BODY && long.body_truncated);

@@ -34,7 +34,7 @@ pub const SCOPES: [&str; 2] =
 /// Number of random bytes of an unguessable value.
 const RANDOM: usize = 32;
 /// Maximum number of characters of a server's message that are repeated.
-const MOST_REPEATED: usize = 300;
+const MAX_REPEATED: usize = 300;
 /// Maximum lifetime that is accepted from a server for a token.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 365);
 
@@ -205,7 +205,7 @@ impl Grant {
         let unlike = || OauthRefusal::Unlike { status };
         if !(200..300).contains(&status) {
             let said: OauthFailure = serde_json::from_slice(body).map_err(|_| unlike())?;
-            let short = |text: String| text.chars().take(MOST_REPEATED).collect();
+            let short = |text: String| text.chars().take(MAX_REPEATED).collect();
             return Err(OauthRefusal::Said {
                 error: short(said.error),
                 description: short(said.error_description),

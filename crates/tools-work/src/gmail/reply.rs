@@ -6,7 +6,7 @@ use crate::gmail::api::ApiCalls;
 use crate::gmail::message::Wire;
 
 /// Maximum number of ids that are passed on: the first of the conversation, and the newest.
-const MOST_REFERENCES: usize = 50;
+const MAX_REFERENCES: usize = 50;
 /// Maximum number of characters of an id.
 const LONGEST_ID: usize = 500;
 /// Prefixes of the subjects of replies, in lower case.
@@ -57,8 +57,8 @@ impl RepliedMessage {
             references.retain(|id| id != own);
             references.push(own.clone());
         }
-        if references.len() > MOST_REFERENCES {
-            references.drain(1..=references.len() - MOST_REFERENCES);
+        if references.len() > MAX_REFERENCES {
+            references.drain(1..=references.len() - MAX_REFERENCES);
         }
         Self {
             thread_id: wire.thread_id.clone(),

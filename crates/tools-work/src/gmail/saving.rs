@@ -14,9 +14,9 @@ use crate::gmail::message::{Attachment, Body, Content, Mail};
 /// Maximum number of bytes of a name: the limit of file systems, with room for a number.
 const LONGEST_NAME: usize = 200;
 /// Maximum number of bytes that one call saves.
-const MOST_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// Maximum number of attempts for a free name.
-const MOST_TRIED: usize = 1_000;
+const MAX_TRIED: usize = 1_000;
 
 /// Resolves the folder for attachments. The folder must be in the workspace, because drafts are
 /// limited to it.
@@ -48,7 +48,7 @@ pub(crate) async fn save(
     for (message, mail) in mails {
         for attachment in &mut mail.attachments {
             context.stop.check()?;
-            let Some(content) = content(asking, message, attachment, MOST_BYTES - total).await? else {
+            let Some(content) = content(asking, message, attachment, MAX_BYTES - total).await? else {
                 continue;
             };
             total += u64::try_from(content.len()).unwrap_or(u64::MAX);
@@ -95,7 +95,7 @@ async fn content(
     let found = match std::mem::take(&mut attachment.content) {
         Content::Here(bytes) => Some(bytes),
         Content::At(_) if attachment.size_bytes > left => {
-            attachment.not_saved = Some(format!("one call saves at most {MOST_BYTES} bytes"));
+            attachment.not_saved = Some(format!("one call saves at most {MAX_BYTES} bytes"));
             return Ok(None);
         }
         Content::At(id) => {
@@ -107,7 +107,7 @@ async fn content(
     match found {
         None => attachment.not_saved = Some("Gmail returned no content for it".to_owned()),
         Some(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > left => {
-            attachment.not_saved = Some(format!("one call saves at most {MOST_BYTES} bytes"));
+            attachment.not_saved = Some(format!("one call saves at most {MAX_BYTES} bytes"));
         }
         Some(bytes) => return Ok(Some(bytes)),
     }
@@ -124,7 +124,7 @@ fn free(
     let dot = name.rfind('.').filter(|dot| *dot > 0).unwrap_or(name.len());
     let (stem, extension) = name.split_at(dot);
     let mut tried = name.to_owned();
-    for number in 2..MOST_TRIED {
+    for number in 2..MAX_TRIED {
         let is_there = match roots.metadata(&folder.join(&tried), LastLink::Keep) {
             Ok(_) => true,
             Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => false,

@@ -179,7 +179,7 @@ fn unreadable(error: VaultError) -> ToolError {
                 .hint("the user logs in again, for the configured address: `handfast login gmail`")
         }
         VaultError::Unknown | VaultError::NoVault => nobody(),
-        _ => return outgoing::closed(error),
+        _ => return outgoing::vault_error(error),
     }
     .because(error)
 }

@@ -27,7 +27,7 @@ static LIMITS: [(&str, HeaderName, HeaderName); 3] = [
 ];
 
 /// Maximum number of characters of Linear's message that are repeated to callers.
-const MOST_REPEATED: usize = 500;
+const MAX_REPEATED: usize = 500;
 
 /// The first error of an answer.
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl Complaint {
             status,
             kind: text(&extensions["type"]).to_ascii_lowercase(),
             code: text(&extensions["code"]).to_ascii_uppercase(),
-            said: said.chars().take(MOST_REPEATED).collect(),
+            said: said.chars().take(MAX_REPEATED).collect(),
         })
     }
 

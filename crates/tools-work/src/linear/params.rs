@@ -88,7 +88,7 @@ pub(crate) struct Params {
 /// Maximum number of characters of a name. Linear's own limit applies to texts.
 const LONGEST_NAME: usize = 512;
 /// Maximum number of labels per call, because each one is a separate query.
-const MOST_LABELS: usize = 20;
+const MAX_LABELS: usize = 20;
 
 impl Action {
     pub(crate) fn name(self) -> &'static str {
@@ -232,8 +232,8 @@ impl Params {
             ("add_labels", &self.add_labels),
             ("remove_labels", &self.remove_labels),
         ] {
-            if labels.as_ref().is_some_and(|labels| labels.len() > MOST_LABELS) {
-                return wrong(name, format!("has at most {MOST_LABELS} labels"));
+            if labels.as_ref().is_some_and(|labels| labels.len() > MAX_LABELS) {
+                return wrong(name, format!("has at most {MAX_LABELS} labels"));
             }
         }
         if self.body.as_ref().is_some_and(|body| body.trim().is_empty()) {

@@ -51,7 +51,7 @@ pub(super) fn make_calls(
                 origin: engine::Origin::default(),
             };
             answers.push(match composed.engine.call(request).await.outcome {
-                Outcome::Ok(data) => said(&data.into_value().unwrap_or_default()),
+                Outcome::Ok(data) => output_of(&data.into_value().unwrap_or_default()),
                 Outcome::Err(error) => error.message,
             });
         }
@@ -62,7 +62,7 @@ pub(super) fn make_calls(
     Ok(answers)
 }
 
-fn said(data: &Value) -> String {
+fn output_of(data: &Value) -> String {
     let text = |field: &str| data.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let output = text("stdout");
     if output.is_empty() { text("stderr") } else { output }

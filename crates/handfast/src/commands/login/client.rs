@@ -12,9 +12,9 @@ use zeroize::Zeroizing;
 
 use crate::cli_login::GmailLogin;
 use crate::commands::Failure;
-use crate::commands::vault::said;
+use crate::commands::vault::vault_failure;
 use crate::compose::SystemClock;
-use crate::surroundings::variable;
+use crate::host_environment::variable;
 
 const ID_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_ID";
 const SECRET_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_SECRET";
@@ -31,7 +31,7 @@ pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result
     if let Some(id) = arguments.client_id.clone().or_else(id_of_environment) {
         return checked(id, variable(SECRET_VARIABLE).filter(|secret| !secret.is_empty()));
     }
-    let Some(login) = Login::of(vault).map_err(said)? else {
+    let Some(login) = Login::of(vault).map_err(vault_failure)? else {
         return Err(Failure::usage(format!(
             "Google has to know the program that asks: name the file of an OAuth client of the type \
              \"Desktop app\" with --client (Google's console creates one), or set {ID_VARIABLE} and \
@@ -48,7 +48,7 @@ pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result
                  --client"
             )));
         }
-        Err(error) => return Err(said(error)),
+        Err(error) => return Err(vault_failure(error)),
     };
     Ok(Client { id: login.client_id, secret })
 }

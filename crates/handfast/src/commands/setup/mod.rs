@@ -18,8 +18,8 @@ use rustix::process::geteuid;
 
 use super::{Failure, print};
 use crate::cli::{Global, SetupCommand};
+use crate::host_environment::HostEnvironment;
 use crate::report::{note, warn};
-use crate::surroundings::Surroundings;
 use obstacle::{Machine, Obstacle};
 use profile::{Profile, Written};
 
@@ -124,7 +124,7 @@ fn parser() -> Result<PathBuf, Failure> {
 fn try_as_ordinary_user(program: &Path) -> Result<Result<u32, String>, Failure> {
     /// User id of `nobody` on Debian and its descendants.
     const NOBODY: u32 = 65534;
-    let user = Surroundings::of_this_process().called_by.filter(|user| *user != 0).unwrap_or(NOBODY);
+    let user = HostEnvironment::of_this_process().called_by.filter(|user| *user != 0).unwrap_or(NOBODY);
     let output = profile::command(program)
         .args(["probe-attempt", "--", "have-namespaces", &user.to_string()])
         .stdin(std::process::Stdio::null())

