@@ -24,7 +24,7 @@ pub(crate) fn add(repository: &Repository, family: &str, name: &str) -> Result<(
     write(&repository.root.join(&file), &TEMPLATE.replace("TOOL", name).replace("Type", &type_name(name)))?;
     write(&repository.root.join(&list), &with_tool)?;
     run(&mut repository.cargo(&["fmt", "--package", &format!("tools-{family}")]))?;
-    println!(
+    eprintln!(
         "Wrote {file} and added the tool to {list}. Next:\n\
          1. Change the file: its texts, arguments, result, plan and code, and the tests below them.\n\
          2. Write its page and the snapshot of its texts, and read both:\n\

@@ -1,4 +1,4 @@
-//! Composition of the runtime: host_environment, configuration, policy, store, tools, engine.
+//! Composition of the runtime: host environment, configuration, policy, store, tools, engine.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -66,7 +66,7 @@ pub(crate) struct RuntimeOptions<'a> {
     pub(crate) sessions: Option<SessionLimits>,
     /// Command by which this program enters a cell made by bwrap.
     pub(crate) entrance: Option<Entrance>,
-    /// Keys of the vault, if they differ from those of the host_environment.
+    /// Keys of the vault, if they differ from those of the host environment.
     pub(crate) keys: Option<Keys>,
     /// Tools in addition to the built-in ones.
     pub(crate) tools: Vec<Arc<dyn AnyTool>>,

@@ -1,4 +1,4 @@
-//! HostEnvironment of the process: the environment, the home folder, the toolchains.
+//! Environment of the process: variables, home folder, toolchains.
 //!
 //! No other module reads the environment.
 
@@ -62,7 +62,7 @@ const CREDENTIAL_WORDS: [&str; 10] = [
 ];
 
 impl HostEnvironment {
-    /// Reads the host_environment of this process.
+    /// Reads the host environment of this process.
     pub(crate) fn of_this_process() -> Self {
         let directory_from =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -108,7 +108,7 @@ impl HostEnvironment {
     }
 }
 
-/// Returns the vault keys of the host_environment: a key file, a passphrase, the kernel's key ring. If
+/// Returns the vault keys of the host environment: a key file, a passphrase, the kernel's key ring. If
 /// the environment provides neither of the first two, the configured key file is used.
 pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());

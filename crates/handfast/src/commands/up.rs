@@ -90,7 +90,7 @@ fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
     let begun = Listening::begin(&composed.state, &server);
     begun
         .inspect_err(|error| {
-            warn(&format!("cannot record the address of this server for other processes: {error}"))
+            warn(&format!("cannot record the address of this server for other processes: {error}"));
         })
         .ok()
 }

@@ -199,7 +199,7 @@ fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
     Ok(ask_twice("New passphrase: ")?)
 }
 
-/// Opens the vault with the keys of the host_environment, or else with a typed passphrase.
+/// Opens the vault with the keys of the host environment, or else with a typed passphrase.
 pub(super) fn opened(
     global: &Global,
     host_environment: &HostEnvironment,
