@@ -10,6 +10,7 @@
 //! - A number, `true` or `false` that is written as text is converted if the schema has a number or
 //!   a boolean.
 //! - A list or an object that is written as JSON text is parsed if the schema has a list or an object.
+//! - Fields that a client adds to the schema of every tool for itself are removed ([`OF_CLIENTS`]).
 //!
 //! A required field is never removed. A field that holds text, or any value, keeps a text that is
 //! not empty.
@@ -21,9 +22,19 @@ use serde_json::{Map, Number, Value};
 /// as one text was not counted when its message was read.
 const MAX_TEXT: usize = 1024 * 1024;
 
+/// Boolean fields that clients add to the schemas of all tools and send to the server: Gemini CLI
+/// 0.61 adds `wait_for_previous`.
+const OF_CLIENTS: [&str; 1] = ["wait_for_previous"];
+
 /// Converts arguments to the types in the schema, at every depth. `keeps_empty` returns true if an
 /// empty text has a meaning in the optional field of this name.
 pub fn spell(arguments: &mut Value, schema: &Value, keeps_empty: &dyn Fn(&str) -> bool) {
+    if let Some(fields) = arguments.as_object_mut() {
+        let is_of_client = |name: &str, value: &Value| {
+            value.is_boolean() && OF_CLIENTS.contains(&name) && schema["properties"].get(name).is_none()
+        };
+        fields.retain(|name, value| !is_of_client(name, value));
+    }
     Speller { keeps_empty, text_left: MAX_TEXT }.value(arguments, schema);
 }
 
@@ -151,6 +162,21 @@ mod tests {
         for field in ["whole", "real", "flag", "texts", "wholes", "map"] {
             everywhere(&json!({"must": "x", field: "null"}), &json!({"must": "x"}));
         }
+    }
+
+    #[test]
+    fn a_field_that_a_client_adds_for_itself_is_removed_unless_the_tool_has_it() {
+        assert_eq!(spelled(json!({"must": "x", "wait_for_previous": true})), json!({"must": "x"}));
+        for stays in [
+            json!({"must": "x", "wait_for_previous": "soon"}),
+            json!({"must": "x", "inner": {"must": "x", "wait_for_previous": false}}),
+        ] {
+            assert_eq!(spelled(stays.clone()), stays);
+        }
+        let mut own = json!({"wait_for_previous": true});
+        let schema = json!({"type": "object", "properties": {"wait_for_previous": {"type": "boolean"}}});
+        spell(&mut own, &schema, &|_| false);
+        assert_eq!(own, json!({"wait_for_previous": true}));
     }
 
     #[test]

@@ -121,6 +121,16 @@ impl TextCap {
     /// Maximum number of characters of text in one response (design section 4: the amount that
     /// hosts of models show without truncation of their own).
     pub const DEFAULT_CHARACTERS: usize = 25_000;
+
+    /// Maximum number of lines in a page of default size. OpenCode 1.18 cuts a result at 2,000 lines.
+    pub const DEFAULT_LINES: usize = 1_900;
+
+    /// Returns the length of the first [`TextCap::DEFAULT_LINES`] lines, if more bytes follow.
+    pub fn length_of_default_lines(bytes: &[u8]) -> Option<usize> {
+        let newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let last = newlines.map(|(index, _)| index + 1).nth(Self::DEFAULT_LINES - 1)?;
+        (last < bytes.len()).then_some(last)
+    }
 }
 
 /// Form in which a model sees a response.

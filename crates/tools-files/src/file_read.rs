@@ -195,7 +195,16 @@ impl Tool for FileRead {
             Some(lines) => reader.lines(lines.start, lines.end, most),
             None => reader.from(args.offset, most),
         };
-        let part = part.map_err(failed)?;
+        let mut part = part.map_err(failed)?;
+        // Text with NUL bytes is UTF-16, where a byte 10 is only a half of a character.
+        if args.max_bytes.is_none()
+            && picture.is_none()
+            && !part.bytes.contains(&0)
+            && let Some(length) = TextCap::length_of_default_lines(&part.bytes)
+        {
+            part.bytes.truncate(length);
+            part.cut = true;
+        }
         let whole = reader.whole(Some(&part)).map_err(failed)?;
         let start = part.start;
         let mut decoded = decoding.decode(part.bytes, start == 0, part.cut);
@@ -391,6 +400,24 @@ mod tests {
         assert_eq!(cut["content"], "line 99999\n", "a part ends with a line");
         let on = read(&workspace, json!({"path": "large", "offset": cut["next_offset"]})).unwrap();
         assert_eq!(on["content"], "line 100000\n");
+    }
+
+    #[test]
+    fn a_page_of_default_size_has_fewer_lines_than_clients_cut() {
+        let workspace = Workspace::new();
+        workspace.write("short", "x\n".repeat(5_000).as_bytes());
+        workspace.write("wide", &"x\n".repeat(5_000).bytes().flat_map(|byte| [byte, 0]).collect::<Vec<_>>());
+        let mut offset = 0;
+        for (lines, next) in [(1_900, Some(3_800)), (1_900, Some(7_600)), (1_200, None)] {
+            let part = read(&workspace, json!({"path": "short", "offset": offset})).unwrap();
+            assert_eq!(part["content"].as_str().unwrap().lines().count(), lines);
+            assert_eq!(part["next_offset"].as_u64(), next);
+            offset = next.unwrap_or_default();
+        }
+        let asked = read(&workspace, json!({"path": "short", "max_bytes": 20_000})).unwrap();
+        assert_eq!(asked["content"].as_str().unwrap().lines().count(), 5_000);
+        let wide = read(&workspace, json!({"path": "wide", "encoding": "utf-16le"})).unwrap();
+        assert_eq!(wide["content"].as_str().unwrap().lines().count(), 5_000);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Tool for OutputRead {
 
     fn answer_bytes(&self, args: &Args) -> u64 {
         // The plan refuses arguments that cannot be parsed.
-        wanted(args).map_or(DEFAULT_LIMIT, |wanted| wanted.limit)
+        wanted(args).map_or(DEFAULT_LIMIT, |wanted| wanted.page.bytes)
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -88,8 +88,8 @@ impl Tool for OutputRead {
         let mut file = outputs.open(&wanted.id)?;
         let size_bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
         let (content, next) = match wanted.regex {
-            Some(regex) => matching(file, &regex, wanted.offset, wanted.limit, &context.stop)?,
-            None => part(file, wanted.offset, wanted.limit)?,
+            Some(regex) => matching(file, &regex, wanted.offset, wanted.page, &context.stop)?,
+            None => part(file, wanted.offset, wanted.page)?,
         };
         Ok(Output { next_offset: (next < size_bytes).then_some(next), size_bytes, content })
     }
@@ -99,8 +99,16 @@ impl Tool for OutputRead {
 struct ParsedArgs {
     id: String,
     offset: u64,
-    limit: u64,
+    page: PageSize,
     regex: Option<Regex>,
+}
+
+/// Maximum size of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PageSize {
+    bytes: u64,
+    /// True if the caller gave no limit, so that the page also has a maximum number of lines.
+    is_default: bool,
 }
 
 /// Prefix of the URI of a stored output, as the resources of MCP name it.
@@ -130,8 +138,10 @@ fn wanted(args: &Args) -> Result<ParsedArgs, ToolError> {
     }
     let regex = args.regex.as_deref().or(pattern.as_deref()).map(compile).transpose()?;
     let offset = if args.offset > 0 { args.offset } else { offset.unwrap_or(0) };
-    let limit = args.limit.or(limit).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    Ok(ParsedArgs { id, offset, limit, regex })
+    let limit = args.limit.or(limit);
+    let page =
+        PageSize { bytes: limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT), is_default: limit.is_none() };
+    Ok(ParsedArgs { id, offset, page, regex })
 }
 
 fn decoded(text: &str) -> Result<String, ToolError> {
@@ -156,9 +166,9 @@ fn unreadable(error: std::io::Error) -> ToolError {
     ToolError::new(Code::Runtime, "the stored output cannot be read").because(error)
 }
 
-/// Reads at most `limit` bytes from `offset`: whole lines, unless the first line is longer. Returns
-/// the text and the start of the next part.
-fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolError> {
+/// Reads at most one page from `offset`: whole lines, unless the first line is longer. Returns the
+/// text and the start of the next part.
+fn part(mut file: File, offset: u64, page: PageSize) -> Result<(String, u64), ToolError> {
     match file.seek(SeekFrom::Start(offset)) {
         Ok(_) => {}
         // No file of this file system is that long, so the offset is past the end.
@@ -166,10 +176,13 @@ fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolEr
         Err(error) => return Err(unreadable(error)),
     }
     let mut bytes = Vec::new();
-    file.by_ref().take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
-    let full = bytes.len() as u64 == limit;
+    file.by_ref().take(page.bytes).read_to_end(&mut bytes).map_err(unreadable)?;
+    let full = bytes.len() as u64 == page.bytes;
     let goes_on = full && file_goes_on(&mut file)?;
-    if let Some(newline) = bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| goes_on) {
+    let lines = TextCap::length_of_default_lines(&bytes).filter(|_| page.is_default);
+    if let Some(length) = lines {
+        bytes.truncate(length);
+    } else if let Some(newline) = bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| goes_on) {
         bytes.truncate(newline + 1);
     } else if goes_on {
         // A character that the limit cuts in two belongs to the next part, unless it is the whole
@@ -189,18 +202,19 @@ fn file_goes_on(file: &mut File) -> Result<bool, ToolError> {
     file.read(&mut [0]).map(|read| read > 0).map_err(unreadable)
 }
 
-/// Returns the matching lines from `offset`, about `limit` bytes of them, and the offset at which
-/// the search continues.
+/// Returns the matching lines from `offset`, about one page of them, and the offset at which the
+/// search continues.
 fn matching(
     file: File,
     regex: &Regex,
     offset: u64,
-    limit: u64,
+    page: PageSize,
     stop: &Stop,
 ) -> Result<(String, u64), ToolError> {
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     reader.seek(SeekFrom::Start(0)).map_err(unreadable)?;
     let (mut content, mut line, mut number, mut position) = (String::new(), Vec::new(), 1_u64, 0_u64);
+    let mut room = if page.is_default { TextCap::DEFAULT_LINES } else { usize::MAX };
     loop {
         stop.check()?;
         line.clear();
@@ -212,10 +226,12 @@ fn matching(
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         if position >= offset && regex.is_match(text) {
             let shown = format!("{number}: {}\n", String::from_utf8_lossy(text));
-            if !content.is_empty() && (content.len() + shown.len()) as u64 > limit {
+            let is_full = room == 0 || (content.len() + shown.len()) as u64 > page.bytes;
+            if is_full && !content.is_empty() {
                 return Ok((content, position));
             }
             content.push_str(&shown);
+            room -= 1;
         }
         position += read as u64;
         number += u64::from(ended);
@@ -228,6 +244,13 @@ mod tests {
 
     use super::*;
 
+    /// Returns a page size that a caller gave.
+    fn bytes(bytes: u64) -> PageSize {
+        PageSize { bytes, is_default: false }
+    }
+
+    const DEFAULT: PageSize = PageSize { bytes: DEFAULT_LIMIT, is_default: true };
+
     fn file(content: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
@@ -239,7 +262,7 @@ mod tests {
         let whole = "äöü€ and so on\n".repeat(50);
         let (mut joined, mut offset) = (String::new(), 0);
         while offset < whole.len() as u64 {
-            let (part, next) = part(file(whole.as_bytes()), offset, 7).unwrap();
+            let (part, next) = part(file(whole.as_bytes()), offset, bytes(7)).unwrap();
             assert!(!part.contains('\u{fffd}'), "{part:?}");
             assert!(next > offset);
             joined.push_str(&part);
@@ -250,22 +273,36 @@ mod tests {
 
     #[test]
     fn a_part_ends_with_a_line_where_one_fits() {
-        let (text, next) = part(file("one\ntwö\nthree".as_bytes()), 0, 10).unwrap();
+        let (text, next) = part(file("one\ntwö\nthree".as_bytes()), 0, bytes(10)).unwrap();
         assert_eq!((text.as_str(), next), ("one\ntwö\n", 9));
-        let (text, next) = part(file(b"one\ntwo\nthree"), 8, 5).unwrap();
+        let (text, next) = part(file(b"one\ntwo\nthree"), 8, bytes(5)).unwrap();
         assert_eq!((text.as_str(), next), ("three", 13));
-        let (text, next) = part(file(b"one\ntwo\nthree"), 8, 4).unwrap();
+        let (text, next) = part(file(b"one\ntwo\nthree"), 8, bytes(4)).unwrap();
         assert_eq!((text.as_str(), next), ("thre", 12));
+    }
+
+    #[test]
+    fn a_page_of_default_size_has_fewer_lines_than_clients_cut() {
+        let lines = "x\n".repeat(5_000);
+        let regex = Regex::new("x").unwrap();
+        let (text, next) = part(file(lines.as_bytes()), 0, DEFAULT).unwrap();
+        assert_eq!((text.lines().count(), next), (1_900, 3_800));
+        let (text, next) = matching(file(lines.as_bytes()), &regex, next, DEFAULT, &Stop::default()).unwrap();
+        assert_eq!((text.lines().next(), text.lines().last()), (Some("1901: x"), Some("3800: x")));
+        let (text, next) = part(file(lines.as_bytes()), next, DEFAULT).unwrap();
+        assert_eq!((text.lines().count(), next), (1_200, 10_000));
+        let (_, next) = part(file(lines.as_bytes()), 0, bytes(9_000)).unwrap();
+        assert_eq!(next, 9_000, "the caller gave this limit");
     }
 
     #[test]
     fn an_output_is_named_by_its_reference_or_by_its_uri() {
         let asked = |arguments: serde_json::Value| wanted(&serde_json::from_value(arguments).unwrap());
         let told = |arguments| {
-            let ParsedArgs { id, offset, limit, regex } = asked(arguments).unwrap();
-            (id, offset, limit, regex.map(|regex| regex.to_string()))
+            let ParsedArgs { id, offset, page, regex } = asked(arguments).unwrap();
+            (id, offset, page, regex.map(|regex| regex.to_string()))
         };
-        let plain = |id: &str| (id.to_owned(), 0, DEFAULT_LIMIT, None);
+        let plain = |id: &str| (id.to_owned(), 0, DEFAULT, None);
         for (reference, id) in [
             ("01a.stdout", "01a.stdout"),
             ("handfast://output/01a.stdout", "01a.stdout"),
@@ -276,9 +313,9 @@ mod tests {
             assert_eq!(told(serde_json::json!({"output_ref": reference})), plain(id));
         }
         let uri = "handfast://output/01a.stdout?offset=3&limit=9&regex=%5Ea";
-        let by_uri = ("01a.stdout".to_owned(), 3, 9, Some("^a".to_owned()));
+        let by_uri = ("01a.stdout".to_owned(), 3, bytes(9), Some("^a".to_owned()));
         assert_eq!(told(serde_json::json!({ "output_ref": uri })), by_uri);
-        let by_arguments = ("01a.stdout".to_owned(), 5, 7, Some("b".to_owned()));
+        let by_arguments = ("01a.stdout".to_owned(), 5, bytes(7), Some("b".to_owned()));
         let arguments = serde_json::json!({"output_ref": uri, "offset": 5, "limit": 7, "regex": "b"});
         assert_eq!(told(arguments), by_arguments);
         for wrong in ["?offset=x", "?path=a", "?limit", "?regex=(", "%ff"] {
@@ -289,9 +326,9 @@ mod tests {
 
     #[test]
     fn a_part_of_something_that_is_no_text_still_moves_on() {
-        let (_, next) = part(file(&[0xff; 20]), 0, 4).unwrap();
+        let (_, next) = part(file(&[0xff; 20]), 0, bytes(4)).unwrap();
         assert_eq!(next, 4);
-        let (text, next) = part(file("€".as_bytes()), 0, 1).unwrap();
+        let (text, next) = part(file("€".as_bytes()), 0, bytes(1)).unwrap();
         assert_eq!((text.as_str(), next), ("\u{fffd}", 1));
     }
 
@@ -300,9 +337,9 @@ mod tests {
         let regex = compile("e").unwrap();
         let whole = b"one\ntwo\nthree\nseven\n";
         let stop = Stop::default();
-        let (content, next) = matching(file(whole), &regex, 0, 10, &stop).unwrap();
+        let (content, next) = matching(file(whole), &regex, 0, bytes(10), &stop).unwrap();
         assert_eq!(content, "1: one\n");
-        let (content, next) = matching(file(whole), &regex, next, 100, &stop).unwrap();
+        let (content, next) = matching(file(whole), &regex, next, bytes(100), &stop).unwrap();
         assert_eq!(content, "3: three\n4: seven\n");
         assert_eq!(next, whole.len() as u64);
     }
@@ -317,7 +354,7 @@ mod tests {
     #[test]
     fn an_offset_may_lie_behind_the_end_and_behind_that_of_any_file() {
         for beyond in [4, i64::MAX.unsigned_abs(), 1 << 63, u64::MAX] {
-            let (text, next) = part(file(b"abc"), beyond, 10).unwrap();
+            let (text, next) = part(file(b"abc"), beyond, bytes(10)).unwrap();
             assert_eq!((text.as_str(), next), ("", beyond));
         }
     }
@@ -327,7 +364,7 @@ mod tests {
         let regex = compile("needle").unwrap();
         let mut whole = vec![b'x'; 1 << 20];
         whole.extend_from_slice(b"needle");
-        let (content, _) = matching(file(&whole), &regex, 0, 100, &Stop::default()).unwrap();
+        let (content, _) = matching(file(&whole), &regex, 0, bytes(100), &Stop::default()).unwrap();
         assert!(content.len() as u64 <= LONGEST_LINE + 10, "{}", content.len());
         assert!(content.contains("needle"));
     }
