@@ -15,7 +15,11 @@
 //!
 //! let call = area.begin()?;
 //! let terms = Terms::since(call.baseline()?);
-//! In production, a command writes this file through an overlay.
+//! // In production, a command writes this file through an overlay.
+//! std::fs::write(call.upper().join("new"), "content")?;
+//! assert!(matches!(call.commit(&workspace, &terms)?, Outcome::Committed(_)));
+//! call.discard()?;
+//! assert_eq!(std::fs::read_to_string(workspace.path().join("new"))?, "content");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
