@@ -40,7 +40,7 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 16] = [
     rule("edges", "a crate names only the crates below it", edges::inside),
     rule("owners", "some outside crates belong to one crate alone", edges::outside),
     rule("unused", "a version stated for the workspace is used in it", edges::unused),
@@ -55,7 +55,6 @@ const RULES: [Rule; 17] = [
     rule("honest-tests", "no ignored test, no sleep in a test", tests_that_lie::check),
     rule("code-map", "docs/ARCHITECTURE.md names every crate", documents::code_map),
     rule("dependencies", "docs/DEPENDENCIES.md has a row for every outside crate", documents::dependencies),
-    rule("doctests", "doctests are on in crates with an example, and off in others", documents::doctests),
     rule("promises", "a test that a page of promises names is there", documents::promises),
     rule("links", "a link or a path in a document leads somewhere", documents::links),
 ];

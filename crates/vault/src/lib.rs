@@ -19,9 +19,9 @@
 //! let hosts = vault::HostRule::parse_all(["api.example.com"])?;
 //! vault.set(&vault::Change { hosts: Some(hosts), ..vault::Change::named("api_key")? }, b"sk-0123456789", now)?;
 //!
-//! let used = vault.value_for("api_key", "api.example.com", vault::Position::Header, now)?;
+//! let used = vault.value_for("api_key", "api.example.com", vault::RequestPart::Header, now)?;
 //! assert_eq!(&used[..], b"sk-0123456789");
-//! assert!(vault.value_for("api_key", "elsewhere.example", vault::Position::Header, now).is_err());
+//! assert!(vault.value_for("api_key", "elsewhere.example", vault::RequestPart::Header, now).is_err());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -130,36 +130,6 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
     })
 }
 
-/// Crates whose `doctest` setting does not fit their documentation. Rustdoc takes seconds for each
-/// crate, also for one without an example, and skips the examples of a crate without doctests.
-pub(super) fn doctests(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for manifest in tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
-        let Some(folder) = manifest.path.strip_suffix("Cargo.toml") else { continue };
-        if tree.text(&format!("{folder}src/lib.rs")).is_none() {
-            continue;
-        }
-        let sources = format!("{folder}src/");
-        let has_example = tree.files.iter().any(|file| {
-            let mut lines = file.text.lines().map(str::trim_start);
-            file.path.starts_with(&sources)
-                && lines.any(|line| line.starts_with("/// ```") || line.starts_with("//! ```"))
-        });
-        match (has_example, manifest.text.contains("\ndoctest = false\n")) {
-            (true, true) => {
-                let message = "documentation has an example; remove `doctest = false`";
-                found.push(Finding::file(&manifest.path, message));
-            }
-            (false, false) => {
-                let message = "documentation has no example; write `doctest = false` into `[lib]`";
-                found.push(Finding::file(&manifest.path, message));
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,17 +183,5 @@ mod tests {
         let text = "[a](../README.md), [b](tools/#x), [c](https://example.org/gone)\n[d](gone.md) [e](../../up.md)\n[f](#here)";
         let tree = tree(&[("docs/a.md", text), ("README.md", ""), ("docs/tools/x.md", "")]);
         assert_eq!(places(&links(&tree)), ["docs/a.md:2", "docs/a.md:2"]);
-    }
-
-    #[test]
-    fn doctests_are_on_where_there_is_an_example_and_off_elsewhere() {
-        let off = "[lib]\ndoctest = false\n";
-        let example = "//! ```no_run\n//! x\n//! ```\n";
-        let found = |manifest: &str, source: &str| {
-            doctests(&tree(&[("crates/a/Cargo.toml", manifest), ("crates/a/src/lib.rs", source)])).len()
-        };
-        assert_eq!((found("", example), found(off, "// ```\nlet x = \"```\";\n")), (0, 0));
-        assert_eq!((found(off, example), found("", "//! A.\n")), (1, 1));
-        assert_eq!(doctests(&tree(&[("xtask/Cargo.toml", ""), ("xtask/src/main.rs", "")])), []);
     }
 }
