@@ -122,7 +122,7 @@ impl TextCap {
     /// hosts of models show without truncation of their own).
     pub const DEFAULT_CHARACTERS: usize = 25_000;
 
-    /// Maximum number of lines in a page of default size. OpenCode 1.18 cuts a result at 2,000 lines.
+    /// Maximum number of lines in a page of default size. The client `OpenCode` 1.18 cuts a result at 2,000 lines.
     pub const DEFAULT_LINES: usize = 1_900;
 
     /// Returns the length of the first [`TextCap::DEFAULT_LINES`] lines, if more bytes follow.
