@@ -107,7 +107,7 @@ fn lines_deep_in_a_large_file_are_found_across_chunks() {
 fn a_page_of_default_size_has_fewer_lines_than_clients_cut() {
     let workspace = Workspace::new();
     workspace.write("short", "x\n".repeat(5_000).as_bytes());
-    workspace.write("wide", &"x\n".repeat(5_000).bytes().flat_map(|byte| [byte, 0]).collect::<Vec<_>>());
+    workspace.write("wide", "x\n".repeat(5_000).bytes().flat_map(|byte| [byte, 0]).collect::<Vec<_>>());
     let mut offset = 0;
     for (lines, next) in [(1_900, Some(3_800)), (1_900, Some(7_600)), (1_200, None)] {
         let part = read(&workspace, json!({"path": "short", "offset": offset})).unwrap();
