@@ -104,8 +104,17 @@ impl Call {
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(failed(errno)),
             };
-            if made && let Some(entry) = look(&lower, name).map_err(&failed)? {
-                keep(&lower, &upper, name, &entry).map_err(&failed)?;
+            if made {
+                let entry = look(&lower, name).and_then(|entry| entry.ok_or(Errno::NOENT));
+                match entry.and_then(|entry| keep(&lower, &upper, name, &entry)) {
+                    Ok(()) => {}
+                    Err(errno) if is_gone(errno) => {
+                        // Without its original, the new folder would be a change of its own.
+                        unlinkat(&upper, name, AtFlags::REMOVEDIR).map_err(&failed)?;
+                        return Ok(None);
+                    }
+                    Err(errno) => return Err(failed(errno)),
+                }
             }
             upper = open(upper.as_fd(), Path::new(name), LIST).map_err(&failed)?;
             lower = below;
