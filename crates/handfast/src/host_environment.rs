@@ -47,20 +47,6 @@ pub(crate) struct HostEnvironment {
 const PASSED_ON: [&str; 8] =
     ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "TZ", "NO_COLOR"];
 
-/// Parts of a variable's name that mark its value as a credential.
-const CREDENTIAL_WORDS: [&str; 10] = [
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "API_KEY",
-    "APIKEY",
-    "ACCESS_KEY",
-    "PRIVATE_KEY",
-    "CREDENTIAL",
-];
-
 impl HostEnvironment {
     /// Reads the host environment of this process.
     pub(crate) fn of_this_process() -> Self {
@@ -156,9 +142,8 @@ fn search_path() -> Vec<PathBuf> {
 }
 
 fn is_credential(name: &str, value: &str) -> bool {
-    let name = name.to_ascii_uppercase();
     // A path to a credential is no credential, and covering it would only confuse.
-    CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) && !Path::new(value).is_absolute()
+    tool::is_credential_name(name) && !Path::new(value).is_absolute()
 }
 
 #[cfg(test)]
@@ -168,7 +153,7 @@ mod tests {
     #[test]
     fn credentials_are_told_by_their_names() {
         assert!(is_credential("GITHUB_TOKEN", "ghp_x"));
-        assert!(is_credential("aws_secret_access_key", "x"));
+        assert!(is_credential("GITHUB_PAT", "ghp_x") && is_credential("DB_PASS", "x"));
         assert!(!is_credential("GOOGLE_APPLICATION_CREDENTIALS", "/home/someone/key.json"));
         assert!(!is_credential("EDITOR", "vi"));
     }

@@ -9,6 +9,7 @@
 mod arguments;
 mod checkpoints;
 mod context;
+mod credential;
 mod data;
 mod described;
 mod effect;
@@ -32,6 +33,7 @@ pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, FullOutput, Hosts, NoProgress, Outputs,
     Progress, Redaction, Services, SnapshotUse,
 };
+pub use credential::is_credential_name;
 pub use data::{Data, RawJson};
 pub use described::described;
 pub use effect::{Access, CommandLine, Effect, path_text};

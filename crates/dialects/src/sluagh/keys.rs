@@ -1,6 +1,6 @@
 //! Environment variables that a command of the worker may not set.
 
-use tool::ToolError;
+use tool::{ToolError, is_credential_name};
 
 /// Variables that a call may not set: those that select programs or loaded code, and the worker's key.
 pub(super) const PROTECTED_KEYS: [&str; 32] = [
@@ -38,25 +38,6 @@ pub(super) const PROTECTED_KEYS: [&str; 32] = [
     "XDG_CONFIG_HOME",
 ];
 
-/// Parts of a key that mark a credential of the host, which no command gets or replaces.
-const CREDENTIAL_PARTS: [&str; 11] = [
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "API_KEY",
-    "APIKEY",
-    "ACCESS_KEY",
-    "PRIVATE_KEY",
-    "CREDENTIAL",
-    "AUTH_SOCK",
-];
-
-/// Words between underscores that mark a credential in the same way: `GITHUB_PAT` names a
-/// credential, `MY_PATH` does not.
-const CREDENTIAL_WORDS: [&str; 2] = ["PAT", "PASS"];
-
 /// Prefixes of keys that a call may not set.
 const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
 
@@ -73,9 +54,7 @@ pub(super) fn require_free(key: &str) -> Result<(), ToolError> {
         let problem = "this key is system-critical and cannot be set";
         return Err(ToolError::validation(&field, problem).hint("leave it out"));
     }
-    let capitals = key.to_ascii_uppercase();
-    let has_part = CREDENTIAL_PARTS.iter().any(|part| capitals.contains(part));
-    if has_part || capitals.split('_').any(|word| CREDENTIAL_WORDS.contains(&word)) {
+    if is_credential_name(key) {
         let problem = "this key is a credential, which only the worker sets";
         return Err(ToolError::validation(&field, problem)
             .hint("leave it out; fetch_url and linear_action add keys on sending"));
