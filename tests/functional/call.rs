@@ -210,25 +210,27 @@ fn tools_lists_every_tool_with_its_schemas() {
 
 #[test]
 fn a_secret_of_the_environment_is_covered_in_answers_and_in_the_audit() {
-    let fixture = Fixture::with_files(&[("notes.txt", "the token is ghp_0123456789abcdef, keep it\n")]);
-    let output = fixture
-        .command()
-        .env("GITHUB_TOKEN", "ghp_0123456789abcdef")
-        .args([
-            "call",
-            "--yes",
-            "shell_execute",
-            r#"{"command": "cat notes.txt; echo ghp_0123456789abcdef; env"}"#,
-        ])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("the token is [SECRET:GITHUB_TOKEN], keep it"), "{text}");
-    assert!(!text.contains("ghp_0123456789abcdef"), "{text}");
-    assert!(!text.contains("GITHUB_TOKEN="), "the variable reached the cell: {text}");
-    let exported = fixture.run(&["audit", "export"]).stdout;
-    assert!(exported.contains("[SECRET:GITHUB_TOKEN]"), "{exported}");
-    assert!(!exported.contains("ghp_0123456789abcdef"), "{exported}");
+    for name in ["GITHUB_TOKEN", "GITHUB_PAT"] {
+        let fixture = Fixture::with_files(&[("notes.txt", "the token is ghp_0123456789abcdef, keep it\n")]);
+        let output = fixture
+            .command()
+            .env(name, "ghp_0123456789abcdef")
+            .args([
+                "call",
+                "--yes",
+                "shell_execute",
+                r#"{"command": "cat notes.txt; echo ghp_0123456789abcdef; env"}"#,
+            ])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(&format!("the token is [SECRET:{name}], keep it")), "{text}");
+        assert!(!text.contains("ghp_0123456789abcdef"), "{text}");
+        assert!(!text.contains(&format!("{name}=")), "the variable reached the cell: {text}");
+        let exported = fixture.run(&["audit", "export"]).stdout;
+        assert!(exported.contains(&format!("[SECRET:{name}]")), "{exported}");
+        assert!(!exported.contains("ghp_0123456789abcdef"), "{exported}");
+    }
 }
 
 #[test]

@@ -126,22 +126,30 @@ fn shorten(
 ) -> Vec<ShortenedText> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
-    if lengths.iter().sum::<usize>() <= budget {
-        return Vec::new();
-    }
-    let allowance = allowance(lengths, budget);
+    let allowance =
+        if lengths.iter().sum::<usize>() <= budget { usize::MAX } else { allowance(lengths, budget) };
     let mut shortened = Vec::new();
     visit(data, &mut String::new(), &mut |field, text| {
         let length = characters(text);
-        if length > allowance {
+        if length > allowance || has_too_many_lines(text) {
             let whole = wholes.iter().find(|whole| whole.field == field);
             let note = |missing: usize, lines: usize| note(field, missing, lines, whole, reference);
-            let parts = first_and_last(text, length, allowance, note);
+            let mut allowed = allowance.min(length);
+            let mut parts = first_and_last(text, length, allowed, note);
+            while has_too_many_lines(&parts) {
+                allowed -= allowed.div_ceil(8);
+                parts = first_and_last(text, length, allowed, note);
+            }
             let whole = std::mem::replace(text, parts);
             shortened.push(ShortenedText { field: field.to_owned(), original: Original::Text(whole) });
         }
     });
     shortened
+}
+
+/// Returns true if a client would cut the text because of its lines.
+fn has_too_many_lines(text: &str) -> bool {
+    TextCap::length_of_default_lines(text.as_bytes()).is_some()
 }
 
 /// Returns the largest number of characters that every text may keep so that all texts together
@@ -314,6 +322,21 @@ mod tests {
         assert!(text.starts_with("first line\n") && text.ends_with("\nlast line"));
         let Original::Text(whole) = &shortened[0].original else { panic!("no text") };
         assert_eq!(whole.len(), 100_000 + 21);
+    }
+
+    #[test]
+    fn a_text_has_fewer_lines_than_clients_cut() {
+        for (lines, cut) in
+            [(TextCap::DEFAULT_LINES, false), (TextCap::DEFAULT_LINES + 1, true), (9_000, true)]
+        {
+            let text = format!("first\n{}last\n", "\n".repeat(lines - 2));
+            let mut data = json!({ "stdout": text });
+            let shortened = bound(&mut data, TextCap::Default, vec![], named(&call()));
+            let shown = data["stdout"].as_str().unwrap();
+            assert_eq!(shortened.len(), usize::from(cut), "{lines} lines");
+            assert!(shown.lines().count() <= TextCap::DEFAULT_LINES, "{lines} lines");
+            assert!(shown.starts_with("first\n") && shown.ends_with("\nlast\n"), "{lines} lines");
+        }
     }
 
     #[test]
