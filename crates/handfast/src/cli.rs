@@ -14,6 +14,7 @@ use crate::cli_audit::AuditCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_values::{Since, id, since, time};
 use crate::cli_vault::VaultCommand;
+use crate::run_options::RunOptions;
 
 /// The hands of an AI agent, held fast.
 ///
@@ -70,7 +71,7 @@ pub(crate) struct Global {
     pub(crate) dry_run: bool,
     /// Permitted kinds of effect, within the policy: read, write, delete, run, connect, use_secret,
     /// database_write or change_handfast; may be given several times [default: all kinds].
-    #[arg(long, global = true, value_name = "KIND", value_parser = crate::configuration::permission)]
+    #[arg(long, global = true, value_name = "KIND", value_parser = crate::cli_values::permission)]
     pub(crate) permission: Vec<EffectKind>,
     /// Folder for the audit log and all other durable state [default: $XDG_STATE_HOME/handfast].
     #[arg(long, global = true, value_name = "DIR")]
@@ -78,6 +79,30 @@ pub(crate) struct Global {
     /// Ask no questions: a call that needs an approval fails with EAPPROVAL.
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
+}
+
+impl Global {
+    /// Returns the choices that precede the configuration files.
+    pub(crate) fn run_options(&self) -> RunOptions {
+        RunOptions {
+            workspace: self.workspace.clone(),
+            state: self.state.clone(),
+            profile: self.profile.clone(),
+            label: self.label.clone(),
+            mode: self.mode,
+            dialect: self.dialect,
+            catalogue: self.catalogue,
+            read_only: self.read_only,
+            dry_run: self.dry_run,
+            permissions: self.permission.clone(),
+        }
+    }
+}
+
+impl From<&Global> for RunOptions {
+    fn from(global: &Global) -> Self {
+        global.run_options()
+    }
 }
 
 #[derive(Debug, Subcommand)]

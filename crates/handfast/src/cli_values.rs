@@ -1,9 +1,10 @@
-//! Parsers for times and ids on the command line.
+//! Parsers for times, ids and kinds of effects on the command line.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use policy::EffectKind;
 use tool::Clock;
 
 /// A moment: a timestamp, or a duration before now.
@@ -117,6 +118,14 @@ pub(crate) fn id(text: &str) -> Result<String, String> {
          or is the first part of one, as `list` shows it",
         tool::visible(text)
     ))
+}
+
+/// Parses a kind of effects.
+pub(crate) fn permission(text: &str) -> Result<EffectKind, String> {
+    let named = EffectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
+    named.ok_or_else(|| {
+        format!("`{text}` is not one of {}", EffectKind::ALL.map(EffectKind::as_str).join(", "))
+    })
 }
 
 #[cfg(test)]

@@ -18,17 +18,17 @@ use store::Store;
 use tool::{AnyTool, Clock, Services, SessionId};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
-use crate::cli::Global;
-use crate::commands::Failure;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
 use crate::exec_log::WorkspaceLog;
+use crate::failure::Failure;
 use crate::host_environment::{HostEnvironment, variable, vault_keys};
 use crate::identity::OAuth;
 use crate::places::{
     DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, program, real, state_folder,
 };
 use crate::report::{Warn, warn};
+use crate::run_options::RunOptions;
 use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
 use crate::traces::{FAREWELL, exporter};
@@ -55,7 +55,7 @@ pub(crate) struct Composed {
 
 /// Parameters of a runtime, in addition to the configuration.
 pub(crate) struct RuntimeOptions<'a> {
-    pub(crate) global: &'a Global,
+    pub(crate) options: RunOptions,
     /// Folder of the user's configuration, if it differs from the usual one.
     pub(crate) configuration: Option<PathBuf>,
     /// Home folder of the user, if it differs from that of this process.
@@ -76,9 +76,9 @@ pub(crate) struct RuntimeOptions<'a> {
 
 impl<'a> RuntimeOptions<'a> {
     /// Returns the parameters of a runtime for one command of the program.
-    pub(crate) fn once(global: &'a Global) -> Self {
+    pub(crate) fn once(options: impl Into<RunOptions>) -> Self {
         Self {
-            global,
+            options: options.into(),
             configuration: None,
             home: None,
             spawner: None,
@@ -91,14 +91,14 @@ impl<'a> RuntimeOptions<'a> {
     }
 
     /// Returns the parameters of a runtime that serves many calls.
-    pub(crate) fn serving(global: &'a Global, spawner: Option<Arc<Spawner>>) -> Self {
-        Self { spawner, sessions: Some(SessionLimits::default()), ..Self::once(global) }
+    pub(crate) fn serving(options: impl Into<RunOptions>, spawner: Option<Arc<Spawner>>) -> Self {
+        Self { spawner, sessions: Some(SessionLimits::default()), ..Self::once(options) }
     }
 }
 
 /// Composes the runtime.
 pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
-    let RuntimeOptions { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } =
+    let RuntimeOptions { options, configuration, home, spawner, sessions, entrance, keys, tools, warn } =
         wanted;
     let mut host_environment = HostEnvironment::of_this_process();
     host_environment.configuration = configuration.or(host_environment.configuration);
@@ -106,8 +106,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         // A different home also replaces the user's folders that this process was given.
         (host_environment.home, host_environment.folders) = (home, std::collections::BTreeMap::new());
     }
-    let place = place(global, &host_environment, warn)?;
-    let state = state_folder(global, &host_environment)?;
+    let place = place(&options, &host_environment, warn)?;
+    let state = state_folder(&options, &host_environment)?;
     if place.workspace.starts_with(&state) {
         return Err(Failure::usage(format!(
             "the workspace {} lies in the state folder {}, which no tool may change; name another \
@@ -126,7 +126,8 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         )));
     }
     let store = Arc::new(Store::open(&state)?);
-    let configuration = Configuration::read(global, &host_environment, &place, &state, &store, tools, warn)?;
+    let configuration =
+        Configuration::read(&options, &host_environment, &place, &state, &store, tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(host_environment.configuration.as_deref(), &policy)?;
     let vault =

@@ -15,18 +15,18 @@ use tools_data::SkillFolders;
 use tools_work::{Endpoints, Gmail, Linear};
 use vault::HostRule;
 
-use crate::cli::Global;
-use crate::commands::Failure;
 use crate::config::{
     self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace,
     WORKSPACE_FILE,
 };
 use crate::embeddings::{self, LaterVault};
+use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require, with_built_in};
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
+use crate::run_options::RunOptions;
 use crate::toolchains;
 use crate::toolset::{ToolDependencies, Toolset, canonical};
 use crate::traces::Collector;
@@ -274,18 +274,18 @@ impl Configuration {
     }
 
     /// Reads the configuration for a command that runs no tools.
-    pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
+    pub(crate) fn of(options: &RunOptions) -> Result<Self, Failure> {
         let host_environment = HostEnvironment::of_this_process();
         let warn: Warn = &report::warn;
-        let place = place(global, &host_environment, warn)?;
-        let state = state_folder(global, &host_environment)?;
-        let store = open_store(global, &host_environment)?;
-        Self::read(global, &host_environment, &place, &state, &store, Vec::new(), warn)
+        let place = place(options, &host_environment, warn)?;
+        let state = state_folder(options, &host_environment)?;
+        let store = open_store(options, &host_environment)?;
+        Self::read(options, &host_environment, &place, &state, &store, Vec::new(), warn)
     }
 
     /// Reads the files, and warns about ignored settings.
     pub(crate) fn read(
-        global: &Global,
+        options: &RunOptions,
         host_environment: &HostEnvironment,
         place: &Place,
         state: &Path,
@@ -306,18 +306,18 @@ impl Configuration {
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
         );
         let labels = files.labels();
-        let wanted = match &global.label {
+        let wanted = match &options.label {
             Some(label) => Some(profile_of(&labels, label).map_err(Failure::usage)?),
-            None => global.profile.clone(),
+            None => options.profile.clone(),
         };
         let profile = files.first(wanted, "profile", |settings| settings.profile.clone());
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
-        require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
+        require(&labels, chosen, options.label.as_deref()).map_err(Failure::usage)?;
         let databases = databases(&files, &place.workspace, state)?;
         let skills =
             SkillFolders { user: host_environment.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
         let dialect = files
-            .first(global.dialect, "dialect", |settings| settings.dialect)
+            .first(options.dialect, "dialect", |settings| settings.dialect)
             .map_or(Dialect::default(), |(dialect, _)| dialect);
         let environment_secrets = hosts_of(files.of_the_user(
             "environment_secrets",
@@ -338,11 +338,11 @@ impl Configuration {
         let needed = ToolDependencies { databases, skills, knowledge, linear, gmail };
         Ok(Self {
             toolset: Toolset {
-                read_only: global.read_only,
-                dry_run: global.dry_run,
+                read_only: options.read_only,
+                dry_run: options.dry_run,
                 dialect,
                 catalogue: files
-                    .first(global.catalogue, "catalogue", |settings| settings.catalogue)
+                    .first(options.catalogue, "catalogue", |settings| settings.catalogue)
                     .map(|(kind, _)| kind),
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
@@ -355,9 +355,9 @@ impl Configuration {
                 .of_the_user("traces", |settings| settings.traces.clone(), warn)
                 .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),
             profile,
-            mode: files.mode(global.mode),
+            mode: files.mode(options.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),
-            ceiling: ceiling(&global.permission),
+            ceiling: ceiling(&options.permissions),
             protected: protected.collect(),
             closed: database_patterns(&needed.databases, &place.workspace),
             programs,
@@ -438,12 +438,4 @@ fn ceiling(permissions: &[EffectKind]) -> Ceiling {
         [] => Ceiling::default(),
         kinds => Ceiling { effects: EffectKinds::of(kinds), ..Ceiling::default() },
     }
-}
-
-/// Parses a kind of effects.
-pub(crate) fn permission(text: &str) -> Result<EffectKind, String> {
-    let named = EffectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
-    named.ok_or_else(|| {
-        format!("`{text}` is not one of {}", EffectKind::ALL.map(EffectKind::as_str).join(", "))
-    })
 }

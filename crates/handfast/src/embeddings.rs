@@ -14,9 +14,9 @@ use tool::Clock as _;
 use tools_knowledge::KnowledgeBase;
 use vault::{RequestPart, Vault};
 
-use crate::commands::Failure;
 use crate::compose::SystemClock;
 use crate::config::EmbeddingsPlace;
+use crate::failure::Failure;
 use crate::places::create_private;
 use crate::report::chain;
 

@@ -15,13 +15,16 @@ mod config;
 mod configuration;
 mod embeddings;
 mod exec_log;
+mod failure;
 mod hidden_line;
 mod host_environment;
 mod identity;
 mod labels;
 mod listening;
+mod mcp_options;
 mod places;
 mod report;
+mod run_options;
 mod runtime;
 mod screen;
 mod signals;
@@ -69,7 +72,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    report::begin(&cli.global);
+    report::begin(cli.global.run_options());
     locks::listen(report::warn);
     match commands::run(cli) {
         Ok(code) => code,
@@ -85,7 +88,7 @@ fn refuse(error: &clap::Error) -> std::io::Result<()> {
     // The valid part of the line tells where the secrets lie.
     let understood = cli::Cli::command().ignore_errors(true).try_get_matches().ok();
     if let Some(global) = understood.and_then(|line| cli::Global::from_arg_matches(&line).ok()) {
-        report::begin(&global);
+        report::begin(global.run_options());
     }
     // The error may show a part of an argument.
     let typed = host_environment::typed();

@@ -7,11 +7,11 @@ use engine::Program;
 use store::Store;
 use tool::Place;
 
-use crate::cli::Global;
-use crate::commands::Failure;
 use crate::config::USER_FILE;
+use crate::failure::Failure;
 use crate::host_environment::HostEnvironment;
 use crate::report::{Warn, secrets};
+use crate::run_options::RunOptions;
 
 /// Name of the vault's folder within the state folder.
 pub(crate) const VAULT_FOLDER: &str = "vault";
@@ -33,14 +33,14 @@ pub(crate) fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {
 /// Returns the workspace, with the name by which the user refers to it if that name leads there
 /// through links.
 pub(crate) fn place(
-    global: &Global,
+    options: &RunOptions,
     host_environment: &HostEnvironment,
     warn: Warn,
 ) -> Result<Place, Failure> {
-    let workspace = workspace(global, host_environment, warn)?;
+    let workspace = workspace(options, host_environment, warn)?;
     let leads_here =
         |name: &PathBuf| *name != workspace && name.canonicalize().is_ok_and(|real| real == workspace);
-    let named = match &global.workspace {
+    let named = match &options.workspace {
         Some(given) if given.is_relative() => {
             host_environment.named_directory.as_ref().map(|from| from.join(given))
         }
@@ -57,11 +57,11 @@ pub(crate) fn place(
 
 /// Returns the workspace: an existing folder, absolute, without links.
 pub(crate) fn workspace(
-    global: &Global,
+    options: &RunOptions,
     host_environment: &HostEnvironment,
     warn: Warn,
 ) -> Result<PathBuf, Failure> {
-    let given = global.workspace.clone().or_else(|| host_environment.directory.clone());
+    let given = options.workspace.clone().or_else(|| host_environment.directory.clone());
     let given =
         given.ok_or_else(|| Failure::usage("there is no current directory; name one with --workspace"))?;
     let real = given
@@ -81,8 +81,11 @@ pub(crate) fn workspace(
     Ok(real)
 }
 
-pub(crate) fn state_folder(global: &Global, host_environment: &HostEnvironment) -> Result<PathBuf, Failure> {
-    let folder = match &global.state {
+pub(crate) fn state_folder(
+    options: &RunOptions,
+    host_environment: &HostEnvironment,
+) -> Result<PathBuf, Failure> {
+    let folder = match &options.state {
         Some(folder) => std::path::absolute(folder)?,
         None => host_environment.state.clone().ok_or_else(|| {
             Failure::usage("there is no home folder for the state; name a folder with --state")
@@ -107,8 +110,8 @@ pub(crate) fn create_private(folder: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-pub(crate) fn open_store(global: &Global, host_environment: &HostEnvironment) -> Result<Store, Failure> {
-    let store = Store::open(&state_folder(global, host_environment)?)?;
+pub(crate) fn open_store(options: &RunOptions, host_environment: &HostEnvironment) -> Result<Store, Failure> {
+    let store = Store::open(&state_folder(options, host_environment)?)?;
     cover_rows(&store);
     Ok(store)
 }

@@ -8,20 +8,20 @@ use engine::{Program, Redactor};
 use tool::visible;
 use vault::Vault;
 
-use crate::cli::Global;
 use crate::configuration::key_file;
 use crate::host_environment::{HostEnvironment, vault_keys};
 use crate::places::{self, VAULT_FOLDER, state_folder};
+use crate::run_options::RunOptions;
 
 /// Options of this run, which determine where its secrets lie. A process has one standard output
 /// and one standard error, so the redactor for both is global, too.
-static RUN: OnceLock<Global> = OnceLock::new();
+static RUN: OnceLock<RunOptions> = OnceLock::new();
 
 /// Redactor with the secrets of the user's vault and environment, which are read before the first output.
 static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
     let host_environment = HostEnvironment::of_this_process();
     let redactor = Redactor::new(host_environment.credentials.clone());
-    let folder = RUN.get().and_then(|global| state_folder(global, &host_environment).ok());
+    let folder = RUN.get().and_then(|options| state_folder(options, &host_environment).ok());
     // The command itself reports errors in the configuration or the folder.
     match (folder, key_file(&host_environment)) {
         (Some(folder), Ok(key)) => {
@@ -32,9 +32,9 @@ static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
 });
 
 /// Sets the options by which the secrets of this run are found.
-pub(crate) fn begin(global: &Global) {
+pub(crate) fn begin(options: RunOptions) {
     // The only caller is `main`, once.
-    let _second = RUN.set(global.clone());
+    let _second = RUN.set(options);
 }
 
 /// Returns the redactor of this run.
@@ -53,7 +53,7 @@ pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {
 /// The program by which commands reach the state folder of this run.
 static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     let host_environment = HostEnvironment::of_this_process();
-    let folder = RUN.get().and_then(|global| state_folder(global, &host_environment).ok());
+    let folder = RUN.get().and_then(|options| state_folder(options, &host_environment).ok());
     folder.map(|folder| places::program(&folder, &host_environment)).unwrap_or_default()
 });
 

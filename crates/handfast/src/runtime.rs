@@ -18,10 +18,11 @@ use tool::{
 };
 use vault::Keys;
 
-use crate::cli::Global;
-use crate::commands::{Failure, NoInput, mcp_options};
 use crate::compose::{Composed, RuntimeOptions, compose};
+use crate::failure::Failure;
+use crate::mcp_options::{NoInput, mcp_options};
 use crate::report;
+use crate::run_options::RunOptions;
 
 /// The reason why a [`Runtime`] could not be built. [`Error::source`] returns the cause.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl From<Failure> for BuildError {
 
 /// A builder for a [`Runtime`]. All defaults, including configuration files, are those of the program.
 pub struct Builder {
-    global: Global,
+    options: RunOptions,
     configuration: Option<PathBuf>,
     tools: Vec<Arc<dyn AnyTool>>,
     asker: Arc<dyn Asker>,
@@ -60,7 +61,7 @@ impl Builder {
     /// Sets the folder that the tools work in. Default: the current directory.
     #[must_use]
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.global.workspace = Some(folder.into());
+        self.options.workspace = Some(folder.into());
         self
     }
 
@@ -68,7 +69,7 @@ impl Builder {
     /// `$XDG_STATE_HOME/handfast`.
     #[must_use]
     pub fn state(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.global.state = Some(folder.into());
+        self.options.state = Some(folder.into());
         self
     }
 
@@ -83,28 +84,28 @@ impl Builder {
     /// Sets the profile of `sandbox_config` that the policy uses. Default: `normal`.
     #[must_use]
     pub fn profile(mut self, name: impl Into<String>) -> Self {
-        self.global.profile = Some(name.into());
+        self.options.profile = Some(name.into());
         self
     }
 
     /// Sets when a human is asked. Default: [`Mode::SmartAuto`].
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
-        self.global.mode = Some(mode);
+        self.options.mode = Some(mode);
         self
     }
 
     /// Sets the names and schemas of the tools.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.global.dialect = Some(dialect);
+        self.options.dialect = Some(dialect);
         self
     }
 
     /// Offers only tools that read.
     #[must_use]
     pub fn read_only(mut self) -> Self {
-        self.global.read_only = true;
+        self.options.read_only = true;
         self
     }
 
@@ -127,7 +128,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn dry_run(mut self) -> Self {
-        self.global.dry_run = true;
+        self.options.dry_run = true;
         self
     }
 
@@ -153,7 +154,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn permission(mut self, kind: EffectKind) -> Self {
-        self.global.permission.push(kind);
+        self.options.permissions.push(kind);
         self
     }
 
@@ -219,7 +220,7 @@ impl Builder {
         let spawner = self.waiting.map(|waiting| Spawner::start(Pool { waiting })).transpose();
         let spawner = spawner.map_err(|error| BuildError(error.into()))?;
         let composed = compose(RuntimeOptions {
-            global: &self.global,
+            options: self.options,
             configuration: self.configuration,
             home: None,
             spawner: spawner.map(Arc::new),
@@ -331,7 +332,7 @@ impl Runtime {
         let hint = "the calling program does not ask for approvals; answer with `handfast \
                     approvals`, or loosen the rule in the configuration";
         Builder {
-            global: Global::default(),
+            options: RunOptions::default(),
             configuration: None,
             tools: Vec::new(),
             asker: Arc::new(NoAsker { hint: hint.to_owned() }),

@@ -19,7 +19,7 @@ use crate::report::{note, secrets, table};
 
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
     let host_environment = HostEnvironment::of_this_process();
-    let state = state_folder(global, &host_environment)?;
+    let state = state_folder(&global.run_options(), &host_environment)?;
     let store = Store::open_to_read(&state)?;
     cover_rows(&store);
     let can_be_written = Cell::new(true);

@@ -103,7 +103,8 @@ impl From<Probe> for Finding {
 
 /// Checks that the state folder is usable and its audit log is intact.
 fn state(global: &Global, host_environment: &HostEnvironment) -> Finding {
-    let checked = open_store(global, host_environment).and_then(|store| Ok(store.audit().verify(None)?));
+    let checked = open_store(&global.run_options(), host_environment)
+        .and_then(|store| Ok(store.audit().verify(None)?));
     let (verdict, detail, hint) = match checked {
         Ok(found) => match &found.fault {
             None => (Verdict::Holds, format!("{} rows, chain intact", found.rows), None),
@@ -134,8 +135,8 @@ fn state(global: &Global, host_environment: &HostEnvironment) -> Finding {
 
 /// Reads back the saved content, so that every change can be undone completely.
 fn saved(global: &Global, host_environment: &HostEnvironment) -> Finding {
-    let checked =
-        open_store(global, host_environment).and_then(|store| Ok(store.blobs().check(&|_| true)?));
+    let checked = open_store(&global.run_options(), host_environment)
+        .and_then(|store| Ok(store.blobs().check(&|_| true)?));
     let (verdict, detail, hint) = match checked.map(Option::unwrap_or_default) {
         Ok(CheckResult { whole, bytes, damaged }) if damaged.is_empty() => {
             (Verdict::Holds, format!("{whole} saved files are intact, {bytes} bytes"), None)

@@ -16,7 +16,8 @@ use crate::report::{note, warn};
 pub(crate) const TEMPLATE: &str = include_str!("init.yaml");
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
-    let path = workspace(global, &HostEnvironment::of_this_process(), &warn)?.join(WORKSPACE_FILE);
+    let path =
+        workspace(&global.run_options(), &HostEnvironment::of_this_process(), &warn)?.join(WORKSPACE_FILE);
     let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             return Err(Failure::usage(format!("{} exists already; nothing was changed", path.display())));

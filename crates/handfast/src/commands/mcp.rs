@@ -3,10 +3,11 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use super::serving::{NoInput, mcp_options, prepare, start_spawner};
+use super::serving::{prepare, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::{RuntimeOptions, compose};
+use crate::mcp_options::{NoInput, mcp_options};
 use crate::report::note;
 use crate::signals::Signals;
 

@@ -22,37 +22,15 @@ mod up;
 mod vault;
 
 pub(crate) use approvals::{describe_grant, engine_of, text as approval_text};
-pub(crate) use serving::{NoInput, mcp_options};
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::cli::{Cli, Command};
+pub(crate) use crate::failure::Failure;
 use crate::report::{covered, secrets};
-
-/// The reason why a command could not start or failed. Printed to standard error.
-pub(crate) struct Failure {
-    /// The error.
-    pub(crate) error: Box<dyn Error + Send + Sync>,
-    /// Exit code: 2 for wrong usage, 1 otherwise.
-    pub(crate) exit_code: u8,
-}
-
-impl Failure {
-    /// Creates a failure for wrong usage or a wrong configuration.
-    pub(crate) fn usage(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { error: error.into(), exit_code: 2 }
-    }
-}
-
-impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self { error: error.into(), exit_code: 1 }
-    }
-}
 
 /// Runs one command.
 ///

@@ -11,7 +11,7 @@ use crate::configuration::Configuration;
 use crate::report::{note, table, warn};
 
 pub(super) fn run(global: &Global, command: Option<PolicyCommand>) -> Result<ExitCode, Failure> {
-    let configuration = Configuration::of(global)?;
+    let configuration = Configuration::of(&global.run_options())?;
     let setup = configuration.setup();
     match command.unwrap_or(PolicyCommand::Show { json: false }) {
         PolicyCommand::Show { json } => show_rules(&setup, json),

@@ -8,7 +8,7 @@ use crate::configuration::Configuration;
 use crate::report::table;
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
-    let configuration = Configuration::of(global)?;
+    let configuration = Configuration::of(&global.run_options())?;
     let toolset = configuration.toolset;
     let tools: Vec<_> =
         configuration.tools().into_iter().filter(|tool| toolset.shows(tool.as_ref())).collect();

@@ -18,7 +18,7 @@ use crate::report::{note, warn};
 
 pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let host_environment = HostEnvironment::of_this_process();
-    let workspace = workspace(global, &host_environment, &warn)?;
+    let workspace = workspace(&global.run_options(), &host_environment, &warn)?;
     let path = match file {
         Some(file) => std::path::absolute(file)?,
         None => workspace.join(WORKSPACE_FILE),
@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
         )));
     };
     let real = path.canonicalize()?;
-    let store = open_store(global, &host_environment)?;
+    let store = open_store(&global.run_options(), &host_environment)?;
     let arguments = json!({"path": real.to_string_lossy(), "hash": file.hash.to_string()});
     let runtime = |_: &StoreError| Code::Runtime;
     engine::by_hand((&store, &SystemClock), "trust", &arguments, runtime, || {

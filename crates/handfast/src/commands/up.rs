@@ -11,12 +11,13 @@ use http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
-use super::serving::{NoInput, mcp_options, prepare, start_spawner};
+use super::serving::{prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::identity::OAuth;
 use crate::listening::{Listening, Server, in_the_way};
+use crate::mcp_options::{NoInput, mcp_options};
 use crate::report::{command, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};

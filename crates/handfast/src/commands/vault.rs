@@ -26,7 +26,7 @@ const LARGEST_IMPORT: u64 = 16 * 1024 * 1024;
 
 pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<ExitCode, Failure> {
     let host_environment = HostEnvironment::of_this_process();
-    let folder = state_folder(global, &host_environment)?.join(VAULT_FOLDER);
+    let folder = state_folder(&global.run_options(), &host_environment)?.join(VAULT_FOLDER);
     let now = SystemClock.now();
     let recorded = Recorded { global, host_environment: &host_environment };
     match command.unwrap_or(VaultCommand::List { json: false }) {
@@ -123,7 +123,7 @@ impl Recorded<'_> {
         arguments: &Value,
         work: impl FnOnce() -> Result<T, VaultError>,
     ) -> Result<Result<T, VaultError>, Failure> {
-        let store = open_store(self.global, self.host_environment)?;
+        let store = open_store(&self.global.run_options(), self.host_environment)?;
         let code = |error: &ChangeError| match error {
             ChangeError::Vault(error) => tools_self::code_of_vault(error),
             ChangeError::Store(_) => Code::Runtime,

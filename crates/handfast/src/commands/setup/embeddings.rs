@@ -43,7 +43,7 @@ const NOTICE: &str =
     "all-MiniLM-L6-v2 is a model of the sentence-transformers project, under the Apache License 2.0.\n";
 
 pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<ExitCode, Failure> {
-    let state = state_folder(global, &HostEnvironment::of_this_process())?;
+    let state = state_folder(&global.run_options(), &HostEnvironment::of_this_process())?;
     let models = models(&state);
     create_private(&models)?;
     let lock = File::options().create(true).append(true).open(models.join("lock"))?;
