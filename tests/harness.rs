@@ -33,6 +33,11 @@ impl Library {
         let result = self.tokio.block_on(async { self.runtime.call(tool, arguments).await });
         serde_json::to_value(&result).unwrap()
     }
+
+    /// Undoes the changes of a call.
+    pub(crate) fn undo(&self, checkpoint: &str) {
+        self.tokio.block_on(async { self.runtime.undo(checkpoint).await }).unwrap();
+    }
 }
 
 /// The exit code and the output of one run of the program.

@@ -52,6 +52,7 @@ mod hidden_files;
 mod homes;
 mod hostile_commands;
 mod knowledge;
+mod library;
 mod linear;
 mod load;
 mod mcp;

@@ -64,6 +64,12 @@ impl Engine {
             SavedState::Snapshot(snapshot) => snapshot,
             SavedState::Direct(direct) => {
                 self.settle_direct(call, direct, has_ended).await;
+                // A tool that fails after a change need not know what it has changed.
+                let has_changed = call.checkpoint.is_some();
+                let produced = produced.map_err(|error| match error.effect {
+                    EffectState::None if has_changed => error.effect(EffectState::Done),
+                    _ => error,
+                });
                 return (context, produced);
             }
             SavedState::Nothing => return (context, produced),

@@ -95,6 +95,7 @@ impl Global {
             read_only: self.read_only,
             dry_run: self.dry_run,
             permissions: self.permission.clone(),
+            ..RunOptions::default()
         }
     }
 }

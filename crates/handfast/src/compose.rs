@@ -68,13 +68,15 @@ pub(crate) struct RuntimeOptions<'a> {
     pub(crate) entrance: Option<Entrance>,
     /// Keys of the vault, if they differ from those of the host environment.
     pub(crate) keys: Option<Keys>,
+    /// Vault, if it is not that of the state folder.
+    pub(crate) vault: Option<Arc<Vault>>,
     /// Tools in addition to the built-in ones.
     pub(crate) tools: Vec<Arc<dyn AnyTool>>,
     /// Receiver of warnings.
     pub(crate) warn: Warn<'a>,
 }
 
-impl<'a> RuntimeOptions<'a> {
+impl RuntimeOptions<'_> {
     /// Returns the parameters of a runtime for one command of the program.
     pub(crate) fn once(options: impl Into<RunOptions>) -> Self {
         Self {
@@ -85,6 +87,7 @@ impl<'a> RuntimeOptions<'a> {
             sessions: None,
             entrance: entrance(),
             keys: None,
+            vault: None,
             tools: Vec::new(),
             warn: &warn,
         }
@@ -98,8 +101,18 @@ impl<'a> RuntimeOptions<'a> {
 
 /// Composes the runtime.
 pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
-    let RuntimeOptions { options, configuration, home, spawner, sessions, entrance, keys, tools, warn } =
-        wanted;
+    let RuntimeOptions {
+        options,
+        configuration,
+        home,
+        spawner,
+        sessions,
+        entrance,
+        keys,
+        vault,
+        tools,
+        warn,
+    } = wanted;
     let mut host_environment = HostEnvironment::of_this_process();
     host_environment.configuration = configuration.or(host_environment.configuration);
     if home.is_some() {
@@ -111,9 +124,10 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
     if place.workspace.starts_with(&state) {
         return Err(Failure::usage(format!(
             "the workspace {} lies in the state folder {}, which no tool may change; name another \
-             state folder with --state",
+             state folder with {}",
             place.workspace.display(),
-            state.display()
+            state.display(),
+            options.author.option("state")
         )));
     }
     if let Some(folder) = host_environment.configuration.as_deref().map(real)
@@ -130,8 +144,15 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         Configuration::read(&options, &host_environment, &place, &state, &store, tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(host_environment.configuration.as_deref(), &policy)?;
-    let vault =
-        vault(&state, keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone())), &policy, warn)?;
+    let vault = match vault {
+        Some(opened) => opened,
+        None => open_vault(
+            &state,
+            keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone())),
+            &policy,
+            warn,
+        )?,
+    };
     // This is the first and only assignment.
     let _ = configuration.vault.set(vault.clone());
     let registry = Registry::new(configuration.tools())
@@ -237,7 +258,7 @@ fn environment_secrets(
 }
 
 /// Opens the vault if possible, so that its secrets are covered from the first call on.
-fn vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
+fn open_vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
     let reached = |path: &Path| policy.roots().iter().any(|root| path.starts_with(&root.path));
     if let Some(path) = keys.key_file.as_deref().map(real).filter(|path| reached(path)) {
         return Err(Failure::usage(format!(

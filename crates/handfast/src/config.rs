@@ -33,93 +33,93 @@ const LARGEST_FILE: u64 = 1024 * 1024;
 /// The keys of a configuration file, the same in all of them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Profiles by name.
     #[serde(deserialize_with = "profiles::read")]
-    pub sandbox_config: Profiles,
+    pub(crate) sandbox_config: Profiles,
     /// Name of the profile that the policy uses.
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// Names of profiles that are bound to a label of the model's provider, by label.
-    pub labels: Option<BTreeMap<String, String>>,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
     /// Mode that decides when to ask a human.
-    pub mode: Option<Mode>,
+    pub(crate) mode: Option<Mode>,
     /// Tool names and schemas to use.
-    pub dialect: Option<Dialect>,
+    pub(crate) dialect: Option<Dialect>,
     /// Selection of tools to list.
-    pub catalogue: Option<CatalogueKind>,
+    pub(crate) catalogue: Option<CatalogueKind>,
     /// Further databases besides the usual one: files relative to the workspace, by the names that
     /// calls use.
-    pub databases: Option<BTreeMap<String, PathBuf>>,
+    pub(crate) databases: Option<BTreeMap<String, PathBuf>>,
     /// Questions that may be put to the user of an MCP client. Ignored in a workspace's file.
-    pub elicitation: Option<Elicitation>,
+    pub(crate) elicitation: Option<Elicitation>,
     /// Identity provider whose tokens `up` accepts besides its own. Ignored in a workspace's file.
-    pub oauth: Option<OAuth>,
+    pub(crate) oauth: Option<OAuth>,
     /// Collector for the traces of calls. Ignored in a workspace's file.
-    pub traces: Option<Collector>,
+    pub(crate) traces: Option<Collector>,
     /// Environment variables that `$NAME` may refer to in the dialect `sluagh`, each with the hosts
     /// that may receive it. Ignored in a workspace's file.
-    pub environment_secrets: Option<BTreeMap<String, Vec<String>>>,
+    pub(crate) environment_secrets: Option<BTreeMap<String, Vec<String>>>,
     /// Location of Linear. Ignored in a workspace's file.
-    pub linear: Option<LinearPlace>,
+    pub(crate) linear: Option<LinearPlace>,
     /// Location of Gmail. Ignored in a workspace's file.
-    pub gmail: Option<GmailPlace>,
+    pub(crate) gmail: Option<GmailPlace>,
     /// Key of the vault. Ignored in a workspace's file.
-    pub vault: Option<VaultPlace>,
+    pub(crate) vault: Option<VaultPlace>,
     /// Server that makes vectors of texts in place of the model on this machine. Ignored in a
     /// workspace's file.
-    pub embeddings: Option<EmbeddingsPlace>,
+    pub(crate) embeddings: Option<EmbeddingsPlace>,
 }
 
 /// A location of Linear that differs from the usual one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LinearPlace {
+pub(crate) struct LinearPlace {
     /// URL of the API, for example of a proxy in front of it: https, or http on this machine.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
 }
 
 /// Locations of Gmail and its login servers that differ from Google's usual ones. Each is a URL:
 /// https, or http on this machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GmailPlace {
+pub(crate) struct GmailPlace {
     /// URL of the API, for example of a proxy in front of it.
-    pub endpoint: Option<String>,
+    pub(crate) endpoint: Option<String>,
     /// URL at which a person logs in.
-    pub authorization: Option<String>,
+    pub(crate) authorization: Option<String>,
     /// URL that issues tokens.
-    pub token: Option<String>,
+    pub(crate) token: Option<String>,
     /// URL that revokes tokens.
-    pub revocation: Option<String>,
+    pub(crate) revocation: Option<String>,
 }
 
 /// The key of the vault, used if the environment provides none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct VaultPlace {
+pub(crate) struct VaultPlace {
     /// Path of a key file as `handfast vault make-key` creates it: absolute, or beginning with `~/`.
-    pub key_file: PathBuf,
+    pub(crate) key_file: PathBuf,
 }
 
 /// A server that makes vectors of texts, and therefore receives every text of the knowledge and of
 /// the memory, and every question.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EmbeddingsPlace {
+pub(crate) struct EmbeddingsPlace {
     /// URL that accepts texts, for example `https://api.example.com/v1/embeddings`.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// Name of the model on the server.
-    pub model: String,
+    pub(crate) model: String,
     /// Number of dimensions to request from the server, or `None` for the server's default.
-    pub dimensions: Option<usize>,
+    pub(crate) dimensions: Option<usize>,
     /// Name of the server's key in the vault, if it needs one.
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// The questions that may be put to the user of an MCP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Elicitation {
+pub(crate) enum Elicitation {
     /// Asks no questions.
     Off,
     /// Questions that an approval for the call or the session answers. The built-in value.
@@ -131,13 +131,13 @@ pub enum Elicitation {
 
 /// One configuration file as it was read.
 #[derive(Debug, Clone)]
-pub struct ConfigFile {
+pub(crate) struct ConfigFile {
     /// Path of the file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Hash of exactly the bytes that were parsed, which trust refers to.
-    pub hash: store::Hash,
+    pub(crate) hash: store::Hash,
     /// Settings in the file.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// Line numbers of the settings.
     pub(crate) lines: FileLines,
     /// True if nobody other than root could have written the file.
@@ -146,7 +146,7 @@ pub struct ConfigFile {
 
 /// An error in the configuration.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// A configuration file that cannot be read.
     #[error("cannot read the configuration {}", path.display())]
     Read {

@@ -12,12 +12,10 @@ use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, 
 use store::Store;
 use tool::{AnyTool, Place};
 use tools_data::SkillFolders;
-use tools_work::{Endpoints, Gmail, Linear};
 use vault::HostRule;
 
 use crate::config::{
-    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace,
-    WORKSPACE_FILE,
+    self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace, WORKSPACE_FILE,
 };
 use crate::embeddings::{self, LaterVault};
 use crate::failure::Failure;
@@ -26,16 +24,21 @@ use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require, with_built_in};
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
-use crate::run_options::RunOptions;
+use crate::run_options::{Author, RunOptions};
 use crate::toolchains;
 use crate::toolset::{ToolDependencies, Toolset, canonical};
 use crate::traces::Collector;
+use crate::work::{LINEAR_VARIABLE, Work};
 
 /// Name of the folder with the user's skills, within the folder of the user's configuration.
 const SKILLS: &str = "skills";
 
 /// The configuration files of one run, each with its layer, in order of precedence.
-struct Files(Vec<Layered>);
+struct Files {
+    layers: Vec<Layered>,
+    /// Author of the options of this run, which precede all files but the administrator's.
+    author: Author,
+}
 
 /// Function that makes an origin from a path.
 type Layer = fn(FilePlace) -> Origin;
@@ -47,13 +50,21 @@ struct Layered {
 }
 
 impl Files {
-    fn read(host_environment: &HostEnvironment, place: &Place, store: &Store) -> Result<Self, Failure> {
+    /// Reads the files of the administrator, the user and the workspace.
+    fn read(
+        options: &RunOptions,
+        host_environment: &HostEnvironment,
+        place: &Place,
+        store: &Store,
+    ) -> Result<Self, Failure> {
         let read = |path: &Path| {
             ConfigFile::read(path).map_err(|error| error.without_what_lies_outside(&place.workspace))
         };
         let user = host_environment.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+        let user = user.filter(|_| !options.ignores_files);
         let user = user.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
-        let workspace = read(&place.workspace.join(WORKSPACE_FILE)).map_err(Failure::usage)?;
+        let workspace = Some(place.workspace.join(WORKSPACE_FILE)).filter(|_| !options.ignores_files);
+        let workspace = workspace.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
         let layers: [(Option<ConfigFile>, Layer); 3] = [
             (config::managed().map_err(Failure::usage)?, Origin::Managed),
             (user, Origin::User),
@@ -68,7 +79,7 @@ impl Files {
                 if needs_trust && !is_trusted(store, &file)? { Trust::Untrusted } else { Trust::Trusted };
             files.push(Layered { file, origin, trust });
         }
-        Ok(Self(files))
+        Ok(Self { layers: files, author: options.author })
     }
 
     /// Returns the first value in order of precedence: the managed file, the command line, the
@@ -80,11 +91,11 @@ impl Files {
         key: impl Fn(&Settings) -> Option<T>,
     ) -> Option<(T, Origin)> {
         let value = |managed: bool| {
-            let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted);
+            let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted);
             let mut layer = trusted.filter(move |layered| layered.is_managed() == managed);
             layer.find_map(|layered| layered.value(name, &key))
         };
-        value(true).or(said.map(|value| (value, Origin::CommandLine))).or_else(|| value(false))
+        value(true).or(said.map(|value| (value, self.author.origin()))).or_else(|| value(false))
     }
 
     /// Returns the mode that the user chose for the whole run: from the command line, else the
@@ -92,15 +103,15 @@ impl Files {
     /// workspace stay in their sources, because they combine with the mode of a profile.
     fn mode(&self, said: Option<Mode>) -> Option<(Mode, Origin)> {
         let mut chosen =
-            self.0.iter().filter(|layered| layered.trust == Trust::Trusted && !layered.is_managed());
-        said.map(|mode| (mode, Origin::CommandLine)).or_else(|| chosen.find_map(Layered::mode))
+            self.layers.iter().filter(|layered| layered.trust == Trust::Trusted && !layered.is_managed());
+        said.map(|mode| (mode, self.author.origin())).or_else(|| chosen.find_map(Layered::mode))
     }
 
     /// Returns the profiles that are bound to labels. If two files bind one label, the first file wins.
     fn labels(&self) -> Labels {
-        let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
+        let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
         let labels = trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect();
-        let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted);
+        let trusted = self.layers.iter().filter(|layered| layered.trust == Trust::Trusted);
         let is_written = |profile: &str| {
             trusted.clone().any(|layered| layered.file.settings.sandbox_config.contains_key(profile))
         };
@@ -111,7 +122,7 @@ impl Files {
     /// if trusted, because it may not decide for the user.
     fn of_the_user<T>(&self, name: &str, key: impl Fn(&Settings) -> Option<T>, warn: Warn) -> Option<T> {
         let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
-            self.0.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
+            self.layers.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
         for layered in of_workspace.iter().filter(|layered| key(&layered.file.settings).is_some()) {
             let path = layered.file.path.display();
             warn(&format!("`{name}` is ignored in {path}; it belongs in your own configuration"));
@@ -121,11 +132,20 @@ impl Files {
 
     /// Returns true if the administrator's file satisfies the condition.
     fn is_managed(&self, says: impl Fn(&Settings) -> bool) -> bool {
-        self.0.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
+        self.layers.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
+    }
+
+    /// Returns the sources of rules in order of precedence. The author's own rules follow those of
+    /// the administrator.
+    fn into_sources(self, own: Option<Source>) -> Vec<Source> {
+        let (managed, others): (Vec<Layered>, Vec<Layered>) =
+            self.layers.into_iter().partition(Layered::is_managed);
+        let managed = managed.into_iter().map(Layered::into_source);
+        managed.chain(own).chain(others.into_iter().map(Layered::into_source)).collect()
     }
 
     fn warn_of_ignored(&self, warn: Warn) {
-        for Layered { file, .. } in self.0.iter().filter(|layered| layered.trust == Trust::Untrusted) {
+        for Layered { file, .. } in self.layers.iter().filter(|layered| layered.trust == Trust::Untrusted) {
             let ignored = [
                 ("profile", file.settings.profile.is_some()),
                 ("labels", file.settings.labels.is_some()),
@@ -210,28 +230,6 @@ pub(crate) struct Configuration {
     tools: Vec<&'static str>,
 }
 
-/// Environment variable with the key of Linear in the dialect `sluagh` (its source, section 2.2),
-/// used if `environment_secrets` names it.
-const LINEAR_VARIABLE: &str = "LINEAR_API_KEY";
-
-/// Returns the location of Linear and the source of its key: the environment or the vault.
-fn linear(place: Option<LinearPlace>, key_in_environment: bool) -> Result<Linear, Failure> {
-    let endpoint = place.map_or_else(|| Linear::ENDPOINT.to_owned(), |place| place.endpoint);
-    let secret = if key_in_environment { LINEAR_VARIABLE } else { Linear::SECRET };
-    Linear::at(&endpoint, secret).map_err(|error| Failure::usage(format!("`linear.endpoint`: {error}")))
-}
-
-/// Returns the location of Gmail.
-fn gmail(place: Option<GmailPlace>) -> Result<Gmail, Failure> {
-    let endpoints = place.map_or_else(Endpoints::default, |place| Endpoints {
-        api: place.endpoint,
-        authorization: place.authorization,
-        token: place.token,
-        revocation: place.revocation,
-    });
-    Gmail::at(endpoints).map_err(|(name, error)| Failure::usage(format!("`gmail.{name}`: {error}")))
-}
-
 /// Returns the vault's key file from the administrator's configuration, or from the user's. For
 /// callers that need no other setting.
 pub(crate) fn key_file(host_environment: &HostEnvironment) -> Result<Option<PathBuf>, Failure> {
@@ -293,7 +291,7 @@ impl Configuration {
         own: Vec<Arc<dyn AnyTool>>,
         warn: Warn,
     ) -> Result<Self, Failure> {
-        let files = Files::read(host_environment, place, store)?;
+        let files = Files::read(options, host_environment, place, store)?;
         files.warn_of_ignored(warn);
         let protected = [state.to_owned(), place.workspace.join(WORKSPACE_FILE)].into_iter().chain(
             [Some(PathBuf::from(MANAGED_FOLDER)), host_environment.configuration.clone()]
@@ -324,9 +322,10 @@ impl Configuration {
             |settings| settings.environment_secrets.clone(),
             warn,
         ))?;
-        let linear = linear(
+        let work = Work::new(
             files.of_the_user("linear", |settings| settings.linear.clone(), warn),
             dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
+            files.of_the_user("gmail", |settings| settings.gmail.clone(), warn),
         )?;
         let key_file = files.of_the_user("vault", |settings| settings.vault.clone(), warn);
         let key_file = key_file.map(|place| key_file_of(&place, host_environment)).transpose()?;
@@ -334,8 +333,7 @@ impl Configuration {
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
         let embeddings = embeddings::opener(state, server, vault.clone())?;
         let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
-        let gmail = gmail(files.of_the_user("gmail", |settings| settings.gmail.clone(), warn))?;
-        let needed = ToolDependencies { databases, skills, knowledge, linear, gmail };
+        let needed = ToolDependencies { databases, skills, knowledge, work };
         Ok(Self {
             toolset: Toolset {
                 read_only: options.read_only,
@@ -356,7 +354,7 @@ impl Configuration {
                 .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),
             profile,
             mode: files.mode(options.mode),
-            sources: files.0.into_iter().map(Layered::into_source).collect(),
+            sources: files.into_sources(options.source()),
             ceiling: ceiling(&options.permissions),
             protected: protected.collect(),
             closed: database_patterns(&needed.databases, &place.workspace),

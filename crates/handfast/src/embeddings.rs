@@ -1,11 +1,13 @@
 //! The model that turns texts into vectors: the location of its files, and the knowledge base that
 //! uses it.
 
-use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "embeddings")]
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use embed::{OpenModel, OpenedModel};
+#[cfg(feature = "embeddings")]
 use embed_bert::{PINNED, PINNED_NAME};
 use fetch::Uri;
 use knowledge::Index;
@@ -18,16 +20,18 @@ use crate::compose::SystemClock;
 use crate::config::EmbeddingsPlace;
 use crate::failure::Failure;
 use crate::places::create_private;
-use crate::report::chain;
 
+#[cfg(feature = "embeddings")]
 /// Name of the folder for models within the state folder.
 const MODELS: &str = "models";
 
+#[cfg(feature = "embeddings")]
 /// Returns the folder of the models.
 pub(crate) fn models(state: &Path) -> PathBuf {
     state.join(MODELS)
 }
 
+#[cfg(feature = "embeddings")]
 /// Returns the folder of the model if it exists. The folder gets its final name only when it is complete.
 pub(crate) fn folder(state: &Path) -> Option<PathBuf> {
     let folder = models(state).join(PINNED_NAME);
@@ -65,9 +69,23 @@ pub(crate) fn opener(
         })?;
         return Ok(Some(once(move || open_server(&place, &host, &vault))));
     }
-    let Some(folder) = folder(state) else { return Ok(None) };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    Ok(Some(once(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error)))))
+    Ok(local(state))
+}
+
+/// Returns the function that opens the model of this machine, if it is set up.
+#[cfg(feature = "embeddings")]
+fn local(state: &Path) -> Option<OpenModel> {
+    let folder = folder(state)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Some(once(move || {
+        embed_bert::open_pinned(&folder, threads).map_err(|error| crate::report::chain(&error))
+    }))
+}
+
+/// Returns `None`: this build has no model.
+#[cfg(not(feature = "embeddings"))]
+fn local(_state: &Path) -> Option<OpenModel> {
+    None
 }
 
 /// Makes an opener that opens the model once for all users.

@@ -1,33 +1,34 @@
 //! The identity provider of `handfast up`, as configured.
 
+#[cfg(feature = "cli")]
 use http::{IdentityError, Provider, Role};
 use serde::Deserialize;
 
 /// An identity provider whose tokens `handfast up` accepts besides its own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OAuth {
+pub(crate) struct OAuth {
     /// Issuer in the provider's tokens: the URL at which clients find the provider.
-    pub issuer: String,
+    pub(crate) issuer: String,
     /// Audience in the tokens for this server: the URL at which clients reach `/mcp`.
-    pub resource: String,
+    pub(crate) resource: String,
     /// Public keys of the provider, as a JSON Web Key Set: a URL, or the absolute path of a file.
-    pub keys: String,
+    pub(crate) keys: String,
     /// Scopes that grant the roles.
     #[serde(default)]
-    pub scopes: Scopes,
+    pub(crate) scopes: Scopes,
 }
 
 /// The scopes of the roles. Without a scope, no token of the provider grants the role.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scopes {
+pub(crate) struct Scopes {
     /// Scope for making calls.
-    pub agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// Scope for answering the questions of calls, and for reading the audit.
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
     /// Scope for reading metrics.
-    pub observer: Option<String>,
+    pub(crate) observer: Option<String>,
 }
 
 impl Default for Scopes {
@@ -36,6 +37,7 @@ impl Default for Scopes {
     }
 }
 
+#[cfg(feature = "cli")]
 impl OAuth {
     /// Converts the provider to the form of the HTTP door.
     pub(crate) fn provider(&self) -> Result<Provider, IdentityError> {
@@ -46,7 +48,7 @@ impl OAuth {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
 

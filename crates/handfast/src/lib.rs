@@ -3,12 +3,24 @@
 //! This crate composes all others. No other crate reads the configuration and the environment, and
 //! no other crate names both the tool families and the doors.
 
+#![cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, reason = "the program's commands use parts that a library without them does not")
+)]
+
+#[cfg(feature = "cli")]
 mod cli;
+#[cfg(feature = "cli")]
 mod cli_audit;
+#[cfg(feature = "cli")]
 mod cli_login;
+#[cfg(feature = "cli")]
 mod cli_options;
+#[cfg(feature = "cli")]
 mod cli_values;
+#[cfg(feature = "cli")]
 mod cli_vault;
+#[cfg(feature = "cli")]
 mod commands;
 mod compose;
 mod config;
@@ -16,85 +28,52 @@ mod configuration;
 mod embeddings;
 mod exec_log;
 mod failure;
+#[cfg(feature = "cli")]
 mod hidden_line;
 mod host_environment;
 mod identity;
 mod labels;
+#[cfg(feature = "cli")]
 mod listening;
 mod mcp_options;
 mod places;
+#[cfg(feature = "cli")]
+mod program;
 mod report;
 mod run_options;
 mod runtime;
+#[cfg(feature = "cli")]
 mod screen;
+#[cfg(feature = "cli")]
 mod signals;
+#[cfg(feature = "cli")]
 mod terminal;
+#[cfg(feature = "cli")]
 mod tokens;
 mod toolchains;
 mod toolset;
 mod traces;
+#[cfg_attr(not(feature = "work"), path = "without_work.rs")]
+mod work;
 
-use std::io::Write;
-use std::process::ExitCode;
-
-use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
-
-pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
 pub use engine::{
     Answer, Approval, ApprovalError, Approvals, Asker, Ceiling, EffectKind, EffectKinds, Grant, GrantResult,
     NoAsker, Offer, PolicyCheck, Scope, Secrets, StoredQuestion, UndoOutcome,
 };
-pub use identity::{OAuth, Scopes};
-pub use policy::Mode;
+pub use policy::{ListEntry, Mode, ProfileSource};
 pub use roots::Roots;
 pub use runtime::{BuildError, Builder, Call, Runtime};
 pub use store::StoreError;
 /// The vocabulary of tools.
+#[doc(inline)]
 pub use tool;
-pub use traces::Collector;
 /// Secrets, and the hosts and places that they are bound to.
+#[doc(inline)]
 pub use vault;
+/// Times, and the JSON Schemas of arguments, as tools use them.
+pub use {jiff, schemars};
 
-/// Runs the whole program: reads the command line, composes the runtime, runs one command.
-pub fn main() -> ExitCode {
-    // A parent process may have blocked signals. Handfast could then not be ended by one.
-    sandbox::unblock_signals();
-    let cli = match cli_options::parse(std::env::args_os()) {
-        Ok(cli) => cli,
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            return ExitCode::from(if error.print().is_ok() { 0 } else { 2 });
-        }
-        Err(error) => {
-            // If standard error is closed, nobody reads the message.
-            let _unread = refuse(&error);
-            return ExitCode::from(2);
-        }
-    };
-    report::begin(cli.global.run_options());
-    locks::listen(report::warn);
-    match commands::run(cli) {
-        Ok(code) => code,
-        Err(failure) => {
-            report::print_chain(failure.error.as_ref());
-            ExitCode::from(failure.exit_code)
-        }
-    }
-}
-
-/// Prints an error in the command line, which may contain a secret.
-fn refuse(error: &clap::Error) -> std::io::Result<()> {
-    // The valid part of the line tells where the secrets lie.
-    let understood = cli::Cli::command().ignore_errors(true).try_get_matches().ok();
-    if let Some(global) = understood.and_then(|line| cli::Global::from_arg_matches(&line).ok()) {
-        report::begin(global.run_options());
-    }
-    // The error may show a part of an argument.
-    let typed = host_environment::typed();
-    let sent = report::secrets().sent_among(typed.iter().map(String::as_str));
-    match report::secrets().text_for(&error.render().to_string(), &sent) {
-        Some(covered) => writeln!(std::io::stderr(), "{}", covered.trim_end()),
-        None => error.print(),
-    }
-}
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use program::main;

@@ -62,8 +62,12 @@ pub(crate) fn workspace(
     warn: Warn,
 ) -> Result<PathBuf, Failure> {
     let given = options.workspace.clone().or_else(|| host_environment.directory.clone());
-    let given =
-        given.ok_or_else(|| Failure::usage("there is no current directory; name one with --workspace"))?;
+    let given = given.ok_or_else(|| {
+        Failure::usage(format!(
+            "there is no current directory; name one with {}",
+            options.author.option("workspace")
+        ))
+    })?;
     let real = given
         .canonicalize()
         .map_err(|error| Failure::usage(format!("cannot use the workspace {}: {error}", given.display())))?;
@@ -71,9 +75,10 @@ pub(crate) fn workspace(
         return Err(Failure::usage(format!("the workspace {} is not a folder", given.display())));
     }
     if real == Path::new("/") {
-        return Err(Failure::usage(
-            "the workspace cannot be the whole file system; name a folder with --workspace",
-        ));
+        return Err(Failure::usage(format!(
+            "the workspace cannot be the whole file system; name a folder with {}",
+            options.author.option("workspace")
+        )));
     }
     if host_environment.home.as_ref() == Some(&real) {
         warn("the workspace is your home folder, so the tools reach everything in it");
@@ -88,7 +93,10 @@ pub(crate) fn state_folder(
     let folder = match &options.state {
         Some(folder) => std::path::absolute(folder)?,
         None => host_environment.state.clone().ok_or_else(|| {
-            Failure::usage("there is no home folder for the state; name a folder with --state")
+            Failure::usage(format!(
+                "there is no home folder for the state; name a folder with {}",
+                options.author.option("state")
+            ))
         })?,
     };
     create_private(&folder)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use dialects::{CatalogueKind, Dialect};
-use policy::{EffectKind, Mode};
+use policy::{EffectKind, Mode, Origin, Profiles, Source, Trust};
 
 /// The choices that the command line, or the program that embeds the runtime, makes for one run.
 /// Each absent choice is left to the configuration files, then to the built-in default.
@@ -29,4 +29,46 @@ pub(crate) struct RunOptions {
     pub(crate) dry_run: bool,
     /// Permitted kinds of effects. Empty: all kinds.
     pub(crate) permissions: Vec<EffectKind>,
+    /// Profiles that precede those of the user's files.
+    pub(crate) profiles: Profiles,
+    /// True if the user's and the workspace's configuration files are not read.
+    pub(crate) ignores_files: bool,
+    /// Author of these options, for errors and for the explanation of a decision.
+    pub(crate) author: Author,
+}
+
+/// The author of the options of a run.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// A human, on the command line.
+    #[default]
+    CommandLine,
+    /// A program that embeds the runtime.
+    Program,
+}
+
+impl Author {
+    /// Returns the origin of rules and settings from this author.
+    pub(crate) fn origin(self) -> Origin {
+        match self {
+            Self::CommandLine => Origin::CommandLine,
+            Self::Program => Origin::Program,
+        }
+    }
+
+    /// Returns the author's name of an option: `--workspace`, or `Builder::workspace`.
+    pub(crate) fn option(self, name: &str) -> String {
+        match self {
+            Self::CommandLine => format!("--{name}"),
+            Self::Program => format!("Builder::{name}"),
+        }
+    }
+}
+
+impl RunOptions {
+    /// Returns the profiles of these options as a source of rules, if there are any.
+    pub(crate) fn source(&self) -> Option<Source> {
+        let profiles = Some(self.profiles.clone()).filter(|profiles| !profiles.is_empty())?;
+        Some(Source::new(self.author.origin(), Trust::Trusted, profiles))
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dialects::Dialect;
 use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Door, NoAsker, PolicyCheck, UndoOutcome};
-use policy::{EffectKind, Mode};
+use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
 use store::StoreError;
@@ -16,13 +16,13 @@ use tool::{
     AnyTool, BoxFuture, CallResult, ErasedTool, NoProgress, Progress, Stop, Tool, ToolError, UndoRequest,
     subset_violations,
 };
-use vault::Keys;
+use vault::{Keys, Vault};
 
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::failure::Failure;
 use crate::mcp_options::{NoInput, mcp_options};
 use crate::report;
-use crate::run_options::RunOptions;
+use crate::run_options::{Author, RunOptions};
 
 /// The reason why a [`Runtime`] could not be built. [`Error::source`] returns the cause.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub struct Builder {
     asker: Arc<dyn Asker>,
     waiting: Option<u8>,
     key_file: Option<PathBuf>,
+    vault: Option<Arc<Vault>>,
+    hosts: Vec<String>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -85,6 +87,50 @@ impl Builder {
     #[must_use]
     pub fn profile(mut self, name: impl Into<String>) -> Self {
         self.options.profile = Some(name.into());
+        self
+    }
+
+    /// Sets the rules of a profile. Its lists and settings precede those of the user's files, and the
+    /// administrator's file precedes both. A key that is `None` is left to the files, then to the
+    /// built-in default.
+    ///
+    /// ```
+    /// # use handfast::{ProfileSource, Runtime};
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (project, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # let (project, state) = (project.path(), state.path());
+    /// let rules = ProfileSource {
+    ///     deny_write_paths: Some(vec!["./vendor/**".into()]),
+    ///     ..ProfileSource::default()
+    /// };
+    /// let runtime = Runtime::builder().workspace(project).state(state).rules("normal", rules).build()?;
+    /// let denied = runtime.call("file_write", json!({"path": "vendor/a.rs", "content": ""})).await;
+    /// assert_eq!(denied.error().map(|error| error.code.as_str()), Some("EPERMISSION"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn rules(mut self, profile: impl Into<String>, rules: ProfileSource) -> Self {
+        self.options.profiles.insert(profile.into(), rules);
+        self
+    }
+
+    /// Allows connections to a host, in addition to hosts named before: `example.com`,
+    /// `*.example.com`, each with an optional `:PORT`. The host is added to the rules of the chosen
+    /// profile when the runtime is built.
+    #[must_use]
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Reads neither the user's nor the workspace's configuration files. The administrator's file
+    /// still applies.
+    #[must_use]
+    pub fn without_configuration_files(mut self) -> Self {
+        self.options.ignores_files = true;
         self
     }
 
@@ -166,6 +212,20 @@ impl Builder {
         self
     }
 
+    /// Sets the vault, in place of the one in the state folder.
+    #[must_use]
+    pub fn vault(mut self, vault: Arc<Vault>) -> Self {
+        self.vault = Some(vault);
+        self
+    }
+
+    /// Adds a tool whose type is not known at compile time. [`Builder::tool`] describes its calls.
+    #[must_use]
+    pub fn erased_tool(mut self, tool: Arc<dyn AnyTool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
     /// Adds a tool to the built-in ones. The tool has the same name in every dialect, and its calls
     /// are decided, audited, bounded and undone like those of built-in tools. If its plan names
     /// secrets ([`Effect::UseSecret`](tool::Effect::UseSecret)), `context.service::<Secrets>()`
@@ -206,11 +266,26 @@ impl Builder {
     /// # Errors
     /// - The workspace or the state cannot be used.
     /// - A configuration file is wrong.
-    /// - Two tools have one name.
+    /// - Two tools have one name, or a tool's name has characters that some model providers reject.
     /// - A tool's schema has features that some model providers reject.
     /// - Waiting cells are requested, and threads already exist.
-    pub fn build(self) -> Result<Runtime, BuildError> {
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
+        if !self.hosts.is_empty() {
+            let profile = self.options.profile.as_deref().unwrap_or(DEFAULT_PROFILE).to_owned();
+            let rules = self.options.profiles.entry(profile).or_default();
+            let hosts = self.hosts.iter().map(|host| host.as_str().into());
+            rules.allowed_hosts.get_or_insert_default().extend(hosts);
+        }
         for tool in &self.tools {
+            if !is_portable_name(tool.name()) {
+                return Err(BuildError(
+                    format!(
+                        "the tool name `{}` is not portable: use 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`",
+                        tool.name()
+                    )
+                    .into(),
+                ));
+            }
             if let Some(violation) = subset_violations(tool.input_schema()).first() {
                 return Err(BuildError(
                     format!("the arguments of the tool {}: {violation}", tool.name()).into(),
@@ -227,12 +302,22 @@ impl Builder {
             sessions: Some(SessionLimits::default()),
             // The library cannot enter a cell that bwrap made.
             entrance: None,
+            vault: self.vault,
             keys: self.key_file.map(|file| Keys { key_file: Some(file), ..Keys::default() }),
             tools: self.tools,
             warn: &self.warn,
         })?;
         Ok(Runtime { composed, asker: self.asker })
     }
+}
+
+/// Maximum length of a tool's name in bytes, the limit of common model providers.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Returns true if every model provider accepts the name of a tool.
+fn is_portable_name(name: &str) -> bool {
+    let is_portable = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_portable)
 }
 
 /// All tools of Handfast in one workspace. Each call is decided by the policy, run in a cell,
@@ -332,12 +417,14 @@ impl Runtime {
         let hint = "the calling program does not ask for approvals; answer with `handfast \
                     approvals`, or loosen the rule in the configuration";
         Builder {
-            options: RunOptions::default(),
+            options: RunOptions { author: Author::Program, ..RunOptions::default() },
             configuration: None,
             tools: Vec::new(),
             asker: Arc::new(NoAsker { hint: hint.to_owned() }),
             waiting: None,
             key_file: None,
+            vault: None,
+            hosts: Vec::new(),
             warn: Box::new(report::warn),
         }
     }

@@ -10,10 +10,10 @@ use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
 use tools_knowledge::KnowledgeBase;
-use tools_work::{Gmail, Linear, oauth};
 use vault::{Vault, VaultError};
 
 use crate::toolchains;
+use crate::work::{Work, has_login};
 
 /// Time at which the built-in tools of this version became part of it.
 const RELEASED: &str = "2026-11-21T00:00:00Z";
@@ -26,10 +26,8 @@ pub(crate) struct ToolDependencies {
     pub(crate) skills: SkillFolders,
     /// Knowledge base of the workspace.
     pub(crate) knowledge: Arc<KnowledgeBase>,
-    /// Location of Linear, and the name of its key.
-    pub(crate) linear: Linear,
-    /// Location of Gmail.
-    pub(crate) gmail: Gmail,
+    /// Locations of Linear and Gmail.
+    pub(crate) work: Work,
 }
 
 /// Returns every canonical tool, in listing order.
@@ -40,7 +38,7 @@ pub(crate) fn canonical(needed: &ToolDependencies) -> Vec<Arc<dyn AnyTool>> {
         tools_web::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
         tools_knowledge::tools(&needed.knowledge),
-        tools_work::tools(needed.linear.clone(), &needed.gmail),
+        needed.work.tools(),
         tools_self::tools(),
         vec![ToolCall::tool()],
     ];
@@ -183,7 +181,7 @@ fn status(canonical: &str, vault: &Vault) -> String {
             .to_owned();
     }
     match vault.contents() {
-        Ok(contents) if of_gmail && contents.get(oauth::LOGIN).is_none() => {
+        Ok(contents) if of_gmail && !has_login(&contents) => {
             "unavailable: there is no login; the user logs in with `handfast login gmail`".to_owned()
         }
         Ok(_) => "ready".to_owned(),

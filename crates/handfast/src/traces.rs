@@ -44,14 +44,14 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 /// A collector of traces, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Collector {
+pub(crate) struct Collector {
     /// Base URL, below which the collector accepts traces at `v1/traces`.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// Headers of every request, for example for authentication.
     #[serde(default)]
-    pub headers: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
     /// Name of this program in the traces.
-    pub service_name: Option<String>,
+    pub(crate) service_name: Option<String>,
 }
 
 /// The variables as found in the environment.

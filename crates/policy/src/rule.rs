@@ -32,6 +32,8 @@ pub enum Origin {
     BuiltIn,
     /// Given on the command line.
     CommandLine,
+    /// Set by the program that embeds the runtime.
+    Program,
     /// Set by the creator of the caller.
     Ceiling,
     /// The file of the machine's administrator.
@@ -66,7 +68,7 @@ impl Origin {
     pub fn at(&self, line: Option<u32>) -> Self {
         let mut origin = self.clone();
         match &mut origin {
-            Origin::BuiltIn | Origin::CommandLine | Origin::Ceiling | Origin::Lease(_) => {}
+            Origin::BuiltIn | Origin::CommandLine | Origin::Program | Origin::Ceiling | Origin::Lease(_) => {}
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => place.line = line,
         }
         origin
@@ -78,6 +80,7 @@ impl std::fmt::Display for Origin {
         match self {
             Origin::BuiltIn => formatter.write_str("built in"),
             Origin::CommandLine => formatter.write_str("command line"),
+            Origin::Program => formatter.write_str("the embedding program"),
             Origin::Lease(id) => write!(formatter, "lease {id}"),
             Origin::Ceiling => formatter.write_str("the ceiling of this caller"),
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {

@@ -80,7 +80,7 @@ impl<'a> Account<'a> {
     fn of(global: &'a Global, may_make: bool) -> Result<Self, Failure> {
         let host_environment = HostEnvironment::of_this_process();
         let folder: PathBuf = state_folder(&global.run_options(), &host_environment)?.join(VAULT_FOLDER);
-        let gmail = Configuration::of(&global.run_options())?.needed.gmail;
+        let gmail = Configuration::of(&global.run_options())?.needed.work.gmail;
         let vault = opened(global, &host_environment, folder, may_make)?;
         Ok(Self { gmail, vault, recorded: (global, host_environment), web: Web::default() })
     }
