@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use handfast::schemars::{self, JsonSchema};
-use handfast::tool::{
-    Class, Code, Context, Effect, ErasedTool, Place, Plan, Spec, Tool, ToolError,
-};
+use handfast::tool::{Class, Code, Context, Effect, ErasedTool, Place, Plan, Spec, Tool, ToolError};
 use handfast::vault::{Change, Keys, Vault, make_key_file};
 use handfast::{ProfileSource, Roots, Runtime};
 use serde::{Deserialize, Serialize};

@@ -10,14 +10,14 @@ use dialects::Dialect;
 use embed::OpenModel;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, Tracer};
 use fetch::web::Web;
-use jiff::Timestamp;
 use outgoing::EnvironmentSecrets;
 use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
-use tool::{AnyTool, Clock, Services, SessionId};
+use tool::{AnyTool, Clock as _, Services, SessionId};
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
+use crate::clock::SystemClock;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
 use crate::exec_log::WorkspaceLog;
@@ -335,14 +335,4 @@ pub(crate) fn entrance() -> Option<Entrance> {
 fn new_session() -> SessionId {
     let began = SystemClock.now().as_millisecond();
     SessionId(format!("s{began:x}-{}", std::process::id()))
-}
-
-/// The machine's clock.
-pub(crate) struct SystemClock;
-
-impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everything else goes through")]
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
 }

@@ -16,7 +16,7 @@ use tool::Clock as _;
 use tools_knowledge::KnowledgeBase;
 use vault::{RequestPart, Vault};
 
-use crate::compose::SystemClock;
+use crate::clock::SystemClock;
 use crate::config::EmbeddingsPlace;
 use crate::failure::Failure;
 use crate::places::create_private;

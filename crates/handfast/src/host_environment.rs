@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use vault::{Keys, SecretBytes};
 
-use crate::toolchains;
+use crate::toolchains::table;
 use crate::traces::{VARIABLES, Variables};
 
 /// The values found.
@@ -81,7 +81,7 @@ impl HostEnvironment {
                 .chain(traces.secrets())
                 .collect(),
             traces,
-            folders: toolchains::variables()
+            folders: table::variables()
                 .filter_map(|name| {
                     // In a list of folders, as in Go's variable, the first folder is the one to
                     // install to.

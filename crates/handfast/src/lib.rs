@@ -20,6 +20,7 @@ mod cli_options;
 mod cli_values;
 #[cfg(feature = "cli")]
 mod cli_vault;
+mod clock;
 #[cfg(feature = "cli")]
 mod commands;
 mod compose;
@@ -41,6 +42,7 @@ mod places;
 mod program;
 mod report;
 mod run_options;
+mod run_secrets;
 mod runtime;
 #[cfg(feature = "cli")]
 mod screen;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::{cli, cli_options, commands, host_environment, report};
+use crate::{cli, cli_options, commands, host_environment, report, run_secrets};
 
 /// Runs the whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {
@@ -23,7 +23,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    report::begin(cli.global.run_options());
+    run_secrets::begin(cli.global.run_options());
     locks::listen(report::warn);
     match commands::run(cli) {
         Ok(code) => code,
@@ -38,8 +38,9 @@ pub fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> std::io::Result<()> {
     // The valid part of the line tells where the secrets lie.
     let understood = cli::Cli::command().ignore_errors(true).try_get_matches().ok();
-    if let Some(global) = understood.and_then(|line| cli::Global::from_arg_matches(&line).ok()) {
-        report::begin(global.run_options());
+    match understood.and_then(|line| cli::Global::from_arg_matches(&line).ok()) {
+        Some(global) => run_secrets::begin(global.run_options()),
+        None => run_secrets::begin_without_state(),
     }
     // The error may show a part of an argument.
     let typed = host_environment::typed();

@@ -2,45 +2,48 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{LazyLock, OnceLock};
 
 use engine::{Program, Redactor};
 use tool::visible;
-use vault::Vault;
 
-use crate::configuration::key_file;
-use crate::host_environment::{HostEnvironment, vault_keys};
-use crate::places::{self, VAULT_FOLDER, state_folder};
-use crate::run_options::RunOptions;
+/// Redactor and program of this run. A process has one standard output and one standard error, so
+/// the redactor for both is global, too.
+static RUN: OnceLock<Run> = OnceLock::new();
 
-/// Options of this run, which determine where its secrets lie. A process has one standard output
-/// and one standard error, so the redactor for both is global, too.
-static RUN: OnceLock<RunOptions> = OnceLock::new();
+/// Function that reads the secrets of a run.
+type ReadSecrets = Box<dyn Fn() -> Redactor + Send + Sync>;
 
-/// Redactor with the secrets of the user's vault and environment, which are read before the first output.
-static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
-    let host_environment = HostEnvironment::of_this_process();
-    let redactor = Redactor::new(host_environment.credentials.clone());
-    let folder = RUN.get().and_then(|options| state_folder(options, &host_environment).ok());
-    // The command itself reports errors in the configuration or the folder.
-    match (folder, key_file(&host_environment)) {
-        (Some(folder), Ok(key)) => {
-            redactor.with_vault(Arc::new(Vault::new(folder.join(VAULT_FOLDER), vault_keys(key))))
-        }
-        _ => redactor,
-    }
-});
+/// The run that output belongs to. Its secrets are read before the first output.
+struct Run {
+    secrets: LazyLock<Redactor, ReadSecrets>,
+    program: LazyLock<Program, Box<dyn Fn() -> Program + Send + Sync>>,
+}
 
-/// Sets the options by which the secrets of this run are found.
-pub(crate) fn begin(options: RunOptions) {
-    // The only caller is `main`, once.
-    let _second = RUN.set(options);
+/// Sets the sources of the secrets that output must not contain, and of the command line by which
+/// commands reach the state folder. The first call of a process wins.
+pub(crate) fn begin(
+    secrets: impl Fn() -> Redactor + Send + Sync + 'static,
+    program: impl Fn() -> Program + Send + Sync + 'static,
+) {
+    let secrets: ReadSecrets = Box::new(secrets);
+    let program: Box<dyn Fn() -> Program + Send + Sync> = Box::new(program);
+    let _second = RUN.set(Run { secrets: LazyLock::new(secrets), program: LazyLock::new(program) });
+}
+
+/// Returns the run, or one without secrets before it has begun.
+fn run() -> &'static Run {
+    RUN.get_or_init(|| Run {
+        secrets: LazyLock::new(Box::new(Redactor::default)),
+        program: LazyLock::new(Box::new(Program::default)),
+    })
 }
 
 /// Returns the redactor of this run.
 pub(crate) fn secrets() -> &'static Redactor {
-    SECRETS.refresh();
-    &SECRETS
+    let secrets = &run().secrets;
+    secrets.refresh();
+    secrets
 }
 
 /// Covers every known secret in the text.
@@ -50,21 +53,14 @@ pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {
     secrets().text(text).map_or(text.into(), Into::into)
 }
 
-/// The program by which commands reach the state folder of this run.
-static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
-    let host_environment = HostEnvironment::of_this_process();
-    let folder = RUN.get().and_then(|options| state_folder(options, &host_environment).ok());
-    folder.map(|folder| places::program(&folder, &host_environment)).unwrap_or_default()
-});
-
 /// Returns a command line that reaches the state folder of this run.
 pub(crate) fn command(words: &str) -> String {
-    PROGRAM.command(words)
+    run().program.command(words)
 }
 
 /// Prints a message that is not a result.
 pub(crate) fn note(text: &str) {
-    let text = if text.contains("`handfast ") { PROGRAM.put_into(text) } else { text.into() };
+    let text = if text.contains("`handfast ") { run().program.put_into(text) } else { text.into() };
     // If standard error is closed, nobody reads the message, and the work continues.
     let _ = writeln!(io::stderr(), "handfast: {}", covered(&text));
 }

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::mcp_options::{NoInput, mcp_options};
 use crate::report;
 use crate::run_options::{Author, RunOptions};
+use crate::run_secrets;
 
 /// The reason why a [`Runtime`] could not be built. [`Error::source`] returns the cause.
 #[derive(Debug)]
@@ -292,6 +293,7 @@ impl Builder {
                 ));
             }
         }
+        run_secrets::begin(self.options.clone());
         let spawner = self.waiting.map(|waiting| Spawner::start(Pool { waiting })).transpose();
         let spawner = spawner.map_err(|error| BuildError(error.into()))?;
         let composed = compose(RuntimeOptions {

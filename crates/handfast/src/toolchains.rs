@@ -1,7 +1,7 @@
 //! Toolchains of the user's home that a cell shows, read-only and without credentials, so that
 //! ordinary development works.
 
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -96,11 +96,6 @@ pub(crate) fn search_path(host_environment: &HostEnvironment) -> Vec<PathBuf> {
         }
     }
     search_path
-}
-
-/// Returns the variables by which users name the locations of toolchains.
-pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().filter_map(|kind| kind.variable).chain(["XDG_DATA_HOME"])
 }
 
 /// Returns the toolchains of this machine's user.

@@ -10,7 +10,8 @@ use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
-use crate::compose::{RuntimeOptions, SystemClock, compose};
+use crate::clock::SystemClock;
+use crate::compose::{RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
 use crate::places::open_store;
 use crate::report::{command, covered, note, table};

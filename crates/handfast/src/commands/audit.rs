@@ -12,7 +12,7 @@ use store::{Filter, Hash, HeadFileState, Store, StoreError};
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
-use crate::compose::SystemClock;
+use crate::clock::SystemClock;
 use crate::host_environment::HostEnvironment;
 use crate::places::{cover_rows, state_folder};
 use crate::report::{note, secrets, table};

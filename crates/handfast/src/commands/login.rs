@@ -24,7 +24,7 @@ use super::vault::{Recorded, opened, vault_failure};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::Global;
 use crate::cli_login::{GmailLogin, LoginCommand, LogoutCommand};
-use crate::compose::SystemClock;
+use crate::clock::SystemClock;
 use crate::configuration::Configuration;
 use crate::host_environment::HostEnvironment;
 use crate::places::{VAULT_FOLDER, state_folder};

@@ -10,7 +10,7 @@ use tool::{Clock, Code};
 
 use super::Failure;
 use crate::cli::Global;
-use crate::compose::SystemClock;
+use crate::clock::SystemClock;
 use crate::config::{ConfigFile, WORKSPACE_FILE};
 use crate::host_environment::HostEnvironment;
 use crate::places::{open_store, workspace};

@@ -9,7 +9,8 @@ use super::checkpoints::{lines, refused, resolved};
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{Global, UndoArgs};
 use crate::cli_values::Since;
-use crate::compose::{Composed, RuntimeOptions, SystemClock, compose};
+use crate::clock::SystemClock;
+use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::report::{command, note};
 
 pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_vault::{Bound, End, VaultCommand};
-use crate::compose::SystemClock;
+use crate::clock::SystemClock;
 use crate::configuration::key_file;
 use crate::hidden_line::{ask, ask_twice, is_possible};
 use crate::host_environment::{HostEnvironment, vault_keys};

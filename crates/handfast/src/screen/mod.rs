@@ -26,8 +26,8 @@ use rustix::io::Errno;
 use store::{Store, Watch};
 
 use crate::cli::Global;
+use crate::clock::SystemClock;
 use crate::commands::{Failure, describe_grant, engine_of, tokio_runtime};
-use crate::compose::SystemClock;
 use crate::config::{ConfigFile, USER_FILE};
 use crate::host_environment::HostEnvironment;
 use crate::signals::Signals;

@@ -136,6 +136,11 @@ pub(super) const KINDS: &[Kind] = &[
     ),
 ];
 
+/// Returns the variables by which users name the locations of toolchains.
+pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().filter_map(|kind| kind.variable).chain(["XDG_DATA_HOME"])
+}
+
 /// The locations of a user's folders.
 pub(super) trait Places {
     /// Returns the user's home.

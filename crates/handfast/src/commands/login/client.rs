@@ -11,9 +11,9 @@ use vault::{LEAST_CHARACTERS, RequestPart, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;
 
 use crate::cli_login::GmailLogin;
+use crate::clock::SystemClock;
 use crate::commands::Failure;
 use crate::commands::vault::vault_failure;
-use crate::compose::SystemClock;
 use crate::host_environment::variable;
 
 const ID_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_ID";
