@@ -158,7 +158,7 @@ pub(crate) fn run(
         embedding::run(repository, quick)?;
     }
     if wants(Part::Vectors) {
-        example(repository, "vectors", "search_speed", None)?;
+        example(repository, "retrieval", "search_speed", None)?;
     }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use embed::{Embedder, Failure, Model};
+use retrieval::embedder::{Embedder, Failure, Model};
 use simd::Level;
 
 use crate::config::{Config, Pool};

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use embed::{Embedder, Failure};
 use embed_bert::{OpenError, PINNED, Precision, open_pinned, open_with};
+use retrieval::embedder::{Embedder, Failure};
 use simd::Level;
 
 fn root() -> PathBuf {

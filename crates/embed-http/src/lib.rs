@@ -11,8 +11,8 @@ mod worker;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use embed::{Embedder, Failure, Model};
 use fetch::{HeaderName, HeaderValue, Uri};
+use retrieval::embedder::{Embedder, Failure, Model};
 
 use crate::worker::{Job, Worker};
 

@@ -5,8 +5,8 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use embed::Failure;
 use fetch::{Client, HeaderName, HeaderValue, Uri};
+use retrieval::embedder::Failure;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use embed::{Embedder, Failure};
 use embed_http::{Remote, Settings};
+use retrieval::embedder::{Embedder, Failure};
 use serde_json::{Value, json};
 use testkit::web::{Reply, Request, Server};
 

@@ -60,8 +60,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use database::Databases;
-use embed::OpenModel;
 use policy::Policy;
+use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{

@@ -8,8 +8,8 @@ mod meaning;
 
 use std::sync::Arc;
 
-use embed::Failure;
 use jiff::Timestamp;
+use retrieval::embedder::Failure;
 use store::{ChangeOutcome, Memory, MemoryCaller, QueryVector, Store, StoreError};
 use tool::{
     Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, Retry, SessionId, Stop,

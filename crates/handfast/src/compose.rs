@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use ::traces::Exporter;
 use dialects::Dialect;
-use embed::OpenModel;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, Tracer};
 use fetch::web::Web;
-use outgoing::EnvironmentSecrets;
 use policy::Policy;
+use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Clock as _, Services, SessionId};
+use tool_support::EnvironmentSecrets;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::clock::SystemClock;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use database::Databases;
 use dialects::Dialect;
-use embed::OpenModel;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
+use retrieval::embedder::OpenModel;
 use store::Store;
 use tool::{AnyTool, Place};
 use tools_data::SkillFolders;

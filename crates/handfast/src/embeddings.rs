@@ -6,11 +6,11 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use embed::{OpenModel, OpenedModel};
 #[cfg(feature = "embeddings")]
 use embed_bert::{PINNED, PINNED_NAME};
 use fetch::Uri;
 use knowledge::Index;
+use retrieval::embedder::{OpenModel, OpenedModel};
 use store::Hash;
 use tool::Clock as _;
 use tools_knowledge::KnowledgeBase;

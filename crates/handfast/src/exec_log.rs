@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use csp::{ExecLog, Record, Stream, StreamKind};
+use door_csp::{ExecLog, Record, Stream, StreamKind};
 use rustix::fs::{
     AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat, unlinkat,
 };
@@ -160,7 +160,7 @@ impl ExecLog for WorkspaceLog {
 
 impl engine::Summarizer for WorkspaceLog {
     fn sum_up(&self, command: &str, result: &mut CallResult) {
-        csp::sum_up(command, result, self);
+        door_csp::sum_up(command, result, self);
     }
 }
 

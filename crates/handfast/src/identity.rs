@@ -1,7 +1,7 @@
 //! The identity provider of `handfast up`, as configured.
 
 #[cfg(feature = "cli")]
-use http::{IdentityError, Provider, Role};
+use door_http::{IdentityError, Provider, Role};
 use serde::Deserialize;
 
 /// An identity provider whose tokens `handfast up` accepts besides its own.

@@ -13,8 +13,8 @@ pub(crate) struct NoInput(pub(crate) bool);
 /// Returns the options of MCP for any transport.
 ///
 /// With `no_input`, no client is sent a form.
-pub(crate) fn mcp_options(composed: &Composed, no_input: NoInput) -> mcp::Options {
-    let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
+pub(crate) fn mcp_options(composed: &Composed, no_input: NoInput) -> door_mcp::Options {
+    let mut options = door_mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.title = Some("Handfast".to_owned());
     options.instructions = Some(format!(
         "These tools work in {}; relative paths start there. Commands run in a sandbox that shows that folder, the system's \
@@ -25,10 +25,10 @@ pub(crate) fn mcp_options(composed: &Composed, no_input: NoInput) -> mcp::Option
     options.catalogue = composed.toolset.listed();
     options.on_warning = Arc::new(warn);
     options.elicitation = match composed.elicitation {
-        _ if no_input.0 => mcp::Elicitation::Off,
-        Some(Elicitation::Off) => mcp::Elicitation::Off,
-        Some(Elicitation::Trusted) => mcp::Elicitation::Trusted,
-        Some(Elicitation::Ordinary) | None => mcp::Elicitation::Ordinary,
+        _ if no_input.0 => door_mcp::Elicitation::Off,
+        Some(Elicitation::Off) => door_mcp::Elicitation::Off,
+        Some(Elicitation::Trusted) => door_mcp::Elicitation::Trusted,
+        Some(Elicitation::Ordinary) | None => door_mcp::Elicitation::Ordinary,
     };
     options
 }

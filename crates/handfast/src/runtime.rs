@@ -496,7 +496,8 @@ impl Runtime {
     /// If the streams cannot be used or break, or the state cannot be written.
     pub async fn serve_mcp(self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let served =
-            mcp::serve_stdio(self.composed.engine.clone(), mcp_options(&self.composed, NoInput(false))).await;
+            door_mcp::serve_stdio(self.composed.engine.clone(), mcp_options(&self.composed, NoInput(false)))
+                .await;
         self.shutdown().await?;
         Ok(served?)
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use http::Role;
+use door_http::Role;
 
 /// Number of random bytes in a token.
 const RANDOM_BYTES: usize = 32;

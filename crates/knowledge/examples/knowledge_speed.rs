@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use embed::{Embedder, Failure, Model};
 use knowledge::{Index, ListedKind, Mode, SearchQuery, Shelf, ShelfError, Stamp, SyncRequest};
+use retrieval::embedder::{Embedder, Failure, Model};
 
 /// Files of a base, and sections per file: of the base that is indexed, and of the large one that
 /// is searched.

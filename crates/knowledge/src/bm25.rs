@@ -9,8 +9,8 @@
 
 use std::ops::Range;
 
+use retrieval::{Evidence, Term, Weights};
 use rusqlite::{Connection, OptionalExtension, params};
-use search::{Evidence, Term, Weights};
 
 use crate::find::CANDIDATES;
 
@@ -248,7 +248,7 @@ fn as_float(count: u64) -> f64 {
 mod tests {
     use std::collections::HashMap;
 
-    use search::terms;
+    use retrieval::terms;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::sync::PoisonError;
 
+use retrieval::bytes;
 use rusqlite::{Connection, params};
-use search::bytes;
 
 use crate::chunk::embedded;
 use crate::open::lock_file;

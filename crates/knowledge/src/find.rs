@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 use std::thread;
 
+use retrieval::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 use rusqlite::{Connection, OptionalExtension, params};
-use search::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 
 use crate::bm25::RankedChunks;
 use crate::vector_cache::VectorCache;

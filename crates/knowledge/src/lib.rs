@@ -28,12 +28,12 @@ mod vector_cache;
 mod words;
 
 pub use chunk::{Chunk, chunks};
-pub use embed::{OpenModel, OpenedModel};
 pub use embedding::EmbeddingResult;
 pub use error::IndexError;
 pub use find::{Hit, Mode, Score, SearchQuery, SearchResult};
 pub use hash::Hash;
 pub use open::Index;
+pub use retrieval::embedder::{OpenModel, OpenedModel};
 pub use scope::Scope;
 pub use source::{ListedKind, Shelf, ShelfError, Stamp};
 pub use sync::{SkippedFile, SyncRequest, SyncResult};

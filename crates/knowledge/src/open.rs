@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use embed::{Embedder, OpenModel, OpenedModel};
+use retrieval::embedder::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::IndexError;

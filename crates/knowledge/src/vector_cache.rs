@@ -1,7 +1,7 @@
 //! In-memory vectors of one model, synchronized with the index.
 
+use retrieval::numbers;
 use rusqlite::{Connection, OptionalExtension, params};
-use search::numbers;
 
 use crate::IndexError;
 
@@ -15,7 +15,7 @@ pub(crate) struct ChunkFacts {
 #[derive(Default)]
 pub(crate) struct VectorCache {
     model: Vec<u8>,
-    vectors: vectors::Index<ChunkFacts>,
+    vectors: retrieval::nearest::Index<ChunkFacts>,
     changes: i64,
     removals: i64,
     last_chunk: i64,
@@ -65,7 +65,7 @@ impl VectorCache {
             self.last_embedding = self.last_embedding.max(embedding);
             let vector = numbers(row.get_ref(3)?.as_blob().unwrap_or_default());
             if self.vectors.is_empty() {
-                self.vectors = vectors::Index::new(vector.len());
+                self.vectors = retrieval::nearest::Index::new(vector.len());
             }
             if self.vectors.note(chunk).is_none() {
                 self.vectors.add(chunk, ChunkFacts { file, embedding }, &vector);

@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use reaching::failure;
 use roots::{EntryKind, Folder, Guard, Refusal, Right, Root, Roots, RootsError, Step, Visit, Walk};
 use serde::Deserialize;
 use tool::{Code, Context, ToolError};
+use tool_support::files::failure;
 
 /// Folder of the workspace that contains its skills.
 pub(crate) const FOLDER: &str = "skills";

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::path::Path;
 
 use edit::unified_whole;
-use reaching::failure;
 use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
 use tool::{Context, ToolError};
+use tool_support::files::failure;
 
 /// Maximum number of bytes of a shown content; a larger one is reported by its size, because its
 /// diff would be unreadable.

@@ -1,6 +1,5 @@
 //! `file_delete`: deletion of a file, a symbolic link or a folder.
 
-use reaching::failure;
 use roots::{Removal, Roots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +7,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
+use tool_support::files::failure;
 
 use crate::diff_preview;
 

@@ -4,7 +4,6 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use edit::{Count, Document, Replacement};
-use reaching::failure;
 use roots::{OpenedFile, Roots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use tool::{
     Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout,
     Tool, ToolError,
 };
+use tool_support::files::failure;
 
 use crate::edit_error::{changed_since, refusal, unreadable};
 use crate::text::Decoding;

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use reaching::failure;
 use roots::{Entry, Folder, Roots, RootsError, Step, Visit, Walk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
+use tool_support::files::failure;
 
 use crate::rows::{ListedEntry, Names, Rows};
 use crate::selection::{Cursor, NameGlob, is_hidden};

@@ -1,6 +1,5 @@
 //! `file_move`: a move or a rename of a file or a folder.
 
-use reaching::failure;
 use roots::{Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +7,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
+use tool_support::files::failure;
 
 /// The `file_move` tool.
 pub(crate) struct FileMove;

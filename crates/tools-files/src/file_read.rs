@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use reaching::failure;
 use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
+use tool_support::files::failure;
 
 use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
 use crate::range_read::{FileFacts, Reader};

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use reaching::failure;
 use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
+use tool_support::files::failure;
 
 use crate::matches::{Hits, Match, Pattern, StoppableFile};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};

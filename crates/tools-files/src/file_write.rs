@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reaching::failure;
 use roots::{Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use tool::{
     Class, Code, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation, Spec,
     TextCap, Timeout, Tool, ToolError,
 };
+use tool_support::files::failure;
 
 use crate::diff_preview;
 

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use checkpoint::Draft;
 use edit::patch::{Action, Drift, FileChange, Hunk, HunkRefused, Mode, apply};
 use edit::{Document, Near};
-use reaching::failure;
 use roots::{EntryKind, LastLink, Roots, RootsError, real_path};
 use serde_json::{Value, json};
 use tool::{Code, Context, ToolError};
+use tool_support::files::failure;
 
 use crate::edit_error::{absent, place, unreadable};
 use crate::file_edit::whole;

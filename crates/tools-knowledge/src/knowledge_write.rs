@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reaching::failure;
 use roots::{EntryKind, LastLink, Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use tool::{
     Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout,
     Tool, ToolError,
 };
+use tool_support::files::failure;
 
 use crate::base::{FOLDER, KnowledgeBase, within};
 use crate::shelf::is_markdown;

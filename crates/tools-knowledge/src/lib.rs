@@ -31,8 +31,8 @@ pub fn tools(base: &Arc<KnowledgeBase>) -> Vec<Arc<dyn AnyTool>> {
 mod tests {
     use std::sync::Arc;
 
-    use embed::{Embedder, Failure, Model};
     use knowledge::Index;
+    use retrieval::embedder::{Embedder, Failure, Model};
     use serde_json::Value;
     use testkit::Workspace;
     use tool::{AnyTool, ToolError};

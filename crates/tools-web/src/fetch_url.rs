@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fetch::address::Target;
-use outgoing::unless_stopped;
 use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +12,7 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
+use tool_support::unless_stopped;
 
 use crate::answer::{self, Kind};
 use crate::page;

@@ -64,7 +64,7 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
         .html_to_tree(page)
         .map_err(|error| ToolError::internal("the page is not text").because(error))?;
     context.stop.check()?;
-    let covering = outgoing::covering(context)?;
+    let covering = tool_support::covering(context)?;
     cover(&tree, covering.as_ref().as_ref());
     let (text, depth) = text_of(&tree);
     match format {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fetch::{HeaderMap, HeaderName, HeaderValue};
-use outgoing::RequestPart;
 use tool::{Context, ToolError};
+use tool_support::RequestPart;
 
 /// Headers about the connection, the length of the body or the target host. A second value of these
 /// enables request smuggling (RFC 9112, section 11.2).
@@ -94,7 +94,7 @@ impl CallerHeaders {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                     Part::Secret(secret) => {
-                        bytes.extend_from_slice(&outgoing::secret(
+                        bytes.extend_from_slice(&tool_support::secret(
                             context,
                             secret,
                             host,

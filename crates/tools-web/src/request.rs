@@ -10,9 +10,9 @@ use fetch::address::Target;
 use fetch::decode::{ACCEPTED, DecodeError, Decoder};
 use fetch::web::{Answer, Web, WebError, WebRequest, pause};
 use fetch::{Bytes, HeaderMap, HeaderName, HeaderValue};
-use outgoing::{BodyError, failure, permission};
 use serde_json::json;
 use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
+use tool_support::{BodyError, failure, permission};
 
 use crate::answer::Head;
 use crate::fetch_url::{Args, Method, body_and_type};
@@ -185,7 +185,7 @@ impl<'a> Exchange<'a> {
 
     /// Refuses a redirection to another origin if a server has put a secret into its URL.
     fn holds_nothing(&self, location: &str, next: &Target) -> Result<(), ToolError> {
-        let covering = outgoing::covering(self.context)?;
+        let covering = tool_support::covering(self.context)?;
         if covering.text(location).is_none() && covering.text(&next.to_string()).is_none() {
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl<'a> Exchange<'a> {
         let head = Head::of(&answer);
         let too_large = |error| self.unsure(of_body(error, &head));
         let decoder = self.decoder(&answer, limit).map_err(too_large)?;
-        let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+        let body = tool_support::whole(&mut answer, decoder).await.map_err(|error| match error {
             BodyError::Web(error) => self.outward(error.into()),
             BodyError::Decode(error) => too_large(error),
         })?;
@@ -271,7 +271,7 @@ impl<'a> Exchange<'a> {
 
     /// Creates the decoder of the answer's body.
     pub(crate) fn decoder(&self, answer: &Answer, limit: u64) -> Result<Decoder, DecodeError> {
-        outgoing::decoder(answer, self.method != Method::Head, limit)
+        tool_support::decoder(answer, self.method != Method::Head, limit)
     }
 
     /// Converts an error for callers.

@@ -84,7 +84,7 @@ impl<'a, 'b> Download<'a, 'b> {
         head: &'a Head,
     ) -> Result<Self, ToolError> {
         let staging = goal.roots.begin_staging(goal.path).map_err(|error| failure(context, error))?;
-        let covering = outgoing::covering(context)?;
+        let covering = tool_support::covering(context)?;
         let stream = covering.stream();
         Ok(Self { context, exchange, goal, head, staging, received: 0, covering, stream, body: None })
     }

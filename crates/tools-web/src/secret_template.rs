@@ -3,9 +3,9 @@
 
 use fetch::Bytes;
 use fetch::address::Target;
-use outgoing::RequestPart;
 use serde_json::Value;
 use tool::{Context, ToolError};
+use tool_support::RequestPart;
 
 use crate::fetch_url::{Args, body_and_type};
 use crate::placeholders::{Part, listed};
@@ -91,7 +91,7 @@ impl FilledParts {
     /// Returns the URL as it is sent.
     ///
     /// # Errors
-    /// The errors of [`outgoing::secret`].
+    /// The errors of [`tool_support::secret`].
     pub(crate) fn query(&self, context: &Context, target: &Target) -> Result<Target, ToolError> {
         let host = target.host().to_string();
         match target.path_and_query().split_once('?').filter(|_| !self.in_query.is_empty()) {
@@ -106,7 +106,7 @@ impl FilledParts {
     /// Returns the body as it is sent, if it contains a secret.
     ///
     /// # Errors
-    /// The errors of [`outgoing::secret`].
+    /// The errors of [`tool_support::secret`].
     pub(crate) fn body(&self, context: &Context, host: &str) -> Result<Option<Bytes>, ToolError> {
         let Some(body) = &self.body else { return Ok(None) };
         let filled = match body {
@@ -150,7 +150,7 @@ impl FilledParts {
             match part {
                 Part::Text(text) => filled.push_str(&text),
                 Part::Secret(name) => {
-                    let value = outgoing::secret(context, &name, host, position)?;
+                    let value = tool_support::secret(context, &name, host, position)?;
                     let value = std::str::from_utf8(&value)
                         .map_err(|error| ToolError::internal("the secret is not text").because(error))?;
                     written.write(value, &mut filled);

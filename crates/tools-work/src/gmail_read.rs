@@ -185,7 +185,7 @@ impl Tool for GmailRead {
             let messages = mails.into_iter().map(|(_, mail)| mail).collect();
             Ok(Output { messages, next_page_token, label: LABEL })
         });
-        outgoing::unless_stopped(&context.stop, &began, work).await
+        tool_support::unless_stopped(&context.stop, &began, work).await
     }
 }
 

@@ -110,7 +110,7 @@ impl Tool for GmailSearch {
             let results = found.into_iter().map(crate::gmail::message::Wire::summary).collect();
             Ok(Output { results, next_page_token, label: LABEL })
         });
-        outgoing::unless_stopped(&context.stop, &began, work).await
+        tool_support::unless_stopped(&context.stop, &began, work).await
     }
 }
 

@@ -243,7 +243,7 @@ impl Tool for GmailSend {
         let asking = ApiCalls::begin(context, &self.gmail)?;
         let began = asking.began();
         let work = Box::pin(async { send(&asking, context, args).await });
-        outgoing::unless_stopped(&context.stop, &began, work).await
+        tool_support::unless_stopped(&context.stop, &began, work).await
     }
 }
 

@@ -138,7 +138,7 @@ impl Tool for LinearAction {
                 Action::CreateComment => create_comment(&asking, &args).await,
             }
         });
-        outgoing::unless_stopped(&context.stop, &began, work).await
+        tool_support::unless_stopped(&context.stop, &began, work).await
     }
 }
 

@@ -22,7 +22,9 @@ enum Layer {
     Mechanism,
     /// The vocabulary of search by words and by meaning: no engine and no database.
     Search,
-    /// The comparison of texts by meaning, and its arithmetic.
+    /// Processor-specific arithmetic.
+    Arithmetic,
+    /// A model that turns texts into vectors.
     Meaning,
     /// The knowledge base, and search in it.
     Knowledge,
@@ -53,12 +55,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing, Outward, Policy,
-    Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Arithmetic, Carrier, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing,
+    Outward, Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 32] = [
+const LAYERS: [(&str, Layer); 29] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -69,24 +71,21 @@ const LAYERS: [(&str, Layer); 32] = [
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("database", Mechanism),
-    ("search", Search),
-    ("embed", Search),
-    ("simd", Meaning),
+    ("retrieval", Search),
+    ("simd", Arithmetic),
     ("embed-bert", Meaning),
-    ("vectors", Meaning),
     ("knowledge", Knowledge),
     ("embed-http", Outgoing),
     ("edit", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
     ("dialects", Dialects),
-    ("mcp", Door),
-    ("http", Carrier),
-    ("csp", Door),
+    ("door-mcp", Door),
+    ("door-http", Carrier),
+    ("door-csp", Door),
     ("fetch", Outward),
     ("egress", Egress),
-    ("outgoing", Outgoing),
-    ("reaching", Outgoing),
+    ("tool-support", Outgoing),
     ("traces", Telling),
     ("handfast", Product),
     ("testkit", TestKit),
@@ -102,10 +101,10 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
         &["store", "database", "knowledge"],
         "a second storage engine is split off behind the store, one crate opens the agent's own databases, and one keeps an index",
     ),
-    ("rmcp", &["mcp"], "the door owns every wire type"),
+    ("rmcp", &["door-mcp"], "the door owns every wire type"),
     (
         "hyper",
-        &["http", "fetch", "egress"],
+        &["door-http", "fetch", "egress"],
         "the door owns every wire type, one crate asks other servers, and one carries what cells ask them",
     ),
     ("opentelemetry-proto", &["traces"], "one crate knows how traces are sent"),
@@ -114,7 +113,17 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (
         "tokio",
-        &["egress", "embed-http", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
+        &[
+            "egress",
+            "embed-http",
+            "engine",
+            "door-mcp",
+            "door-http",
+            "door-csp",
+            "traces",
+            "fetch",
+            "handfast",
+        ],
         "tools, policy and mechanisms know no async runtime",
     ),
     ("pulldown-cmark", &["knowledge"], "one crate cuts markdown"),
@@ -125,11 +134,13 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Locks | Search | Outward | Xtask => &[],
+        Vocabulary | Locks | Arithmetic | Outward | Xtask => &[],
         Mechanism => &[Locks],
         Store => &[Search, Locks],
         Syntax | Dialects => &[Vocabulary],
-        Meaning | Knowledge => &[Search, Meaning],
+        Search => &[Arithmetic],
+        Meaning => &[Search, Arithmetic],
+        Knowledge => &[Search],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, Store, Mechanism, Search, Outward, Egress],
@@ -247,10 +258,13 @@ mod tests {
             package("policy", &[edge("tool"), edge("shell-syntax")]),
             package("engine", &[edge("policy"), edge("store"), edge("tool"), edge("sandbox"), edge("roots")]),
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
-            package("tools-web", &[edge("tool"), edge("fetch"), edge("outgoing")]),
-            package("outgoing", &[edge("tool"), edge("vault"), edge("fetch")]),
-            package("mcp", &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }]),
-            package("handfast", &[edge("mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
+            package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
+            package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
+            package(
+                "door-mcp",
+                &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }],
+            ),
+            package("handfast", &[edge("door-mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
             package("roots", &[Dependency { for_tests: true, ..edge("testkit") }]),
         ];
         assert_eq!(messages(inside, good), Vec::<String>::new());
@@ -261,11 +275,11 @@ mod tests {
         for (from, to) in [
             ("tools-files", "engine"),
             ("tools-files", "tools-shell"),
-            ("outgoing", "tools-web"),
-            ("outgoing", "engine"),
-            ("fetch", "outgoing"),
-            ("mcp", "tools-files"),
-            ("mcp", "http"),
+            ("tool-support", "tools-web"),
+            ("tool-support", "engine"),
+            ("fetch", "tool-support"),
+            ("door-mcp", "tools-files"),
+            ("door-mcp", "door-http"),
             ("sandbox", "tool"),
             ("sandbox", "roots"),
             ("tool", "policy"),

@@ -9,7 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use embed::{Embedder, Failure, OpenModel};
+use retrieval::embedder::{Embedder, Failure, OpenModel};
 use store::{MemoryCaller, Store, Unembedded};
 use tool::Stop;
 
@@ -216,8 +216,8 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
 
-    use embed::Model;
     use jiff::Timestamp;
+    use retrieval::embedder::Model;
 
     use super::*;
 

@@ -41,7 +41,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         let mut signals = Signals::listen()?;
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let input = BufReader::new(tokio::io::stdin());
-        let serving = ::csp::serve(engine.clone(), options, input, tokio::io::stdout(), async {
+        let serving = door_csp::serve(engine.clone(), options, input, tokio::io::stdout(), async {
             // The sender is never dropped before the end.
             let _ = stopped.await;
         });
@@ -72,8 +72,8 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the options of CSP/1 for any transport.
-pub(super) fn options(composed: &Composed) -> ::csp::Options {
-    ::csp::Options::new(composed.session.clone())
+pub(super) fn options(composed: &Composed) -> door_csp::Options {
+    door_csp::Options::new(composed.session.clone())
 }
 
 /// Waits until standard output is a pipe or a socket without a reader.

@@ -246,8 +246,8 @@ impl<'a> Account<'a> {
         let mut answer = self.web.send(ask).await?;
         let status = answer.status;
         let unread = || Failure::from("cannot read the answer");
-        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|_| unread())?;
-        let body = outgoing::whole(&mut answer, decoder).await.map_err(|_| unread())?;
+        let decoder = tool_support::decoder(&answer, true, LARGEST).map_err(|_| unread())?;
+        let body = tool_support::whole(&mut answer, decoder).await.map_err(|_| unread())?;
         Ok((status, body))
     }
 }

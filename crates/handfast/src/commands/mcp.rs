@@ -26,7 +26,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {
-            served = mcp::serve_stdio(engine.clone(), options) => served.map(|()| 0).map_err(Failure::from),
+            served = door_mcp::serve_stdio(engine.clone(), options) => served.map(|()| 0).map_err(Failure::from),
             code = signals.next() => {
                 engine.shutdown().await;
                 Ok(code)

@@ -58,7 +58,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Login { command } => login::login(global, command),
         Command::Logout { command } => login::logout(global, &command),
         Command::OpenApi => {
-            print(&format!("{}\n", serde_json::to_string_pretty(&http::document())?))?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&door_http::document())?))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::ProbeAttempt { arguments } => {

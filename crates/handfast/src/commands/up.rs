@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use dialects::Dialect;
-use http::{Credential, HttpError, Listener, Role};
+use door_http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     let composed = compose(RuntimeOptions::serving(global, spawner))?;
     let roles = Role::ALL.into_iter().filter(|role| !(arguments.no_token && *role == Role::Agent));
     let tokens = roles.map(|role| token(&composed.state, role)).collect::<Result<Vec<_>, _>>()?;
-    let mut options = http::Options::new(composed.session.clone());
+    let mut options = door_http::Options::new(composed.session.clone());
     options.credentials = tokens.iter().map(|token| Credential::new(token.role, &token.text)).collect();
     options.provider = composed.oauth.as_ref().map(OAuth::provider).transpose().map_err(Failure::usage)?;
     options.hosts.clone_from(&arguments.allow_host);
@@ -59,7 +59,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         let mut offered = mcp_options(&composed, NoInput(global.no_input));
         offered.conformance = arguments.conformance;
         options.open_mcp = arguments.conformance;
-        options.mcp = Some(mcp::Endpoint::new(composed.engine.clone(), offered)?);
+        options.mcp = Some(door_mcp::Endpoint::new(composed.engine.clone(), offered)?);
         super::knowledge_watcher::keep_up(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
@@ -68,7 +68,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
                  this port for others",
             );
         }
-        let serving = http::serve(composed.engine.clone(), options, listener, async {
+        let serving = door_http::serve(composed.engine.clone(), options, listener, async {
             let code = signals.next().await;
             tokio::spawn(async move {
                 // A second signal ends the process at once.

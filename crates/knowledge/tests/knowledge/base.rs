@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use embed::{Embedder, Failure, Model};
 use knowledge::{
     Hit, Index, IndexError, ListedKind, Mode, SearchQuery, SearchResult, Shelf, ShelfError, Stamp,
     SyncRequest, SyncResult,
 };
+use retrieval::embedder::{Embedder, Failure, Model};
 
 /// A base and its index.
 pub(crate) struct Base {

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Statement, ToSql, params};
-use search::{
+use retrieval::{
     Candidate, Evidence, RankedTexts, ScoredText, Weights, background, bytes, cosine_of, fuse, terms,
 };
+use rusqlite::{Connection, Statement, ToSql, params};
 
 use super::{COLUMNS, Memories, Memory, MemoryCaller, SEEN, memory};
 use crate::approvals::bytes as path_bytes;

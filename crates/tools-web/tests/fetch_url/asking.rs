@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fetch::web::Web;
-use outgoing::EnvironmentSecrets;
 use serde_json::{Value, json};
 use testkit::web::{Reply, Server};
 use tool::{Code, Context, EffectState};
+use tool_support::EnvironmentSecrets;
 use vault::{HostRule, RequestPart, RequestParts, SecretBytes};
 
 use crate::{Fixture, Rules, SECRET, echo, vault};

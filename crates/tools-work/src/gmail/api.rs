@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use fetch::address::Target;
 use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{Bytes, HeaderMap, HeaderValue};
-use outgoing::{BodyError, failure, permission};
 use serde::de::DeserializeOwned;
 use tool::{Code, Context, EffectState, Retry, ToolError};
+use tool_support::{BodyError, failure, permission};
 use url::form_urlencoded::Serializer;
 use vault::{SecretBytes, Vault};
 
@@ -239,8 +239,8 @@ impl<'a> ApiCalls<'a> {
             let message = format!("Gmail's response, of status {status}, cannot be read: {why}");
             ApiRefusal::Lost(ToolError::new(Code::Runtime, message).hint("Gmail may answer later"))
         };
-        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
-        let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+        let decoder = tool_support::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
+        let body = tool_support::whole(&mut answer, decoder).await.map_err(|error| match error {
             BodyError::Web(error) => ApiRefusal::Lost(failure(error)),
             BodyError::Decode(error) => garbled(&error),
         })?;

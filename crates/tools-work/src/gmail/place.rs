@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use fetch::address::Target;
-use outgoing::EndpointError;
 use tool::Effect;
+use tool_support::EndpointError;
 
 use crate::gmail::addresses::Mailbox;
 use crate::gmail::oauth::{ACCESS, CLIENT_SECRET, REFRESH};
@@ -45,7 +45,7 @@ impl Gmail {
     /// The name of the invalid URL, and its error.
     pub fn at(endpoints: Endpoints) -> Result<Self, (&'static str, EndpointError)> {
         let read = |name, given: Option<String>, usual: &str| {
-            outgoing::endpoint(given.as_deref().unwrap_or(usual)).map_err(|error| (name, error))
+            tool_support::endpoint(given.as_deref().unwrap_or(usual)).map_err(|error| (name, error))
         };
         let api = endpoints.api.map(|mut url| {
             // Relative URLs of requests are resolved below this one.

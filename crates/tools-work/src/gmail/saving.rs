@@ -42,7 +42,7 @@ pub(crate) async fn save(
     let roots = context.service::<Roots>()?;
     // The draft begins before any check, so that every later change by others is a conflict.
     let draft = context.service::<Draft>()?;
-    let covering = outgoing::covering(context)?;
+    let covering = tool_support::covering(context)?;
     let relative = real_folder(context, &roots, folder)?;
     let (mut taken, mut total) = (BTreeSet::new(), 0);
     for (message, mail) in mails {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use fetch::web::{Web, WebRequest, pause};
 use fetch::{HeaderMap, HeaderValue};
 use jiff::SignedDuration;
-use outgoing::{BodyError, failure, permission};
 use tool::{Code, Context, Retry, ToolError};
+use tool_support::{BodyError, failure, permission};
 use vault::{Name, RequestPart, SecretBytes, Vault, VaultError};
 
 use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, OauthRefusal, REFRESH};
@@ -132,8 +132,8 @@ impl Tokens<'_> {
         let mut answer = self.web.send(ask).await.map_err(broken)?;
         let status = answer.status;
         let garbled = |_| last(denied(&OauthRefusal::Unlike { status }));
-        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(garbled)?;
-        let mut body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+        let decoder = tool_support::decoder(&answer, true, LARGEST).map_err(garbled)?;
+        let mut body = tool_support::whole(&mut answer, decoder).await.map_err(|error| match error {
             BodyError::Web(error) => broken(error),
             BodyError::Decode(error) => garbled(error),
         })?;
@@ -179,7 +179,7 @@ fn unreadable(error: VaultError) -> ToolError {
                 .hint("the user logs in again, for the configured address: `handfast login gmail`")
         }
         VaultError::Unknown | VaultError::NoVault => nobody(),
-        _ => return outgoing::vault_error(error),
+        _ => return tool_support::vault_error(error),
     }
     .because(error)
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use fetch::address::Target;
 use fetch::web::{Web, WebError, WebRequest, pause};
 use fetch::{HeaderMap, HeaderValue};
-use outgoing::{BodyError, EndpointError, failure, permission};
 use serde_json::{Value, json};
 use tool::{Code, Context, Effect, EffectState, Retry, ToolError};
+use tool_support::{BodyError, EndpointError, failure, permission};
 
 use crate::linear::errors::{Complaint, limited, wait_asked_for};
 
@@ -44,7 +44,7 @@ impl Linear {
     /// # Errors
     /// [`EndpointError`].
     pub fn at(endpoint: &str, secret: &str) -> Result<Self, EndpointError> {
-        let endpoint = outgoing::endpoint(endpoint)?;
+        let endpoint = tool_support::endpoint(endpoint)?;
         Ok(Self { endpoint, secret: secret.to_owned() })
     }
 
@@ -264,8 +264,8 @@ impl<'a> ApiCalls<'a> {
             let message = format!("Linear's response, of status {status}, cannot be read: {why}");
             ApiRefusal::Lost(ToolError::new(Code::Runtime, message).hint("Linear may answer later"))
         };
-        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
-        let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+        let decoder = tool_support::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
+        let body = tool_support::whole(&mut answer, decoder).await.map_err(|error| match error {
             BodyError::Web(error) => ApiRefusal::Lost(failure(error)),
             BodyError::Decode(error) => garbled(&error),
         })?;
@@ -287,7 +287,12 @@ impl<'a> ApiCalls<'a> {
 
     fn headers(&self) -> Result<HeaderMap, ToolError> {
         let host = self.linear.endpoint.host().to_string();
-        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::RequestPart::Header)?;
+        let key = tool_support::secret(
+            self.context,
+            &self.linear.secret,
+            &host,
+            tool_support::RequestPart::Header,
+        )?;
         let mut value = if key.starts_with(OAUTH) { b"Bearer ".to_vec() } else { Vec::new() };
         value.extend_from_slice(&key);
         let made = HeaderValue::from_bytes(&value);

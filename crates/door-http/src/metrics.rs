@@ -1,0 +1,90 @@
+//! `/metrics`: metrics in the text format of Prometheus (version 0.0.4).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use engine::RANGES_MS;
+use hyper::StatusCode;
+use tool::ByteReservation;
+
+use crate::reply::{self, Reply};
+use crate::service::ServerState;
+
+/// Number of responses, by route, method and status.
+#[derive(Default)]
+pub(crate) struct ResponseCounts(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
+
+impl ResponseCounts {
+    pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((route, method, status.as_u16())).or_default() += 1;
+    }
+}
+
+/// `GET /metrics`.
+pub(crate) fn show(shared: &ServerState) -> Reply {
+    let mut text = String::new();
+    answers(&mut text, &shared.answered);
+    calls(&mut text, shared);
+    let open = shared.options.connections.saturating_sub(shared.places.available_permits());
+    gauge(&mut text, "handfast_http_connections", "Open connections.", open);
+    let own = shared.options.mcp.as_ref().map_or(0, door_mcp::Endpoint::sessions);
+    let sessions = own + shared.endpoints.sessions();
+    gauge(&mut text, "handfast_mcp_sessions", "Open MCP sessions.", sessions);
+    let listening = crate::service::MAX_FOLLOWERS.saturating_sub(shared.followers.available_permits());
+    gauge(&mut text, "handfast_event_listeners", "Clients listening for questions.", listening);
+    reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
+}
+
+fn answers(text: &mut String, answered: &ResponseCounts) {
+    head(text, "handfast_http_requests_total", "counter", "Answered requests.");
+    let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
+    for ((route, method, status), count) in counts.iter() {
+        // Writing into a string cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "handfast_http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {count}"
+        );
+    }
+}
+
+fn calls(text: &mut String, shared: &ServerState) {
+    let figures = shared.engine.figures();
+    head(text, "handfast_calls_total", "counter", "Finished tool calls, through every door.");
+    for ((tool, outcome), count) in &figures.ended {
+        let _ = writeln!(text, "handfast_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\"}} {count}");
+    }
+    if let Some(traces) = figures.traces {
+        counter(text, "handfast_spans_sent_total", "Spans accepted by the trace collector.", traces.sent);
+        let help = "Spans rejected by the trace collector or dropped from a full queue.";
+        counter(text, "handfast_spans_dropped_total", help, traces.dropped);
+    }
+    gauge(text, "handfast_calls_running", "Running tool calls.", figures.running);
+    let name = "handfast_call_duration_seconds";
+    head(text, name, "histogram", "Duration of tool calls.");
+    let mut so_far = 0;
+    for (range, count) in RANGES_MS.iter().zip(&figures.took) {
+        so_far += count;
+        let (seconds, rest) = (range / 1_000, range % 1_000);
+        let _ = writeln!(text, "{name}_bucket{{le=\"{seconds}.{rest:03}\"}} {so_far}");
+    }
+    let all: u64 = figures.took.iter().sum();
+    let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
+    let _ = writeln!(text, "{name}_sum {}", figures.took_in_all.as_secs_f64());
+    let _ = writeln!(text, "{name}_count {all}");
+}
+
+fn counter(text: &mut String, name: &str, help: &str, value: u64) {
+    head(text, name, "counter", help);
+    let _ = writeln!(text, "{name} {value}");
+}
+
+fn gauge(text: &mut String, name: &str, help: &str, value: usize) {
+    head(text, name, "gauge", help);
+    let _ = writeln!(text, "{name} {value}");
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
