@@ -12,7 +12,7 @@ use policy::{Dialect, Policy, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store_sqlite::Store;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::Notify;
 use tool::{

@@ -25,7 +25,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind};
+use store_sqlite::Store;
 
 const CONNECTIONS: usize = 2_000;
 /// Bytes transferred per round: in plain text, and over TLS.

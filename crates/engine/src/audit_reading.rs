@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use store::{AuditRow, Durability, Filter, Kind, RecordedRow, Store, StoreError};
+use store_api::{AuditRow, Durability, Filter, Kind, RecordedRow, StoreError};
+use store_sqlite::Store;
 use tool::{Clock, Code, ToolError};
 
 use crate::{Door, Engine, Redactor};

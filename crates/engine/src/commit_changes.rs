@@ -414,7 +414,7 @@ impl Engine {
     async fn hold_for(&self, asked: &str, id: &str) -> Result<bool, ToolError> {
         let (owned, changes) = (asked.to_owned(), id.to_owned());
         let row = self.stored(move |store| store.approvals().hold(&owned, &changes)).await?;
-        let yes = row.state == store::ApprovalState::Approved;
+        let yes = row.state == store_api::ApprovalState::Approved;
         Ok(yes && self.apply_changes(id, false).await.is_ok())
     }
 }

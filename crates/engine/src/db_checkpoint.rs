@@ -13,7 +13,8 @@ use std::thread;
 
 use checkpoint::Draft;
 use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, StopCheck};
-use store::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
+use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Hash};
+use store_sqlite::{BlobWriter, Store};
 use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
@@ -160,7 +161,7 @@ impl DbRecorder {
         Ok((saved.into_iter().map(|(_, (hash, _))| hash).collect(), bytes))
     }
 
-    fn end(&self, settle: impl FnOnce(&Store, &RecordingStart) -> Result<(), store::StoreError>) {
+    fn end(&self, settle: impl FnOnce(&Store, &RecordingStart) -> Result<(), store_api::StoreError>) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(begun) = begun else { return };
         match settle(&self.store, &begun) {

@@ -17,10 +17,10 @@ use checkpoint::{ChangeEntries, SavedEntry, State, Workspace};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
-use store::{
+use store_api::{
     CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention,
-    Store,
 };
+use store_sqlite::Store;
 use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
 use crate::call::Call;
@@ -90,7 +90,7 @@ impl Author {
         state: CheckpointState,
         saved: &ChangeEntries,
         roots: &[PathBuf],
-    ) -> Result<(), store::StoreError> {
+    ) -> Result<(), store_api::StoreError> {
         let checkpoint = Checkpoint {
             id: self.id.clone(),
             session: self.session.clone(),
@@ -269,13 +269,13 @@ impl Engine {
     }
 
     /// Removes saved files that have expired. Blocks.
-    pub fn prune(&self) -> Result<(), store::StoreError> {
+    pub fn prune(&self) -> Result<(), store_api::StoreError> {
         self.prune_while(&|| true)
     }
 
     /// Prunes for a process that makes one call and ends: only if no process has pruned for the
     /// interval, and for at most [`LONGEST_PRUNE`]. A later process removes the rest. Blocks.
-    pub fn prune_briefly(&self) -> Result<(), store::StoreError> {
+    pub fn prune_briefly(&self) -> Result<(), store_api::StoreError> {
         if !self.store.is_due(Chore::Prune, PRUNED_EVERY, self.clock.now())? {
             return Ok(());
         }
@@ -291,7 +291,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the state folder cannot be read.
-    pub fn check_saved(&self) -> Result<Option<CheckResult>, store::StoreError> {
+    pub fn check_saved(&self) -> Result<Option<CheckResult>, store_api::StoreError> {
         let now = self.clock.now();
         if !self.store.is_due(Chore::Check, CHECKED_EVERY, now)? {
             return Ok(None);
@@ -305,7 +305,7 @@ impl Engine {
         })
     }
 
-    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store::StoreError> {
+    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store_api::StoreError> {
         let now = self.clock.now();
         self.store.begin(Chore::Prune, now)?;
         self.store.checkpoints().prune(&RETENTION, now)?;

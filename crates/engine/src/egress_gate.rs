@@ -18,7 +18,8 @@ use fetch::dial::{Permission, Resolve, System};
 use policy::{AddressVerdict, Policy};
 use sandbox::CellSpec;
 use serde_json::json;
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind};
+use store_sqlite::Store;
 use tool::{Clock, Code, Effect, EffectState};
 use vault::Vault;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::{Filter, Kind, RecordedRow, Store, StoreError};
+use store_api::{Filter, Kind, RecordedRow, StoreError};
+use store_sqlite::Store;
 use tool::{SessionId, ToolError};
 
 use crate::audit_reading::{AuditReading, READ_AUDIT, unreadable};

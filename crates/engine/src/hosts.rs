@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use policy::{AddressVerdict, Part, Policy, Request, Verdict};
 use serde_json::json;
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind};
+use store_sqlite::Store;
 use tool::{Code, Effect, Hosts, Level, ToolError};
 
 use crate::call::Call;

@@ -11,7 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use store::{Output, Store, StoreError};
+use store_api::{Output, StoreError};
+use store_sqlite::Store;
 use tool::Clock;
 
 use crate::redact::Redactor;

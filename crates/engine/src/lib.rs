@@ -63,7 +63,7 @@ use database::Databases;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
-use store::Store;
+use store_sqlite::Store;
 use tool::{
     AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
     Stop, StopReason, ToolError,
@@ -86,7 +86,8 @@ pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
-pub use store::{Filter, Watch};
+pub use store_api::Filter;
+pub use store_sqlite::Watch;
 pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use store::{Durability, Kind};
+use store_api::{Durability, Kind};
 use tool::{
     AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, PreparedCall, ShapeFacts,
     StopReason, ToolError,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use retrieval::embedder::Failure;
-use store::{ChangeOutcome, Memory, MemoryCaller, QueryVector, Store, StoreError};
+use store_api::{ChangeOutcome, Memory, MemoryCaller, StoreError};
+use store_sqlite::{QueryVector, Store};
 use tool::{
     Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, Retry, SessionId, Stop,
     ToolError,
@@ -82,7 +83,7 @@ fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) ->
 impl OfCaller {
     /// Returns the memories, after adopting those that an earlier version stored under another name
     /// of the agent.
-    fn memories(&self) -> Result<&store::Memories, StoreError> {
+    fn memories(&self) -> Result<&store_sqlite::Memories, StoreError> {
         let memories = self.store.memories();
         if let Some(earlier) = earlier(&self.who.agent) {
             memories.adopt(earlier, &self.who.agent)?;
@@ -163,8 +164,8 @@ impl Memories for OfCaller {
         if versions.is_empty() {
             return Err(unknown(key));
         }
-        let change = |version: store::MemoryVersion| {
-            let store::MemoryVersion { version, what, content, at, agent, session, call } = version;
+        let change = |version: store_api::MemoryVersion| {
+            let store_api::MemoryVersion { version, what, content, at, agent, session, call } = version;
             MemoryChange { version, what, content, at, agent, session, call }
         };
         Ok(versions.into_iter().map(change).collect())

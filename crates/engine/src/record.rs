@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{AuditRow, Kind};
+use store_api::{AuditRow, Kind};
 use tool::{EffectState, Outcome};
 
 use jiff::Timestamp;

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use store::{Output, Store, StoreError};
+use store_api::{Output, StoreError};
+use store_sqlite::Store;
 use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 
 use crate::bounded_output::{Original, Reference, ShortenedText};
@@ -45,7 +46,7 @@ pub(crate) fn keep(
     Ok(kept)
 }
 
-fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store::BlobRef, StoreError> {
+fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store_api::BlobRef, StoreError> {
     if redactor.is_empty() {
         return store.blobs().put_file(file);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents};
-use store::{Blobs, Store};
+use store_sqlite::{Blobs, Store};
 use tokio::task::JoinHandle;
 use tool::{Stop, StopReason};
 
@@ -14,8 +14,8 @@ use crate::call::Call;
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
-    saver: SharedValue<store::BlobWriter<'a>>,
-    reader: SharedValue<store::Reader<'a>>,
+    saver: SharedValue<store_sqlite::BlobWriter<'a>>,
+    reader: SharedValue<store_sqlite::Reader<'a>>,
     stop: Option<&'a Stop>,
 }
 
@@ -43,7 +43,7 @@ fn stopped() -> io::Error {
 struct SharedValue<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> SharedValue<T> {
-    fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
+    fn get(&self, begin: impl FnOnce() -> Result<T, store_api::StoreError>) -> io::Result<Arc<T>> {
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = match &mut *begun {
             Some(begun) => begun,
@@ -60,7 +60,7 @@ impl<'a> SavedContents<'a> {
     }
 
     /// Ensures that every content is stored before a row refers to it.
-    pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
+    pub(crate) fn finish(&self) -> Result<(), store_api::StoreError> {
         let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
         saver.as_ref().map_or(Ok(()), |saver| saver.finish())
     }
@@ -79,7 +79,7 @@ impl Contents for SavedContents<'_> {
     fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
         let reader = self.reader.get(|| self.blobs.reader())?;
         reader.open(&(*content).into()).map_err(|error| match error {
-            store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+            store_api::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
             error => io::Error::other(error),
         })
     }

@@ -24,7 +24,7 @@ use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{Overlay, Spawner};
-use store::Store;
+use store_sqlite::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
 use crate::approvals::ForeseenWrites;

@@ -13,7 +13,8 @@ use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
 use serde::Serialize;
-use store::{Checkpoint, CheckpointState, Store};
+use store_api::{Checkpoint, CheckpointState};
+use store_sqlite::Store;
 use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
@@ -312,11 +313,11 @@ fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
     CheckpointSummary { id, tool, made_at, paths, bytes, undoes }
 }
 
-fn unreadable(error: store::StoreError) -> ToolError {
+fn unreadable(error: store_api::StoreError) -> ToolError {
     ToolError::new(Code::Runtime, format!("the checkpoints cannot be read: {error}")).because(error)
 }
 
-fn unsaved(error: store::StoreError) -> ToolError {
+fn unsaved(error: store_api::StoreError) -> ToolError {
     let message = format!("nothing was undone: the files that it would replace could not be saved: {error}");
     ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }

@@ -1,7 +1,8 @@
 //! Actions of the user on the command line outside any call, each recorded between two audit rows.
 
 use serde_json::{Value, json};
-use store::{AuditRow, Durability, Kind, Store, StoreError};
+use store_api::{AuditRow, Durability, Kind, StoreError};
+use store_sqlite::Store;
 use tool::{CallId, Clock, Code};
 
 use crate::Door;

@@ -22,7 +22,7 @@ use sandbox::{CellSpec, Command, Program, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store_sqlite::Store;
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{

@@ -19,7 +19,8 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Filter, RecordedRow, Store};
+use store_api::{Filter, RecordedRow};
+use store_sqlite::Store;
 use testkit::FixedClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,

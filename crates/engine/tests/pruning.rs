@@ -15,7 +15,8 @@ use jiff::{Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::{Checkpoint, CheckpointState, Store};
+use store_api::{Checkpoint, CheckpointState};
+use store_sqlite::Store;
 use tool::{
     Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, NoProgress, Place, Plan,
     Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,

@@ -12,7 +12,7 @@ use fetch::web::Web;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{Entrance, SessionLimits, Spawner};
-use store::Store;
+use store_sqlite::Store;
 use tool::{AnyTool, Clock as _, Services, SessionId};
 use tool_support::EnvironmentSecrets;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};

@@ -9,7 +9,7 @@ use database::Databases;
 use dialects::Dialect;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use retrieval::embedder::OpenModel;
-use store::Store;
+use store_sqlite::Store;
 use tool::{AnyTool, Place};
 use tools_data::SkillFolders;
 use vault::HostRule;
@@ -400,7 +400,7 @@ fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databa
             return Err(Failure::usage(format!("`databases`: {name} is the name of the default database")));
         }
     }
-    Ok(Arc::new(Databases::new(workspace, &others, &store::spool(state))))
+    Ok(Arc::new(Databases::new(workspace, &others, &store_sqlite::spool(state))))
 }
 
 /// Returns patterns for the files of databases and the folder of the usual one.

@@ -16,7 +16,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
-use store::Store;
+use store_sqlite::Store;
 use tool::CallResult;
 
 /// Folders of the log within the workspace, outermost first (the source: `memory/exec-logs/`).

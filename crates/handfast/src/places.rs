@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use engine::Program;
-use store::Store;
+use store_sqlite::Store;
 use tool::Place;
 
 use crate::config::USER_FILE;

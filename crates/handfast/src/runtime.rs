@@ -11,7 +11,7 @@ use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Door, NoAsker, Poli
 use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
-use store::StoreError;
+use store_api::StoreError;
 use tool::{
     AnyTool, BoxFuture, CallResult, ErasedTool, NoProgress, Progress, Stop, Tool, ToolError, UndoRequest,
     subset_violations,

@@ -9,10 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use policy::LeasePattern;
 use serde::Serialize;
-use store::{
-    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, Store,
-    StoreError,
+use store_api::{
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, StoreError,
 };
+use store_sqlite::Store;
 use tool::Clock;
 
 use super::broadcast::fill;
@@ -151,7 +151,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be read.
-    pub fn watch(&self) -> Result<store::Watch, ApprovalError> {
+    pub fn watch(&self) -> Result<store_sqlite::Watch, ApprovalError> {
         Ok(self.store.watch()?)
     }
 
@@ -160,7 +160,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be written.
-    pub fn pay_attention(&self, workspace: &Path) -> Result<store::WatcherMark, ApprovalError> {
+    pub fn pay_attention(&self, workspace: &Path) -> Result<store_sqlite::WatcherMark, ApprovalError> {
         Ok(self.store.pay_attention(Some(workspace))?)
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
-use store::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
+use store_api::{EarlierAnswer, Lease, LeaseKind, StoreError};
+use store_sqlite::Store;
 use tool::{Effect, PreparedCall, Retry, SessionId, ToolError};
 
 use super::preview::{Preview, PreviewedCall};

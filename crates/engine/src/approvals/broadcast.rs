@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use store::{
-    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Store, StoreError,
-    Watch,
+use store_api::{
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, StoreError,
 };
+use store_sqlite::{Store, Watch};
 use tool::{Retry, StopReason, ToolError};
 
 use super::offer::after;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use policy::{Decision, LeasePattern};
-use store::{Lease, LeaseKind};
+use store_api::{Lease, LeaseKind};
 use tool::{CommandLine, Effect};
 
 use super::Binding;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use retrieval::embedder::{Embedder, Failure, OpenModel};
-use store::{MemoryCaller, Store, Unembedded};
+use store_api::{MemoryCaller, Unembedded};
+use store_sqlite::Store;
 use tool::Stop;
 
 /// Time for which a search waits for the vector of its question, including opening the model.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use checkpoint::{ChangeEntries, CommitSummary, Outcome, Save, Terms, Workspace};
-use store::Store;
+use store_sqlite::Store;
 use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
 use super::{SuccessfulCommit, count, note, shortened};

@@ -9,7 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use serde::Serialize;
 use serde_json::json;
-use store::{Durability, Store};
+use store_api::Durability;
+use store_sqlite::Store;
 use tool::Code;
 
 use crate::denied::DeniedFiles;
@@ -58,7 +59,7 @@ pub enum KeptError {
     Checkpoint(#[from] checkpoint::Error),
     /// The action could not be recorded, so it was not done or its result is unknown.
     #[error("the audit cannot be written")]
-    Store(#[from] store::StoreError),
+    Store(#[from] store_api::StoreError),
     /// The policy, or a concurrent change by others, prevents the action.
     #[error("{0}")]
     Refused(String),

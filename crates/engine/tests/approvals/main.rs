@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::{Grant, Scope};
 use jiff::SignedDuration;
 use serde_json::json;
-use store::Store;
+use store_sqlite::Store;
 use tool::{CallResult, Code, SessionId};
 
 use world::{Patient, World, arguments, asked, block, call, code, grant, nobody, request};

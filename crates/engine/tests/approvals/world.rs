@@ -15,7 +15,7 @@ use policy::{Policy, ProgramFile, Programs, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store_sqlite::Store;
 use testkit::MovingClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,

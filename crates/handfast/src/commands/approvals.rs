@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::{ApprovalError, Approvals, Engine, Grant, GrantResult, Offer, Scope, StoredQuestion};
-use store::{ApprovalState, Lease};
+use store_api::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};

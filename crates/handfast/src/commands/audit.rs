@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use engine::{AuditReading, Door, Pieces, RecordedCall, recorded_calls, recorded_row};
 use serde_json::{Value, json};
-use store::{Filter, Hash, HeadFileState, Store, StoreError};
+use store_api::{Filter, Hash, HeadFileState, StoreError};
+use store_sqlite::Store;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
-use store::StoreError;
+use store_api::StoreError;
 use tool::{Clock, Code};
 
 use super::Failure;

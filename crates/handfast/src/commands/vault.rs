@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use store::StoreError;
+use store_api::StoreError;
 use tool::{Clock, Code, visible};
 use vault::{Change, Contents, Keys, RequestPart, RequestParts, SecretBytes, Vault, VaultError};
 use zeroize::Zeroizing;

@@ -23,7 +23,7 @@ use ratatui::backend::{Backend, ClearType};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use store::{Store, Watch};
+use store_sqlite::{Store, Watch};
 
 use crate::cli::Global;
 use crate::clock::SystemClock;
@@ -153,7 +153,7 @@ impl Screen<'_> {
 
     fn renew(&mut self) -> Result<(), Failure> {
         let mut asked = self.approvals.list(true)?;
-        asked.retain(|asked| asked.state == store::ApprovalState::Waiting);
+        asked.retain(|asked| asked.state == store_api::ApprovalState::Waiting);
         let entries = self.file.as_ref().map(|file| lists::entries(file, &self.profile));
         self.state.lists_of = match (&self.file, &entries) {
             (Some(file), Some(Err(error))) => format!("cannot read {}: {error}", file.display()),
