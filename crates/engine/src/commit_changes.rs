@@ -163,7 +163,7 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
         let (snapshot, preview) = blocking(move || {
-            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since);
+            let preview = snapshot.preview(&rules, &engine.denied, engine.store.as_ref(), since);
             (snapshot, preview)
         })
         .await?;
@@ -187,7 +187,7 @@ impl Engine {
         let (rules, engine) = (call.rules(self), self.clone());
         let reason = self.why_tried(&call.effects);
         let shown = blocking(move || {
-            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since)?;
+            let preview = snapshot.preview(&rules, &engine.denied, engine.store.as_ref(), since)?;
             if preview.paths == 0 {
                 engine.removals.drop_unused(SavedState::Snapshot(snapshot));
                 return Ok((preview, None));
@@ -220,7 +220,7 @@ impl Engine {
         let Ok(data) = produced else { return Ok((snapshot, produced)) };
         let (rules, engine) = (call.rules(self), self.clone());
         let shown = move || {
-            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since);
+            let preview = snapshot.preview(&rules, &engine.denied, engine.store.as_ref(), since);
             (snapshot, preview)
         };
         let (snapshot, preview) = blocking(shown).await?;
@@ -337,7 +337,7 @@ impl Engine {
                 ApprovedChanges::All => HeldChanges::Nothing,
                 ApprovedChanges::Only(foreseen) => HeldChanges::AsFoundBy(&engine.denied, foreseen),
             };
-            let ended = snapshot.commit(&rules, &engine.store, &author, since, holds, &stop);
+            let ended = snapshot.commit(&rules, engine.store.as_ref(), &author, since, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
                 CommitResult::Committed(done) => {
                     done.came.iter().map(|path| engine.place.workspace.join(path)).collect()

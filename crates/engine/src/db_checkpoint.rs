@@ -13,9 +13,8 @@ use std::thread;
 
 use checkpoint::Draft;
 use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, StopCheck};
-use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Hash};
-use store_sqlite::{BlobWriter, Store};
-use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
+use store_api::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
+use tool::{Checkpoints, Code, Data, EffectState, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
@@ -47,7 +46,7 @@ pub(crate) struct DataUndo {
 
 /// Storage for the data that undoes the changes of one call.
 pub(crate) struct DbRecorder {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     snapshots: Option<Arc<Snapshots>>,
     author: Author,
     workspace: PathBuf,
@@ -69,7 +68,7 @@ impl Keep for DbRecorder {
         let snapshots = self.snapshots.as_ref().ok_or("this runtime stores no changes")?;
         let path = database.strip_prefix(&self.workspace)?.to_owned();
         let saver = self.store.blobs().saver()?;
-        let (pieces, of_pieces) = self.save_pieces(&saver, &change.pieces()?)?;
+        let (pieces, of_pieces) = self.save_pieces(saver.as_ref(), &change.pieces()?)?;
         let bytes = change.encode(&pieces)?;
         let content = Some(saver.save(&mut bytes.as_slice())?);
         saver.finish()?;
@@ -96,7 +95,7 @@ impl Keep for DbRecorder {
                 unsaved: Vec::new(),
                 roots: Vec::new(),
             };
-            checkpoints.add_with(&checkpoint, std::slice::from_ref(&entry), &needed)?;
+            checkpoints.add(&checkpoint, &mut std::iter::once(entry.clone()), &needed)?;
             Some(folder)
         };
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(RecordingStart { entry, folder });
@@ -121,7 +120,7 @@ impl DbRecorder {
     /// bytes.
     fn save_pieces(
         &self,
-        saver: &BlobWriter<'_>,
+        saver: &dyn BlobWriter,
         pieces: &[Piece],
     ) -> Result<(Vec<PieceHash>, u64), KeepError> {
         let next = AtomicUsize::new(0);
@@ -161,10 +160,10 @@ impl DbRecorder {
         Ok((saved.into_iter().map(|(_, (hash, _))| hash).collect(), bytes))
     }
 
-    fn end(&self, settle: impl FnOnce(&Store, &RecordingStart) -> Result<(), store_api::StoreError>) {
+    fn end(&self, settle: impl FnOnce(&dyn Store, &RecordingStart) -> Result<(), store_api::StoreError>) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(begun) = begun else { return };
-        match settle(&self.store, &begun) {
+        match settle(self.store.as_ref(), &begun) {
             // If the folder cannot be removed now, the next start removes it.
             Ok(()) => drop(begun.folder.map(checkpoint::Call::discard)),
             // The row stays unchanged, and the next start settles it.
@@ -195,7 +194,7 @@ impl Engine {
             undoes: call.undoes.clone(),
             data: call.of_data.undoes.clone(),
         })));
-        services.insert::<Arc<dyn Memories>>(Arc::new(Arc::new(self.memory_of(call))));
+        services.insert(Arc::new(self.memory_of(call)));
         if self.databases.is_some() {
             services.insert::<Arc<dyn Keep>>(Arc::new(Arc::new(self.keep_data(call))));
         }
@@ -355,7 +354,7 @@ impl Undo {
     }
 }
 
-fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
+fn read(store: &Arc<dyn Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
     let hash = row.content.ok_or("it has no content")?;
     let mut bytes = Vec::new();
     store.blobs().reader()?.open(&hash)?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
@@ -393,7 +392,7 @@ impl<R: Read> Read for CountingReader<R> {
 /// Settles the checkpoint of a killed process that was changing a database. Does nothing if the
 /// database is not one of this workspace.
 pub(crate) fn settle(
-    store: &Arc<Store>,
+    store: &Arc<dyn Store>,
     databases: Option<&Databases>,
     checkpoint: &Checkpoint,
     rows: &[CheckpointEntry],

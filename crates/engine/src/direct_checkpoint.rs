@@ -19,8 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store_api::{
     CheckResult, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention,
+    Store,
 };
-use store_sqlite::Store;
 use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
 use crate::call::Call;
@@ -69,7 +69,7 @@ impl Author {
     /// Records the changes that are about to happen. Returns true if any of them can be undone.
     pub(crate) fn prepare(
         &self,
-        store: &Store,
+        store: &dyn Store,
         workspace: &Path,
         folder: &str,
         saved: &ChangeEntries,
@@ -84,7 +84,7 @@ impl Author {
 
     fn add(
         &self,
-        store: &Store,
+        store: &dyn Store,
         workspace: &Path,
         folder: &str,
         state: CheckpointState,
@@ -107,7 +107,7 @@ impl Author {
         };
         store.require_room(saved.entries.len())?;
         let needed: Vec<Hash> = saved.needed.iter().copied().map(Hash::from).collect();
-        store.checkpoints().add_with(&checkpoint, rows(saved), &needed)
+        store.checkpoints().add(&checkpoint, &mut rows(saved), &needed)
     }
 }
 
@@ -168,8 +168,8 @@ impl Engine {
         let Some(snapshots) = self.snapshots.clone().filter(|_| !paths.is_empty()) else { return Ok(None) };
         let (engine, author, stop) = (self.clone(), call.author(self.clock.now()), call.stop.clone());
         let saved = tokio::task::spawn_blocking(move || {
-            let contents = SavedContents::new(&engine.store, Some(&stop));
-            save_directly(&engine.store, &snapshots, &author, (&paths, renamed), &contents)
+            let contents = SavedContents::new(engine.store.as_ref(), Some(&stop));
+            save_directly(engine.store.as_ref(), &snapshots, &author, (&paths, renamed), &contents)
         });
         let saved = saved.await.map_err(|panic| ToolError::internal("saving failed").because(panic))?;
         saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
@@ -235,7 +235,7 @@ impl Engine {
         let engine = self.clone();
         let settled = tokio::task::spawn_blocking(move || {
             let DirectSave { folder, workspace, id, saved, roots, renamed } = direct;
-            let settled = settle(&engine.store, &workspace, &id, saved, (&roots, &renamed));
+            let settled = settle(engine.store.as_ref(), &workspace, &id, saved, (&roots, &renamed));
             (settled, folder)
         });
         match settled.await {
@@ -309,7 +309,7 @@ impl Engine {
         let now = self.clock.now();
         self.store.begin(Chore::Prune, now)?;
         self.store.checkpoints().prune(&RETENTION, now)?;
-        self.store.outputs().prune_while(&OUTPUTS, now, goes_on).map(drop)
+        self.store.outputs().prune(&OUTPUTS, now, goes_on).map(drop)
     }
 }
 
@@ -322,7 +322,7 @@ pub(crate) fn left_out(unsaved: &[PathBuf]) -> String {
 }
 
 fn save_directly(
-    store: &Store,
+    store: &dyn Store,
     snapshots: &Snapshots,
     author: &Author,
     (paths, renamed): (&[PathBuf], Vec<PathBuf>),
@@ -364,7 +364,7 @@ struct Settled {
 /// Completes the checkpoint of a direct change with the current state, or removes it if nothing has
 /// changed.
 fn settle(
-    store: &Store,
+    store: &dyn Store,
     workspace: &Workspace,
     id: &str,
     saved: ChangeEntries,
@@ -373,7 +373,7 @@ fn settle(
     let saved = workspace.note_after(saved, (roots, renamed), &SavedContents::new(store, None))?;
     let made = saved.entries.iter().any(SavedEntry::is_telling);
     if made {
-        store.checkpoints().complete_as(id, rows(&saved), telling(&saved), &saved.unsaved)?;
+        store.checkpoints().complete_as(id, &mut rows(&saved), telling(&saved), &saved.unsaved)?;
     } else {
         store.checkpoints().remove(id)?;
     }
@@ -383,7 +383,7 @@ fn settle(
 /// Settles the checkpoints of processes that have ended, after their commits were rolled back or
 /// cleaned up. `is_open` returns true if a folder still has a process or an unfinished commit.
 pub(crate) fn settle_all(
-    store: &Arc<Store>,
+    store: &Arc<dyn Store>,
     databases: Option<&Databases>,
     is_open: impl Fn(&str) -> Result<bool, checkpoint::Error>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -412,7 +412,7 @@ pub(crate) fn settle_all(
             roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
         }
         let saved = ChangeEntries { entries, bytes: checkpoint.bytes, ..ChangeEntries::default() };
-        settle(store, &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
+        settle(store.as_ref(), &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
     }
     Ok(())
 }
@@ -422,8 +422,8 @@ mod tests {
     use super::*;
 
     /// Creates a store with one checkpoint that its process has not completed.
-    fn store_with_prepared(folder: &Path, id: &str) -> Arc<Store> {
-        let store = Arc::new(Store::open(folder).unwrap());
+    fn store_with_prepared(folder: &Path, id: &str) -> Arc<dyn Store> {
+        let store = Arc::new(store_sqlite::SqliteStore::open(folder).unwrap());
         let author = Author {
             id: id.to_owned(),
             session: None,
@@ -431,7 +431,9 @@ mod tests {
             now: Timestamp::UNIX_EPOCH,
             undoes: None,
         };
-        author.add(&store, folder, "f", CheckpointState::Prepared, &ChangeEntries::default(), &[]).unwrap();
+        author
+            .add(store.as_ref(), folder, "f", CheckpointState::Prepared, &ChangeEntries::default(), &[])
+            .unwrap();
         store
     }
 

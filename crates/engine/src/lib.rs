@@ -5,6 +5,7 @@
 //! environment.
 
 mod admit;
+mod agent_memory;
 mod approvals;
 mod audit_reading;
 mod bounded_output;
@@ -29,7 +30,6 @@ mod history;
 mod hosts;
 mod job_output;
 mod life;
-mod memory;
 mod networks;
 mod no_network;
 mod placeholders;
@@ -60,10 +60,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use database::Databases;
+use memory::{Memories, OpenModel};
 use policy::Policy;
-use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
-use store_sqlite::Store;
+use store_api::Store;
 use tool::{
     AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
     Stop, StopReason, ToolError,
@@ -87,7 +87,7 @@ pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
 pub use store_api::Filter;
-pub use store_sqlite::Watch;
+pub use store_api::Watch;
 pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
@@ -109,7 +109,7 @@ pub struct Parts {
     /// Policy that decides on calls.
     pub policy: Arc<Policy>,
     /// Storage for everything durable.
-    pub store: Arc<Store>,
+    pub store: Arc<dyn Store>,
     /// Registry of the tools.
     pub registry: Registry,
     /// Descriptions of the same tools, for the tool that lists them.
@@ -155,7 +155,7 @@ pub enum EngineError {
 pub struct Engine {
     place: Place,
     policy: Arc<Policy>,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     registry: Registry,
     clock: Arc<dyn Clock>,
     cell: CellSetup,
@@ -168,7 +168,7 @@ pub struct Engine {
     sessions: Option<Arc<Sessions>>,
     services: Services,
     databases: Option<Arc<Databases>>,
-    meanings: Option<Arc<memory::Meanings>>,
+    memories: Memories,
     reach: reach::AccessScope,
     leases: approvals::Leases,
     lanes: admit::Lanes,
@@ -228,9 +228,9 @@ impl Engine {
             None => redactor,
         };
         let of_rows = redactor.clone();
-        store.cover_rows(move |text| {
+        store.cover_rows(Box::new(move |text| {
             of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
-        });
+        }));
         services.insert::<Arc<dyn Redaction>>(Arc::new(Arc::new(redactor.clone())));
         let keep = if cell.watches { watch::WatchMode::Fresh } else { watch::WatchMode::Once };
         let kept_in = (&store, databases.as_deref());
@@ -262,6 +262,7 @@ impl Engine {
             })
         });
         let networks = networks::Networks::new(cell.spawner.clone());
+        let memories = Memories::new(store.clone(), embeddings);
         let notices = notices.iter().map(|notice| program.put_into(notice).into_owned()).collect();
         Ok(Self {
             sessions: sessions
@@ -287,7 +288,7 @@ impl Engine {
             vault,
             services,
             databases,
-            meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens))),
+            memories,
             leases: approvals::Leases::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),

@@ -422,7 +422,7 @@ impl Engine {
         let (engine, id, session, now) =
             (self.clone(), call.id.clone(), call.session.clone(), self.clock.now());
         let kept = tokio::task::spawn_blocking(move || {
-            retained_output::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
+            retained_output::keep(engine.store.as_ref(), &engine.redactor, &id, &session, now, shortened)
         });
         // The call was made and its answer is valid, even if its whole text is lost.
         match kept.await {

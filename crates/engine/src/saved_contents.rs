@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents};
-use store_sqlite::{Blobs, Store};
+use store_api::{BlobReader, BlobWriter, Blobs, Store};
 use tokio::task::JoinHandle;
 use tool::{Stop, StopReason};
 
@@ -13,9 +13,9 @@ use crate::call::Call;
 
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
-    blobs: &'a Blobs,
-    saver: SharedValue<store_sqlite::BlobWriter<'a>>,
-    reader: SharedValue<store_sqlite::Reader<'a>>,
+    blobs: &'a dyn Blobs,
+    saver: SharedValue<Box<dyn BlobWriter + 'a>>,
+    reader: SharedValue<Box<dyn BlobReader + 'a>>,
     stop: Option<&'a Stop>,
 }
 
@@ -54,7 +54,7 @@ impl<T> SharedValue<T> {
 }
 
 impl<'a> SavedContents<'a> {
-    pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
+    pub(crate) fn new(store: &'a dyn Store, stop: Option<&'a Stop>) -> Self {
         let (saver, reader) = (SharedValue(Mutex::default()), SharedValue(Mutex::default()));
         Self { blobs: store.blobs(), saver, reader, stop }
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_call_is_stopped_in_the_midst_of_a_content_however_large_that_is() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = store_sqlite::SqliteStore::open(folder.path()).unwrap();
         let stop = Stop::default();
         let contents = SavedContents::new(&store, Some(&stop));
         // The control: the content is saved before the stop.

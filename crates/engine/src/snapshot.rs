@@ -24,7 +24,7 @@ use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{Overlay, Spawner};
-use store_sqlite::Store;
+use store_api::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
 use crate::approvals::ForeseenWrites;
@@ -143,7 +143,7 @@ impl Snapshots {
     pub(crate) fn open(
         folder: &Path,
         workspace: &Path,
-        kept_in: (&Arc<Store>, Option<&Databases>),
+        kept_in: (&Arc<dyn Store>, Option<&Databases>),
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
@@ -235,7 +235,7 @@ impl Snapshot {
         &self,
         policy: &Policy,
         denied: &DeniedFiles,
-        store: &Store,
+        store: &dyn Store,
         since: Time,
     ) -> Result<Preview, ToolError> {
         let upper = self.call.upper();
@@ -298,7 +298,7 @@ impl Snapshot {
     pub(crate) fn commit(
         &self,
         policy: &Policy,
-        store: &Store,
+        store: &dyn Store,
         author: &Author,
         since: Time,
         holds: HeldChanges<'_>,
@@ -454,7 +454,7 @@ fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
 pub(crate) fn open(
     folder: Option<&Path>,
     workspace: &Path,
-    kept_in: (&Arc<Store>, Option<&Databases>),
+    kept_in: (&Arc<dyn Store>, Option<&Databases>),
     now: Timestamp,
 ) -> Result<(Option<Arc<Snapshots>>, Vec<String>), checkpoint::Error> {
     let Some(folder) = folder else { return Ok((None, Vec::new())) };

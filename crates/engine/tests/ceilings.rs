@@ -22,7 +22,7 @@ use sandbox::{CellSpec, Command, Program, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store_sqlite::Store;
+use store_sqlite::SqliteStore;
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{
@@ -155,7 +155,7 @@ impl Bench {
         let engine = Engine::new(Parts {
             place: Place::at(workspace.clone()),
             policy: Arc::new(policy_of(&workspace, mode, profile)),
-            store: Arc::new(Store::open(&folder.path().join("state")).unwrap()),
+            store: Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap()),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(FixedClock::default()),

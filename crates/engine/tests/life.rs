@@ -19,8 +19,8 @@ use engine::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store_api::{Filter, RecordedRow};
-use store_sqlite::Store;
+use store_api::{Filter, RecordedRow, Store};
+use store_sqlite::SqliteStore;
 use testkit::FixedClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,
@@ -161,7 +161,7 @@ impl Progress for Reports {
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     asker: Arc<Script>,
     runs: Arc<AtomicU32>,
     reports: Arc<Reports>,
@@ -172,7 +172,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().canonicalize().unwrap().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
-        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        let store = Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap());
         let policy = testkit::policy_of(&workspace, None, &json!({})).unwrap();
         let runs = Arc::new(AtomicU32::new(0));
         let tools: [Arc<dyn AnyTool>; 2] = [

@@ -15,8 +15,8 @@ use jiff::{Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store_api::{Checkpoint, CheckpointState};
-use store_sqlite::Store;
+use store_api::{Checkpoint, CheckpointState, Store};
+use store_sqlite::SqliteStore;
 use tool::{
     Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, NoProgress, Place, Plan,
     Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
@@ -72,7 +72,7 @@ impl Tool for Write {
     }
 }
 
-fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Store>) -> Arc<Engine> {
+fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<dyn Store>) -> Arc<Engine> {
     let policy = testkit::policy_of(workspace, Some(policy::Mode::FullAuto), &serde_json::json!({})).unwrap();
     let changes = Some(folder.join("changes"));
     let parts = Parts {
@@ -121,7 +121,7 @@ fn what_is_too_old_goes_behind_a_change_and_not_behind_each() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().canonicalize().unwrap().join("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap());
     let clock = Arc::new(Advancing(AtomicI64::new(1_767_225_600)));
     let long_ago = clock.now() - 2_000.hours();
     for number in 0..150 {
@@ -139,7 +139,7 @@ fn what_is_too_old_goes_behind_a_change_and_not_behind_each() {
             unsaved: Vec::new(),
             roots: Vec::new(),
         };
-        store.checkpoints().add(&checkpoint, &[]).unwrap();
+        store.checkpoints().add(&checkpoint, &mut std::iter::empty(), &[]).unwrap();
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let engine = engine(folder.path(), &workspace, clock.clone(), store.clone());

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::error::StoreError;
 use crate::leases::Lease;
 
 /// A question to a human, and its outcome. Every text in the row must have passed the redaction.
@@ -144,4 +145,58 @@ impl FromStr for ApprovalState {
 
 fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
+}
+
+/// The questions of a store.
+///
+/// The first answer counts, and an approval for one call is used by one call, whichever process
+/// answers or uses it. A [`Lease`] allows more than one call.
+///
+/// Every method blocks, and returns an error if the state cannot be read or written.
+pub trait Approvals: Send + Sync {
+    /// Records a question and returns it. If a question about the same plan already waits, returns
+    /// that one.
+    fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError>;
+
+    /// Answers a waiting question. The first answer counts.
+    fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<AnswerOutcome, StoreError>;
+
+    /// Uses an approval. Among all callers in all processes, exactly one gets `true`.
+    fn use_up(&self, id: &str, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Finds the earlier answer that applies to a call with this plan and this request.
+    fn earlier(
+        &self,
+        workspace: &Path,
+        plan: &str,
+        request: &str,
+        now: Timestamp,
+    ) -> Result<EarlierAnswer, StoreError>;
+
+    /// Records that the caller of a question has received the answer.
+    fn set_answer_received(&self, id: &str) -> Result<(), StoreError>;
+
+    /// Records that a command's changes are set aside until the question is answered. Returns the
+    /// current question.
+    fn hold(&self, id: &str, changes: &str) -> Result<ApprovalRow, StoreError>;
+
+    /// Ends the question about changes that were applied or discarded in another way.
+    fn settle_changes(
+        &self,
+        changes: &str,
+        applied: bool,
+        by: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Returns one question.
+    fn find(&self, id: &str, now: Timestamp) -> Result<Option<ApprovalRow>, StoreError>;
+
+    /// Lists the questions, newest first: all of them, or only those that can still be answered or
+    /// used.
+    fn list(&self, open_only: bool, limit: u32, now: Timestamp) -> Result<Vec<ApprovalRow>, StoreError>;
+
+    /// Counts the calls of this shape that a human has approved one by one in the workspace since
+    /// `since`.
+    fn allowed_once(&self, workspace: &Path, shape: &str, since: Timestamp) -> Result<u32, StoreError>;
 }

@@ -5,7 +5,12 @@ mod recorded;
 mod row;
 mod verification;
 
+use std::io::Write;
+
 use jiff::Timestamp;
+
+use crate::error::StoreError;
+use crate::hash::Hash;
 
 pub use receipt::{Receipt, Sender};
 pub use recorded::RecordedRow;
@@ -43,4 +48,41 @@ impl Default for Filter {
     fn default() -> Self {
         Self { session: None, tool: None, since: None, before: None, limit: 50 }
     }
+}
+
+/// The audit log of a store.
+pub trait AuditLog: Send + Sync {
+    /// Adds a row. The row is queued when this method returns, whatever happens to the receipt; rows
+    /// of one process are written in the order of the calls. Blocks for at most one commit without a
+    /// flush, about 0.1 ms, and never for another process.
+    ///
+    /// An error in the receipt means that the row is not recorded completely: do not perform the
+    /// call. Rows written behind that could not be written stay queued. The store retries them with
+    /// the next row and at [`Store::close`](crate::Store::close), which reports the rest.
+    fn append(&self, row: AuditRow, durability: Durability) -> Receipt;
+
+    /// Returns a page of rows, newest first. Rows that are still queued are not included. Blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read.
+    fn list(&self, filter: &Filter) -> Result<Vec<RecordedRow>, StoreError>;
+
+    /// Returns the rows of one call in order, or an empty list for an unknown call. Blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read.
+    fn show(&self, call: &str) -> Result<Vec<RecordedRow>, StoreError>;
+
+    /// Writes every row as JSON Lines, oldest first, and returns the number of rows. Blocks.
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read, or `target` cannot be written.
+    fn export(&self, target: &mut dyn Write) -> Result<u64, StoreError>;
+
+    /// Verifies the chain, and checks that it contains the row hash `expect`, if given. A fault is a
+    /// finding, not an error. Blocks for about one second per half million rows.
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read.
+    fn verify(&self, expect: Option<Hash>) -> Result<Verification, StoreError>;
 }

@@ -1,10 +1,11 @@
 //! Changes made by calls, path by path, so that they can be undone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::error::StoreError;
 use crate::hash::Hash;
 
 /// Changes of one call.
@@ -71,4 +72,91 @@ pub struct CheckpointRetention {
     pub max_age: Duration,
     /// Number of the newest checkpoints of each workspace that stay whatever their size and age.
     pub keep_newest: u32,
+}
+
+/// The checkpoints of a store.
+///
+/// A row exists before anything is changed, and records the progress of the change. A process that
+/// finds an unfinished row of a dead process settles the change. The folder named in the row shows
+/// whether its process lives. The state of a path is opaque bytes to the store.
+///
+/// Every method blocks, and returns an error if the state cannot be read or written.
+pub trait Checkpoints: Send + Sync {
+    /// Adds a checkpoint with all its entries, whose contents need the contents `needed` in turn.
+    /// The id must be new.
+    ///
+    /// `entries` may be lazy, so that a change of many paths is never in memory twice.
+    fn add(
+        &self,
+        checkpoint: &Checkpoint,
+        entries: &mut dyn Iterator<Item = CheckpointEntry>,
+        needed: &[Hash],
+    ) -> Result<(), StoreError>;
+
+    /// Marks the prepared change as done.
+    fn complete(&self, id: &str) -> Result<(), StoreError>;
+
+    /// Marks a direct change as done, and replaces the entries that it was saved with.
+    fn complete_as(
+        &self,
+        id: &str,
+        entries: &mut dyn Iterator<Item = CheckpointEntry>,
+        paths: u64,
+        unsaved: &[PathBuf],
+    ) -> Result<(), StoreError>;
+
+    /// Marks the change that was prepared in this folder as done.
+    fn complete_folder(&self, folder: &str) -> Result<(), StoreError>;
+
+    /// Adds an entry to an existing checkpoint, with its number of bytes and the further contents
+    /// that it needs.
+    fn extend(
+        &self,
+        id: &str,
+        entry: &CheckpointEntry,
+        needed: &[Hash],
+        bytes: u64,
+    ) -> Result<(), StoreError>;
+
+    /// Removes the last added entry, because its change did not happen. The content stays as long as
+    /// the checkpoint.
+    fn retract(&self, id: &str, entry: &CheckpointEntry) -> Result<(), StoreError>;
+
+    /// Removes a checkpoint whose change did not happen.
+    fn remove(&self, id: &str) -> Result<(), StoreError>;
+
+    /// Returns the checkpoint with this id, whatever its state.
+    fn find(&self, id: &str) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Returns the checkpoint of the change that went through this folder, whatever its state.
+    fn of_folder(&self, folder: &str) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Lists the changed paths, in the order in which they were added.
+    fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError>;
+
+    /// Lists the entries whose `before` state equals `before`; callers mark their own entries this
+    /// way.
+    fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError>;
+
+    /// Lists the finished checkpoints of a workspace, newest first, at most `limit`.
+    fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// Lists the finished checkpoints of a workspace whose id starts with `prefix`, at most `limit`.
+    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// Lists the finished checkpoints of a workspace from this one on, oldest first.
+    fn since(&self, workspace: &Path, first: &Checkpoint) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// Returns the first finished checkpoint of a workspace that was made at or after `time`.
+    fn first_since(&self, workspace: &Path, time: Timestamp) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Returns the first finished checkpoint of a workspace whose call is `call` or a later one.
+    fn first_since_call(&self, workspace: &Path, call: &str) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// Lists the unfinished checkpoints: their processes are at work, or were killed.
+    fn unfinished(&self) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// Removes the checkpoints beyond the limits of `retention`, and returns their number. Pruning
+    /// of outputs removes their blobs.
+    fn prune(&self, retention: &CheckpointRetention, now: Timestamp) -> Result<u64, StoreError>;
 }

@@ -1,9 +1,11 @@
 //! Permissions that a human has granted beyond one call, with their expiry.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
+
+use crate::error::StoreError;
 
 /// A permission that a human has granted for a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -82,4 +84,25 @@ fn as_text<S: serde::Serializer>(path: &Option<PathBuf>, serializer: S) -> Resul
         Some(path) => serializer.serialize_some(&path.to_string_lossy()),
         None => serializer.serialize_none(),
     }
+}
+
+/// The leases of a store. An answer to a question grants a lease
+/// ([`ApprovalAnswer`](crate::ApprovalAnswer)).
+///
+/// Every method blocks, and returns an error if the state cannot be read or written.
+pub trait Leases: Send + Sync {
+    /// Lists the leases that apply to a call of this session in this workspace now, in the order of
+    /// their grants.
+    fn in_force(&self, session: &str, workspace: &Path, now: Timestamp) -> Result<Vec<Lease>, StoreError>;
+
+    /// Lists all leases that are in force now, or all leases ever granted, newest first.
+    fn list(&self, in_force_only: bool, now: Timestamp) -> Result<Vec<Lease>, StoreError>;
+
+    /// Counts a call that the lease allows. Returns false if the lease was revoked or has expired,
+    /// so that the call is not allowed.
+    fn note_use(&self, id: &str, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Revokes a lease, and an unused approval of the same answer. Returns true if the lease was in
+    /// force.
+    fn revoke(&self, id: &str, now: Timestamp) -> Result<bool, StoreError>;
 }

@@ -1,11 +1,13 @@
 //! Outputs stored by reference: an id leads to a blob, in every process that shares the state.
 
+use std::fs::File;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::blobs::BlobRef;
+use crate::error::StoreError;
 
 /// An output and its metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,4 +45,33 @@ pub struct PruneResult {
     pub blobs: u64,
     /// Number of freed bytes.
     pub bytes: u64,
+}
+
+/// The outputs of a store.
+///
+/// Any caller of the same user can read any output whose id it knows; the session is stored so that
+/// a later rule can be stricter.
+///
+/// Every method blocks, and returns an error if the state cannot be read or written.
+pub trait Outputs: Send + Sync {
+    /// Gives an id to a blob that was just put. The id must be new.
+    fn keep(&self, output: &Output) -> Result<(), StoreError>;
+
+    /// Returns the output with an id.
+    fn find(&self, id: &str) -> Result<Output, StoreError>;
+
+    /// Returns the output with an id, and opens its content from the start.
+    fn open(&self, id: &str) -> Result<(Output, File), StoreError>;
+
+    /// Removes the outputs beyond the limits of `retention`. Then removes every unreferenced blob
+    /// that was put more than an hour before `now`, which must come from the file system's clock.
+    ///
+    /// Prunes as long as `goes_on` returns true; after that, some of the blobs stay until another
+    /// time.
+    fn prune(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<PruneResult, StoreError>;
 }

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use store_api::{AuditRow, Durability, Kind, StoreError};
-use store_sqlite::Store;
+use store_api::{AuditRow, Durability, Kind, Store as _, StoreError};
+use store_sqlite::SqliteStore;
 
 /// Duration of each measurement.
 const MEASURED: Duration = Duration::from_millis(1500);
@@ -25,11 +25,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             writeln!(output, "{durability:>9?}, {callers:>2} callers: {rate:>8.0} rows/s")?;
         }
     }
-    let fresh = median(|number| Store::open(&folder.path().join(format!("new{number}"))))?;
+    let fresh = median(|number| SqliteStore::open(&folder.path().join(format!("new{number}"))))?;
     let existing = folder.path().join("Committed32");
-    let reopened = median(|_| Store::open(&existing))?;
-    let running = Store::open(&existing)?;
-    let beside = median(|_| Store::open(&existing))?;
+    let reopened = median(|_| SqliteStore::open(&existing))?;
+    let running = SqliteStore::open(&existing)?;
+    let beside = median(|_| SqliteStore::open(&existing))?;
     writeln!(output, "open: new {fresh:?}, existing {reopened:?}, beside another process {beside:?}")?;
     let started = Instant::now();
     let rows = running.audit().verify(None)?.rows;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn rate(folder: &Path, callers: u32, durability: Durability) -> Result<f64, StoreError> {
-    let store = Store::open(folder)?;
+    let store = SqliteStore::open(folder)?;
     let started = Instant::now();
     let shared = &store;
     let counts: Vec<u32> = thread::scope(|scope| {
@@ -53,7 +53,12 @@ fn rate(folder: &Path, callers: u32, durability: Durability) -> Result<f64, Stor
     Ok(counts.iter().map(|count| f64::from(*count)).sum::<f64>() / started.elapsed().as_secs_f64())
 }
 
-fn call(store: &Store, started: Instant, durability: Durability, caller: u32) -> Result<u32, StoreError> {
+fn call(
+    store: &SqliteStore,
+    started: Instant,
+    durability: Durability,
+    caller: u32,
+) -> Result<u32, StoreError> {
     let mut count = 0;
     while started.elapsed() < MEASURED {
         store.audit().append(row(&format!("call-{caller}-{count}")), durability).wait()?;
@@ -74,7 +79,7 @@ fn row(call: &str) -> AuditRow {
     row
 }
 
-fn median(open: impl Fn(u32) -> Result<Store, StoreError>) -> Result<Duration, StoreError> {
+fn median(open: impl Fn(u32) -> Result<SqliteStore, StoreError>) -> Result<Duration, StoreError> {
     let mut times = Vec::new();
     for number in 0..21 {
         let started = Instant::now();

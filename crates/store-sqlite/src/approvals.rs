@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row};
-use store_api::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, EarlierAnswer, StoreError};
+use store_api::{
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, EarlierAnswer, StoreError,
+};
 
 use crate::database::Database;
 use crate::leases::add_lease;
@@ -24,14 +26,12 @@ const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 const MAX_WAITING: u32 = 200;
 
 /// The questions of one store.
-pub struct Approvals {
+pub(crate) struct SqliteApprovals {
     database: Arc<Database>,
 }
 
-impl Approvals {
-    /// Records a question and returns it. If a question about the same plan already waits, returns
-    /// that one.
-    pub fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
+impl Approvals for SqliteApprovals {
+    fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
         let mut row = row.clone();
         for text in [&mut row.session, &mut row.tool, &mut row.question] {
             self.database.cover(text);
@@ -79,13 +79,7 @@ impl Approvals {
         })
     }
 
-    /// Answers a waiting question. The first answer counts.
-    pub fn answer(
-        &self,
-        id: &str,
-        answer: &ApprovalAnswer,
-        now: Timestamp,
-    ) -> Result<AnswerOutcome, StoreError> {
+    fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<AnswerOutcome, StoreError> {
         let mut answer = answer.clone();
         self.database.cover(&mut answer.by);
         if let Some(message) = &mut answer.message {
@@ -125,8 +119,7 @@ impl Approvals {
         answered.ok_or_else(|| StoreError::ApprovalUnknown { id: id.to_owned() })
     }
 
-    /// Uses an approval. Among all callers in all processes, exactly one gets `true`.
-    pub fn use_up(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
+    fn use_up(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
             end_expired(connection, now)?;
             let sql = "UPDATE approvals SET state = 'used' WHERE id = ? AND state = 'approved'";
@@ -134,8 +127,7 @@ impl Approvals {
         })
     }
 
-    /// Finds the earlier answer that applies to a call with this plan and this request.
-    pub fn earlier(
+    fn earlier(
         &self,
         workspace: &Path,
         plan: &str,
@@ -182,16 +174,13 @@ impl Approvals {
         })
     }
 
-    /// Records that the caller of a question has received the answer.
-    pub fn set_answer_received(&self, id: &str) -> Result<(), StoreError> {
+    fn set_answer_received(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|connection| {
             connection.execute("UPDATE approvals SET told = 1 WHERE id = ?", [id]).map(drop)
         })
     }
 
-    /// Records that a command's changes are set aside until the question is answered. Returns the
-    /// current question.
-    pub fn hold(&self, id: &str, changes: &str) -> Result<ApprovalRow, StoreError> {
+    fn hold(&self, id: &str, changes: &str) -> Result<ApprovalRow, StoreError> {
         let row = self.database.write(|connection| {
             connection.execute("UPDATE approvals SET changes = ? WHERE id = ?", [changes, id])?;
             find(connection, id)
@@ -199,8 +188,7 @@ impl Approvals {
         row.ok_or_else(|| StoreError::ApprovalUnknown { id: id.to_owned() })
     }
 
-    /// Ends the question about changes that were applied or discarded in another way.
-    pub fn settle_changes(
+    fn settle_changes(
         &self,
         changes: &str,
         applied: bool,
@@ -220,14 +208,11 @@ impl Approvals {
         })
     }
 
-    /// Returns one question.
-    pub fn find(&self, id: &str, now: Timestamp) -> Result<Option<ApprovalRow>, StoreError> {
+    fn find(&self, id: &str, now: Timestamp) -> Result<Option<ApprovalRow>, StoreError> {
         self.database.read(|connection| Ok(find(connection, id)?.map(|row| row.seen_at(now))))
     }
 
-    /// Lists the questions, newest first: all of them, or only those that can still be answered or
-    /// used.
-    pub fn list(&self, open_only: bool, limit: u32, now: Timestamp) -> Result<Vec<ApprovalRow>, StoreError> {
+    fn list(&self, open_only: bool, limit: u32, now: Timestamp) -> Result<Vec<ApprovalRow>, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare(&format!(
                 "SELECT {COLUMNS} FROM approvals WHERE NOT ?1 OR (state IN ('waiting', 'approved') AND expires_at_us > ?2)
@@ -238,9 +223,7 @@ impl Approvals {
         })
     }
 
-    /// Counts the calls of this shape that a human has approved one by one in the workspace since
-    /// `since`.
-    pub fn allowed_once(&self, workspace: &Path, shape: &str, since: Timestamp) -> Result<u32, StoreError> {
+    fn allowed_once(&self, workspace: &Path, shape: &str, since: Timestamp) -> Result<u32, StoreError> {
         self.database.read(|connection| {
             connection.query_row(
                 "SELECT count(*) FROM approvals WHERE workspace = ? AND shape = ? AND asked_at_us >= ?
@@ -250,7 +233,9 @@ impl Approvals {
             )
         })
     }
+}
 
+impl SqliteApprovals {
     pub(crate) fn new(database: Arc<Database>) -> Self {
         Self { database }
     }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use locks::{FileLock, Kind};
-use store_api::{Hash, StoreError};
+use store_api::{BlobReader, BlobWriter, Hash, StoreError};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
 
-use crate::blobs::{Blobs, COMPRESSED, INCOMING, create_folder, retry_with_folder, touch};
+use crate::blobs::{BlobFolder, COMPRESSED, INCOMING, create_folder, retry_with_folder, touch};
 use crate::pack_reader::PackReader;
 use crate::packs::{FillingPack, LARGEST_PACKED};
 
@@ -20,12 +20,9 @@ const IN_ONE_PIECE: usize = 1024 * 1024;
 /// zstd level whose cost is about that of copying.
 pub(crate) const LEVEL: i32 = 1;
 
-/// Writer of saved files, for several threads at once. Pruning waits while it lives.
-///
-/// INVARIANT: saved content is durable only after [`BlobWriter::finish`] has succeeded; do not refer to
-/// it earlier.
-pub struct BlobWriter<'a> {
-    blobs: &'a Blobs,
+/// Writer of saved files. Its lock keeps pruning waiting.
+pub(crate) struct SavedWriter<'a> {
+    blobs: &'a BlobFolder,
     /// Working memory that a thread takes for one file, and puts back.
     idle: Mutex<Vec<Press>>,
     filling: Mutex<FillingPack>,
@@ -39,23 +36,21 @@ struct Press {
     compressed: Vec<u8>,
 }
 
-/// Reader of saved content, for several threads at once.
-pub struct Reader<'a> {
-    blobs: &'a Blobs,
+/// Reader of saved content.
+pub(crate) struct SavedReader<'a> {
+    blobs: &'a BlobFolder,
     unpacking: PackReader,
 }
 
-impl Blobs {
-    /// Begins to save files.
-    pub fn saver(&self) -> Result<BlobWriter<'_>, StoreError> {
+impl BlobFolder {
+    pub(crate) fn begin_saving(&self) -> Result<SavedWriter<'_>, StoreError> {
         create_folder(&self.folder)?;
         let lock = self.lock(Kind::Shared)?;
-        Ok(BlobWriter { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
+        Ok(SavedWriter { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
     }
 
-    /// Begins to read saved content.
-    pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
-        Ok(Reader { blobs: self, unpacking: PackReader::default() })
+    pub(crate) fn begin_reading(&self) -> SavedReader<'_> {
+        SavedReader { blobs: self, unpacking: PackReader::default() }
     }
 
     pub(crate) fn incoming(&self) -> Result<NamedTempFile, StoreError> {
@@ -72,9 +67,8 @@ impl Blobs {
     }
 }
 
-impl Reader<'_> {
-    /// Opens a saved content, from its start.
-    pub fn open(&self, hash: &Hash) -> Result<Box<dyn Read>, StoreError> {
+impl BlobReader for SavedReader<'_> {
+    fn open(&self, hash: &Hash) -> Result<Box<dyn Read>, StoreError> {
         if let Some(content) = self.unpacking.read(self.blobs, hash)? {
             return Ok(Box::new(Cursor::new(content)));
         }
@@ -88,11 +82,8 @@ impl Reader<'_> {
     }
 }
 
-impl BlobWriter<'_> {
-    /// Saves everything that `content` yields, and returns its hash. Equal content is saved once.
-    ///
-    /// After one hour, pruning may remove a content that no checkpoint names.
-    pub fn save(&self, content: &mut dyn Read) -> Result<Hash, StoreError> {
+impl BlobWriter for SavedWriter<'_> {
+    fn save(&self, content: &mut dyn Read) -> Result<Hash, StoreError> {
         let idle = lock(&self.idle).pop();
         let mut press = match idle {
             Some(press) => press,
@@ -106,6 +97,19 @@ impl BlobWriter<'_> {
         saved
     }
 
+    fn finish(&self) -> Result<(), StoreError> {
+        let filled = std::mem::take(&mut *lock(&self.filling));
+        match filled.only() {
+            Some((hash, content)) => {
+                let compressed = zstd::bulk::compress(content, LEVEL);
+                self.persist_compressed(&hash, &compressed.map_err(|error| self.blobs.failed(error))?)
+            }
+            None => self.blobs.put_pack(filled),
+        }
+    }
+}
+
+impl SavedWriter<'_> {
     fn save_with(&self, press: &mut Press, content: &mut dyn Read) -> Result<Hash, StoreError> {
         press.content.clear();
         let unread = |error| StoreError::Content { source: Arc::new(error) };
@@ -127,18 +131,6 @@ impl BlobWriter<'_> {
         let hash = hasher.finalize().into();
         self.persist(incoming, &hash)?;
         Ok(hash)
-    }
-
-    /// Writes everything that was saved so far. More can be saved afterwards.
-    pub fn finish(&self) -> Result<(), StoreError> {
-        let filled = std::mem::take(&mut *lock(&self.filling));
-        match filled.only() {
-            Some((hash, content)) => {
-                let compressed = zstd::bulk::compress(content, LEVEL);
-                self.persist_compressed(&hash, &compressed.map_err(|error| self.blobs.failed(error))?)
-            }
-            None => self.blobs.put_pack(filled),
-        }
     }
 
     fn save_in_one_piece(&self, press: &mut Press) -> Result<Hash, StoreError> {
@@ -202,24 +194,26 @@ pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::Store;
+    use store_api::Store as _;
 
-    fn save(store: &Store, contents: &[&[u8]]) -> Vec<Hash> {
+    use super::*;
+    use crate::SqliteStore;
+
+    fn save(store: &SqliteStore, contents: &[&[u8]]) -> Vec<Hash> {
         let saver = store.blobs().saver().unwrap();
         let hashes = contents.iter().map(|content| saver.save(&mut &**content).unwrap()).collect();
         saver.finish().unwrap();
         hashes
     }
 
-    fn content(store: &Store, hash: &Hash) -> Vec<u8> {
+    fn content(store: &SqliteStore, hash: &Hash) -> Vec<u8> {
         let mut read = Vec::new();
         store.blobs().reader().unwrap().open(hash).unwrap().read_to_end(&mut read).unwrap();
         read
     }
 
-    fn files(store: &Store) -> Vec<PathBuf> {
-        let folders = fs::read_dir(&store.blobs().folder).unwrap().map(|folder| folder.unwrap().path());
+    fn files(store: &SqliteStore) -> Vec<PathBuf> {
+        let folders = fs::read_dir(&store.blobs.folder).unwrap().map(|folder| folder.unwrap().path());
         let mut files: Vec<_> = folders
             .flat_map(|folder| fs::read_dir(folder).unwrap())
             .map(|file| file.unwrap().path())
@@ -231,13 +225,13 @@ mod tests {
     #[test]
     fn what_was_saved_comes_back_and_takes_little_room() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         for length in [0, 1, 1000, IN_ONE_PIECE - 1, IN_ONE_PIECE, IN_ONE_PIECE + 1, 3 * IN_ONE_PIECE + 7] {
             let bytes: Vec<u8> = b"some words ".iter().copied().cycle().take(length).collect();
             let hash = save(&store, &[&bytes])[0];
             assert_eq!(hash, Hash::of(&bytes));
             assert!(content(&store, &hash) == bytes, "{length} bytes");
-            let room = fs::metadata(store.blobs().saved_path(&hash)).unwrap().len();
+            let room = fs::metadata(store.blobs.saved_path(&hash)).unwrap().len();
             assert!(room < 100 + length as u64 / 100, "{length} bytes take {room}");
         }
         let incoming = fs::read_dir(folder.path().join("blobs").join(INCOMING)).unwrap().count();
@@ -247,7 +241,7 @@ mod tests {
     #[test]
     fn many_small_files_are_one_file_and_each_comes_back() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         let own: Vec<Vec<u8>> = (0..100).map(|number| format!("file {number}").into_bytes()).collect();
         let large = vec![7; LARGEST_PACKED + 1];
         let mut contents: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
@@ -267,7 +261,7 @@ mod tests {
     #[test]
     fn a_pack_that_a_power_loss_cut_is_saved_again() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         let hashes = save(&store, &[b"one", b"two"]);
         let pack = files(&store).remove(0);
         for cut in [true, false] {
@@ -286,9 +280,9 @@ mod tests {
     #[test]
     fn a_file_that_a_power_loss_cut_to_nothing_is_saved_again() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         let hash = save(&store, &[b"content"])[0];
-        fs::write(store.blobs().saved_path(&hash), b"").unwrap();
+        fs::write(store.blobs.saved_path(&hash), b"").unwrap();
         save(&store, &[b"content"]);
         assert_eq!(content(&store, &hash), b"content");
     }

@@ -6,7 +6,7 @@
 //! loss it may be missing or truncated, which [`Blobs::open`] reports.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use locks::{FileLock, Kind};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
-use store_api::{BlobRef, Hash, StoreError};
+use store_api::{BlobReader, BlobRef, BlobWriter, Blobs, CheckResult, Hash, StoreError};
 use tempfile::NamedTempFile;
 
 use crate::database::Database;
@@ -47,19 +47,15 @@ impl ReferencedContents {
     }
 }
 
-/// The blobs of one store.
-pub struct Blobs {
+/// The folder with the blobs of one store.
+pub(crate) struct BlobFolder {
     pub(crate) folder: PathBuf,
     /// Database with the positions of contents in packs.
     pub(crate) database: Arc<Database>,
 }
 
-impl Blobs {
-    /// Stores everything that `content` yields. Equal content is stored once.
-    ///
-    /// The new blob has no references yet: after one hour, pruning may remove it, unless an
-    /// [`Output`](store_api::Output) refers to it or it was put again.
-    pub fn put(&self, content: &mut dyn Read) -> Result<BlobRef, StoreError> {
+impl Blobs for BlobFolder {
+    fn put(&self, content: &mut dyn Read) -> Result<BlobRef, StoreError> {
         let incoming = self.folder.join(INCOMING);
         let (temporary, blob) = retry_with_folder(&incoming, || NamedTempFile::new_in(&incoming))
             .and_then(|file| copy(content, file))?;
@@ -76,14 +72,7 @@ impl Blobs {
         Ok(blob)
     }
 
-    /// Stores the whole content of `file`, from its start, whatever its position is.
-    pub fn put_file(&self, mut file: File) -> Result<BlobRef, StoreError> {
-        file.rewind().map_err(|error| StoreError::Content { source: Arc::new(error) })?;
-        self.put(&mut file)
-    }
-
-    /// Opens a blob for reading, from its start.
-    pub fn open(&self, blob: &BlobRef) -> Result<File, StoreError> {
+    fn open(&self, blob: &BlobRef) -> Result<File, StoreError> {
         let path = self.path(&blob.hash);
         let at = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::BlobUnknown { hash: blob.hash },
@@ -97,6 +86,20 @@ impl Blobs {
         Ok(file)
     }
 
+    fn saver(&self) -> Result<Box<dyn BlobWriter + '_>, StoreError> {
+        Ok(Box::new(self.begin_saving()?))
+    }
+
+    fn reader(&self) -> Result<Box<dyn BlobReader + '_>, StoreError> {
+        Ok(Box::new(self.begin_reading()))
+    }
+
+    fn check(&self, goes_on: &dyn Fn(u64) -> bool) -> Result<Option<CheckResult>, StoreError> {
+        self.check_saved(goes_on)
+    }
+}
+
+impl BlobFolder {
     pub(crate) fn new(folder: PathBuf, database: Arc<Database>) -> Self {
         Self { folder, database }
     }
@@ -259,18 +262,18 @@ mod tests {
 
     use super::*;
 
-    fn blobs() -> (tempfile::TempDir, Blobs) {
+    fn blobs() -> (tempfile::TempDir, BlobFolder) {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::open(folder.path(), crate::database::Access::Write, || Ok(())).unwrap();
-        let blobs = Blobs::new(folder.path().join("blobs"), Arc::new(database));
+        let blobs = BlobFolder::new(folder.path().join("blobs"), Arc::new(database));
         (folder, blobs)
     }
 
-    fn files(blobs: &Blobs) -> usize {
+    fn files(blobs: &BlobFolder) -> usize {
         entries(&blobs.folder).unwrap().map(|folder| entries(&folder).unwrap().count()).sum()
     }
 
-    fn content(blobs: &Blobs, blob: &BlobRef) -> Vec<u8> {
+    fn content(blobs: &BlobFolder, blob: &BlobRef) -> Vec<u8> {
         let mut bytes = Vec::new();
         blobs.open(blob).unwrap().read_to_end(&mut bytes).unwrap();
         bytes

@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use store_api::{CheckResult, Hash, StoreError};
 
-use crate::blobs::{Blobs, COMPRESSED, entries};
+use crate::blobs::{BlobFolder, COMPRESSED, entries};
 use crate::hash_prefixes::{Key, key, keys};
 use crate::packs::{Pack, is_damage};
 
@@ -19,15 +19,9 @@ const PIECE: usize = 1024 * 1024;
 /// false.
 type GoesOn<'a> = &'a dyn Fn(u64) -> bool;
 
-impl Blobs {
-    /// Reads every content that a checkpoint needs, and compares each with its hash. Blocks.
-    ///
-    /// `goes_on` is called with the bytes read since its last call. If `goes_on` returns false, the
-    /// result is `None`. A content with several copies counts as damaged only if no copy is intact.
-    ///
-    /// # Errors
-    /// Returns an error if the database, or an existing file, cannot be read.
-    pub fn check(&self, goes_on: GoesOn<'_>) -> Result<Option<CheckResult>, StoreError> {
+impl BlobFolder {
+    /// Reads every content that a checkpoint needs, as [`Blobs::check`](store_api::Blobs::check) states.
+    pub(crate) fn check_saved(&self, goes_on: GoesOn<'_>) -> Result<Option<CheckResult>, StoreError> {
         let before = self.database.read(needed)?;
         let mut found = IntactContents::default();
         let numbers: Vec<i64> = self.database.read(|connection| {
@@ -145,18 +139,20 @@ fn needed(connection: &Connection) -> rusqlite::Result<Vec<(String, Vec<Key>)>> 
 
 #[cfg(test)]
 mod tests {
+    use store_api::Store as _;
+
     use super::*;
-    use crate::Store;
+    use crate::SqliteStore;
     use crate::packs::tests::{checkpoint, save};
 
-    fn check(store: &Store) -> CheckResult {
+    fn check(store: &SqliteStore) -> CheckResult {
         store.blobs().check(&|_| true).unwrap().unwrap()
     }
 
     #[test]
     fn damage_of_every_kind_is_told_with_the_checkpoint_that_needs_it() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         let large = "some words ".repeat(200_000);
         let (packed, single) = (save(&store, &["one", "", "two"]), save(&store, &[&large]));
         checkpoint(&store, "a", &packed);
@@ -182,12 +178,12 @@ mod tests {
         };
         let of =
             |ids: &[(&str, u64)]| ids.iter().map(|(id, lost)| ((*id).to_owned(), *lost)).collect::<Vec<_>>();
-        let path = store.blobs().pack_path(&pack.name);
+        let path = store.blobs.pack_path(&pack.name);
         let all_of_the_pack = of(&[("a", 3), ("c", 1)]);
         assert_eq!(damage(&path, &|bytes| bytes.truncate(3)), all_of_the_pack);
         assert_eq!(damage(&path, &|bytes| bytes.clear()), all_of_the_pack);
         assert!(!damage(&path, &flip).is_empty());
-        let single = store.blobs().saved_files().unwrap().remove(0);
+        let single = store.blobs.saved_files().unwrap().remove(0);
         for change in [&flip as &dyn Fn(&mut Vec<u8>), &|bytes| bytes.truncate(9), &|bytes| bytes.clear()] {
             assert_eq!(damage(&single, change), of(&[("b", 1), ("c", 1)]));
         }
@@ -201,7 +197,7 @@ mod tests {
     #[test]
     fn a_check_ends_where_it_is_told_to() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         save(&store, &["one", "two"]);
         assert_eq!(store.blobs().check(&|_| false).unwrap(), None);
     }

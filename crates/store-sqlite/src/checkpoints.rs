@@ -7,7 +7,6 @@
 //!
 //! The state of a path is opaque bytes to this module.
 
-use std::borrow::Borrow;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -15,36 +14,26 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use store_api::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Hash, StoreError};
+use store_api::{
+    Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints, Hash, StoreError,
+};
 
 use crate::database::Database;
 use crate::packs::refer;
 
 /// The checkpoints of one store.
-pub struct Checkpoints {
+pub(crate) struct SqliteCheckpoints {
     database: Arc<Database>,
 }
 
 const COLUMNS: &str =
     "id, session, tool, workspace, made_at_us, folder, state, undoes, paths, bytes, unsaved, roots";
 
-impl Checkpoints {
-    /// Adds a checkpoint with all its entries, in one transaction. The id must be new.
-    ///
-    /// `entries` may be a lazy iterator, so that a change of many paths is never in memory twice.
-    pub fn add(
+impl Checkpoints for SqliteCheckpoints {
+    fn add(
         &self,
         checkpoint: &Checkpoint,
-        entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
-    ) -> Result<(), StoreError> {
-        self.add_with(checkpoint, entries, &[])
-    }
-
-    /// Adds a checkpoint whose entries' contents need the contents `needed` in turn.
-    pub fn add_with(
-        &self,
-        checkpoint: &Checkpoint,
-        entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
+        entries: &mut dyn Iterator<Item = CheckpointEntry>,
         needed: &[Hash],
     ) -> Result<(), StoreError> {
         self.database.write(|transaction| {
@@ -70,19 +59,17 @@ impl Checkpoints {
         })
     }
 
-    /// Marks the prepared change as done.
-    pub fn complete(&self, id: &str) -> Result<(), StoreError> {
+    fn complete(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute("UPDATE checkpoints SET state = 2 WHERE id = ?", [id])?;
             Ok(())
         })
     }
 
-    /// Marks a direct change as done, and replaces the entries that it was saved with.
-    pub fn complete_as(
+    fn complete_as(
         &self,
         id: &str,
-        entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
+        entries: &mut dyn Iterator<Item = CheckpointEntry>,
         paths: u64,
         unsaved: &[PathBuf],
     ) -> Result<(), StoreError> {
@@ -97,9 +84,7 @@ impl Checkpoints {
         })
     }
 
-    /// Adds an entry to an existing checkpoint, with its number of bytes and the further contents
-    /// that it needs.
-    pub fn extend(
+    fn extend(
         &self,
         id: &str,
         entry: &CheckpointEntry,
@@ -112,7 +97,7 @@ impl Checkpoints {
                 [id],
                 |row| row.get(0),
             )?;
-            add_entries_from(transaction, id, next, std::slice::from_ref(entry))?;
+            add_entries_from(transaction, id, next, &mut std::iter::once(entry.clone()))?;
             refer(transaction, id, needed)?;
             transaction.execute(
                 "UPDATE checkpoints SET paths = paths + 1, bytes = bytes + ? WHERE id = ?",
@@ -122,9 +107,7 @@ impl Checkpoints {
         })
     }
 
-    /// Removes the last added entry, because its change did not happen. The content stays as long as
-    /// the checkpoint.
-    pub fn retract(&self, id: &str, entry: &CheckpointEntry) -> Result<(), StoreError> {
+    fn retract(&self, id: &str, entry: &CheckpointEntry) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute(
                 "DELETE FROM checkpoint_entries WHERE checkpoint = ?1 AND path = ?2 AND number =
@@ -136,8 +119,7 @@ impl Checkpoints {
         })
     }
 
-    /// Removes a checkpoint whose change did not happen.
-    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+    fn remove(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             remove_entries(transaction, id)?;
             transaction.execute("DELETE FROM checkpoints WHERE id = ?", [id])?;
@@ -145,8 +127,7 @@ impl Checkpoints {
         })
     }
 
-    /// Returns the checkpoint with this id, whatever its state.
-    pub fn find(&self, id: &str) -> Result<Option<Checkpoint>, StoreError> {
+    fn find(&self, id: &str) -> Result<Option<Checkpoint>, StoreError> {
         self.read(|connection| {
             connection
                 .query_row(&format!("SELECT {COLUMNS} FROM checkpoints WHERE id = ?"), [id], checkpoint)
@@ -154,8 +135,7 @@ impl Checkpoints {
         })
     }
 
-    /// Returns the checkpoint of the change that went through this folder, whatever its state.
-    pub fn of_folder(&self, folder: &str) -> Result<Option<Checkpoint>, StoreError> {
+    fn of_folder(&self, folder: &str) -> Result<Option<Checkpoint>, StoreError> {
         self.read(|connection| {
             connection
                 .query_row(
@@ -167,8 +147,7 @@ impl Checkpoints {
         })
     }
 
-    /// Lists the changed paths, in the order in which they were added.
-    pub fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError> {
+    fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
                 "SELECT path, before, after, content FROM checkpoint_entries WHERE checkpoint = ? ORDER BY number",
@@ -177,9 +156,7 @@ impl Checkpoints {
         })
     }
 
-    /// Lists the entries whose `before` state equals `before`; callers mark their own entries this
-    /// way.
-    pub fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError> {
+    fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
                 "SELECT path, before, after, content FROM checkpoint_entries WHERE checkpoint = ? AND before = ?
@@ -189,61 +166,38 @@ impl Checkpoints {
         })
     }
 
-    /// Lists the finished checkpoints of a workspace, newest first, at most `limit`.
-    pub fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
+    fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         let condition = "workspace = ? ORDER BY made_at_us DESC, id DESC LIMIT ?";
         self.finished(condition, params![workspace.as_os_str().as_bytes(), limit])
     }
 
-    /// Lists the finished checkpoints of a workspace whose id starts with `prefix`, at most `limit`.
-    pub fn with_prefix(
-        &self,
-        workspace: &Path,
-        prefix: &str,
-        limit: u32,
-    ) -> Result<Vec<Checkpoint>, StoreError> {
+    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         let end = format!("{prefix}{}", char::MAX);
         // The plus keeps SQLite from searching by workspace, which would read every checkpoint of it.
         let condition = "+workspace = ? AND id >= ? AND id < ? LIMIT ?";
         self.finished(condition, params![workspace.as_os_str().as_bytes(), prefix, end, limit])
     }
 
-    /// Lists the finished checkpoints of a workspace from this one on, oldest first.
-    pub fn since(&self, workspace: &Path, first: &Checkpoint) -> Result<Vec<Checkpoint>, StoreError> {
+    fn since(&self, workspace: &Path, first: &Checkpoint) -> Result<Vec<Checkpoint>, StoreError> {
         let condition = "workspace = ? AND (made_at_us, id) >= (?, ?) ORDER BY made_at_us, id";
         let made_at = first.made_at.as_microsecond();
         self.finished(condition, params![workspace.as_os_str().as_bytes(), made_at, first.id])
     }
 
-    /// Returns the first finished checkpoint of a workspace that was made at or after `time`.
-    pub fn first_since(&self, workspace: &Path, time: Timestamp) -> Result<Option<Checkpoint>, StoreError> {
+    fn first_since(&self, workspace: &Path, time: Timestamp) -> Result<Option<Checkpoint>, StoreError> {
         let condition = "workspace = ? AND made_at_us >= ? ORDER BY made_at_us, id LIMIT 1";
         let found =
             self.finished(condition, params![workspace.as_os_str().as_bytes(), time.as_microsecond()])?;
         Ok(found.into_iter().next())
     }
 
-    /// Returns the first finished checkpoint of a workspace whose call is `call` or a later one.
-    pub fn first_since_call(&self, workspace: &Path, call: &str) -> Result<Option<Checkpoint>, StoreError> {
+    fn first_since_call(&self, workspace: &Path, call: &str) -> Result<Option<Checkpoint>, StoreError> {
         let condition = "workspace = ? AND id >= ? ORDER BY made_at_us, id LIMIT 1";
         let found = self.finished(condition, params![workspace.as_os_str().as_bytes(), call])?;
         Ok(found.into_iter().next())
     }
 
-    fn finished(
-        &self,
-        condition: &str,
-        params: impl rusqlite::Params,
-    ) -> Result<Vec<Checkpoint>, StoreError> {
-        self.read(|connection| {
-            let mut statement = connection
-                .prepare(&format!("SELECT {COLUMNS} FROM checkpoints WHERE state = 2 AND {condition}"))?;
-            statement.query_map(params, checkpoint)?.collect()
-        })
-    }
-
-    /// Lists the unfinished checkpoints: their processes are at work, or were killed.
-    pub fn unfinished(&self) -> Result<Vec<Checkpoint>, StoreError> {
+    fn unfinished(&self) -> Result<Vec<Checkpoint>, StoreError> {
         self.read(|connection| {
             let mut statement = connection
                 .prepare(&format!("SELECT {COLUMNS} FROM checkpoints WHERE state <> 2 ORDER BY id"))?;
@@ -251,8 +205,7 @@ impl Checkpoints {
         })
     }
 
-    /// Marks the change that was prepared in this folder as done.
-    pub fn complete_folder(&self, folder: &str) -> Result<(), StoreError> {
+    fn complete_folder(&self, folder: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction
                 .execute("UPDATE checkpoints SET state = 2 WHERE folder = ? AND state = 0", [folder])?;
@@ -260,9 +213,7 @@ impl Checkpoints {
         })
     }
 
-    /// Removes the checkpoints beyond the limits of `retention`, and returns their number. Pruning
-    /// of outputs removes their blobs.
-    pub fn prune(&self, retention: &CheckpointRetention, now: Timestamp) -> Result<u64, StoreError> {
+    fn prune(&self, retention: &CheckpointRetention, now: Timestamp) -> Result<u64, StoreError> {
         let age = SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX);
         let oldest = now.checked_sub(age).unwrap_or(Timestamp::MIN);
         // One transaction, because entries without their checkpoint would keep their blobs forever.
@@ -294,6 +245,20 @@ impl Checkpoints {
             Ok(removed.len() as u64)
         })
     }
+}
+
+impl SqliteCheckpoints {
+    fn finished(
+        &self,
+        condition: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection
+                .prepare(&format!("SELECT {COLUMNS} FROM checkpoints WHERE state = 2 AND {condition}"))?;
+            statement.query_map(params, checkpoint)?.collect()
+        })
+    }
 
     pub(crate) fn new(database: Arc<Database>) -> Self {
         Self { database }
@@ -307,7 +272,7 @@ impl Checkpoints {
 fn add_entries(
     transaction: &Connection,
     id: &str,
-    entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
+    entries: &mut dyn Iterator<Item = CheckpointEntry>,
 ) -> rusqlite::Result<()> {
     add_entries_from(transaction, id, 0, entries)
 }
@@ -316,14 +281,13 @@ fn add_entries_from(
     transaction: &Connection,
     id: &str,
     first: i64,
-    entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
+    entries: &mut dyn Iterator<Item = CheckpointEntry>,
 ) -> rusqlite::Result<()> {
     let mut statement = transaction.prepare(
         "INSERT INTO checkpoint_entries (checkpoint, number, path, before, after, content) VALUES (?, ?, ?, ?, ?, ?)",
     )?;
     let mut contents = Vec::new();
     for (number, entry) in (first..).zip(entries) {
-        let entry: &CheckpointEntry = entry.borrow();
         statement.execute(params![
             id,
             number,

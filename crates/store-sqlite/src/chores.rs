@@ -46,25 +46,3 @@ pub(crate) fn is_due(
     // A time outside every calendar makes the chore due.
     Ok(Timestamp::try_from(modified).map_or(true, |marked| now.duration_since(marked).abs() >= every))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chore_is_due_again_after_its_time_and_not_in_a_new_folder_nor_by_another_chore() {
-        let folder = tempfile::tempdir().unwrap();
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let after = |minutes| start + SignedDuration::from_mins(minutes);
-        let every = SignedDuration::from_mins(15);
-        let due = |minutes| is_due(Chore::Prune, folder.path(), every, after(minutes)).unwrap();
-        assert!(!due(0));
-        assert!(!due(14));
-        assert!(due(15) && due(16));
-        begin(Chore::Check, folder.path(), after(16)).unwrap();
-        assert!(due(16));
-        begin(Chore::Prune, folder.path(), after(16)).unwrap();
-        assert!(!due(30));
-        assert!(due(31));
-    }
-}

@@ -7,25 +7,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row};
-use store_api::{Lease, LeaseKind, StoreError};
+use store_api::{Lease, LeaseKind, Leases, StoreError};
 
 use crate::approvals::{bytes, time};
 use crate::database::Database;
 
 /// The leases of one store.
-pub struct Leases {
+pub(crate) struct SqliteLeases {
     database: Arc<Database>,
 }
 
-impl Leases {
-    /// Lists the leases that apply to a call of this session in this workspace now, in the order of
-    /// their grants.
-    pub fn in_force(
-        &self,
-        session: &str,
-        workspace: &Path,
-        now: Timestamp,
-    ) -> Result<Vec<Lease>, StoreError> {
+impl Leases for SqliteLeases {
+    fn in_force(&self, session: &str, workspace: &Path, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM leases WHERE revoked_at_us IS NULL AND expires_at_us > ?
@@ -38,8 +31,7 @@ impl Leases {
         })
     }
 
-    /// Lists all leases that are in force now, or all leases ever granted, newest first.
-    pub fn list(&self, in_force_only: bool, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
+    fn list(&self, in_force_only: bool, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare(&format!(
                 "SELECT {COLUMNS} FROM leases WHERE NOT ?1 OR (revoked_at_us IS NULL AND expires_at_us > ?2)
@@ -50,9 +42,7 @@ impl Leases {
         })
     }
 
-    /// Counts a call that the lease allows. Returns false if the lease was revoked or has expired,
-    /// so that the call is not allowed.
-    pub fn note_use(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
+    fn note_use(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
             let sql = "UPDATE leases SET uses = uses + 1, used_at_us = ?1
                  WHERE id = ?2 AND revoked_at_us IS NULL AND expires_at_us > ?1";
@@ -60,8 +50,7 @@ impl Leases {
         })
     }
 
-    /// Revokes a lease. Returns true if it was in force.
-    pub fn revoke(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
+    fn revoke(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
             // The approval of the same answer may still be unused.
             connection.execute(
@@ -74,7 +63,9 @@ impl Leases {
             Ok(connection.execute(sql, rusqlite::params![now.as_microsecond(), id])? == 1)
         })
     }
+}
 
+impl SqliteLeases {
     pub(crate) fn new(database: Arc<Database>) -> Self {
         Self { database }
     }

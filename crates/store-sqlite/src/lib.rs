@@ -1,5 +1,4 @@
-//! Durable state of the runtime: the audit log, approvals, outputs stored by reference, blobs,
-//! checkpoints, memories, trusted files.
+//! The runtime's durable state (`store-api`) in SQLite.
 //!
 //! The state is one SQLite file in WAL mode and a folder of blobs, shared safely by several
 //! processes at once:
@@ -37,39 +36,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use store_api::{Chore, StoreError};
-
-use database::{Access, Database};
 use store_api::{
-    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, BlobRef, Cause, ChangeOutcome,
-    Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Durability, EarlierAnswer,
-    Fault, Filter, Hash, HashSyntaxError, HeadFileState, Kind, Lease, LeaseKind, Memory, MemoryCaller,
-    MemoryVersion, Output, PruneResult, ROW_BYTES_MAX, Receipt, RecordedRow, Retention, StoreError,
-    Unembedded, Verification,
+    Approvals, AuditLog, Blobs, Checkpoints, Chore, Chores, Cover, Leases, Memories, Outputs, Presence,
+    Store, StoreError, Trust, WaitingMark, Watch, WatcherMark,
 };
 
-pub use approvals::Approvals;
-pub use audit::Audit;
-pub use blob_writer::{BlobWriter, Reader};
-pub use blobs::Blobs;
-pub use checkpoints::Checkpoints;
-pub use leases::Leases;
-pub use memories::{FoundMemories, Memories, QueryVector};
-pub use outputs::Outputs;
-pub use trust::Trust;
-pub use watcher_marks::{WaitingMark, Watch, WatcherMark};
+use approvals::SqliteApprovals;
+use audit::SqliteAudit;
+use blobs::BlobFolder;
+use checkpoints::SqliteCheckpoints;
+use database::{Access, Database};
+use leases::SqliteLeases;
+use memories::SqliteMemories;
+use outputs::SqliteOutputs;
+use trust::SqliteTrust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
-pub struct Store {
-    audit: Audit,
-    outputs: Outputs,
-    checkpoints: Checkpoints,
-    trust: Trust,
-    approvals: Approvals,
-    leases: Leases,
-    memories: Memories,
+pub struct SqliteStore {
+    audit: SqliteAudit,
+    outputs: SqliteOutputs,
+    checkpoints: SqliteCheckpoints,
+    trust: SqliteTrust,
+    approvals: SqliteApprovals,
+    leases: SqliteLeases,
+    memories: SqliteMemories,
     folder: PathBuf,
-    blobs: Arc<Blobs>,
+    blobs: Arc<BlobFolder>,
     database: Arc<Database>,
 }
 
@@ -89,7 +81,7 @@ const ROOM_OF_CALL: u64 = 1024 * 1024;
 /// Bytes for one path of a checkpoint, whose row is written again when the change is done.
 const ROOM_OF_PATH: u64 = 1024;
 
-impl Store {
+impl SqliteStore {
     /// Opens the state folder, and migrates an older database. Creates a missing folder with mode
     /// 0700 and its files with mode 0600. An existing folder keeps its mode.
     ///
@@ -110,119 +102,66 @@ impl Store {
             create_durably(folder)?;
         }
         let head = folder.join("audit.head");
-        let database = Arc::new(Database::open(folder, access, || Audit::create_head(&head))?);
-        let blobs = Arc::new(Blobs::new(folder.join(BLOBS), Arc::clone(&database)));
+        let database = Arc::new(Database::open(folder, access, || SqliteAudit::create_head(&head))?);
+        let blobs = Arc::new(BlobFolder::new(folder.join(BLOBS), Arc::clone(&database)));
         Ok(Self {
-            audit: Audit::new(Arc::clone(&database), head),
-            outputs: Outputs::new(Arc::clone(&database), Arc::clone(&blobs)),
-            checkpoints: Checkpoints::new(Arc::clone(&database)),
-            trust: Trust::new(Arc::clone(&database)),
-            approvals: Approvals::new(Arc::clone(&database)),
-            leases: Leases::new(Arc::clone(&database)),
-            memories: Memories::new(Arc::clone(&database)),
+            audit: SqliteAudit::new(Arc::clone(&database), head),
+            outputs: SqliteOutputs::new(Arc::clone(&database), Arc::clone(&blobs)),
+            checkpoints: SqliteCheckpoints::new(Arc::clone(&database)),
+            trust: SqliteTrust::new(Arc::clone(&database)),
+            approvals: SqliteApprovals::new(Arc::clone(&database)),
+            leases: SqliteLeases::new(Arc::clone(&database)),
+            memories: SqliteMemories::new(Arc::clone(&database)),
             folder: folder.to_owned(),
             blobs,
             database,
         })
     }
+}
 
-    /// Masks secrets in the texts of all later rows of the audit, the approvals and the leases. The
-    /// first call wins.
-    pub fn cover_rows(&self, cover: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
-        self.database.cover_with(Box::new(cover));
+impl Store for SqliteStore {
+    fn cover_rows(&self, cover: Box<Cover>) {
+        self.database.cover_with(cover);
     }
 
-    /// Returns the audit log.
-    pub fn audit(&self) -> &Audit {
+    fn audit(&self) -> &dyn AuditLog {
         &self.audit
     }
 
-    /// Returns the content stored by hash.
-    pub fn blobs(&self) -> &Blobs {
-        &self.blobs
+    fn blobs(&self) -> &dyn Blobs {
+        self.blobs.as_ref()
     }
 
-    /// Returns the outputs stored by reference.
-    pub fn outputs(&self) -> &Outputs {
+    fn outputs(&self) -> &dyn Outputs {
         &self.outputs
     }
 
-    /// Returns the changes made by calls, for undo.
-    pub fn checkpoints(&self) -> &Checkpoints {
+    fn checkpoints(&self) -> &dyn Checkpoints {
         &self.checkpoints
     }
 
-    /// Returns the files that the user trusts.
-    pub fn trust(&self) -> &Trust {
+    fn trust(&self) -> &dyn Trust {
         &self.trust
     }
 
-    /// Returns the questions to humans.
-    pub fn approvals(&self) -> &Approvals {
+    fn approvals(&self) -> &dyn Approvals {
         &self.approvals
     }
 
-    /// Returns the permissions that humans have granted beyond one call.
-    pub fn leases(&self) -> &Leases {
+    fn leases(&self) -> &dyn Leases {
         &self.leases
     }
 
-    /// Returns the memories of agents.
-    pub fn memories(&self) -> &Memories {
+    fn memories(&self) -> &dyn Memories {
         &self.memories
     }
 
-    /// Begins to watch for commits of other connections.
-    pub fn watch(&self) -> Result<Watch, StoreError> {
-        Watch::new(Arc::clone(&self.database))
-    }
-
-    /// Marks, for the life of the returned value, that somebody watches questions as they arrive.
-    /// The watcher can answer those of the named workspace, or of all workspaces without a name.
-    pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<WatcherMark, StoreError> {
-        WatcherMark::pay(&self.folder, workspace)
-    }
-
-    /// Returns true if somebody watches questions who can answer those of this workspace.
-    pub fn has_attention(&self, workspace: &Path) -> bool {
-        WatcherMark::is_paid(&self.folder, workspace)
-    }
-
-    /// Marks, for the life of the returned value, that a call waits for the answer to a question.
-    pub fn wait_for(&self, question: &str, call: &str) -> Result<WaitingMark, StoreError> {
-        WaitingMark::begin(&self.folder, question, call)
-    }
-
-    /// Lists the questions that calls wait for.
-    pub fn waited_for(&self) -> HashSet<String> {
-        WaitingMark::all(&self.folder)
-    }
-
-    /// Returns true if no process has begun the chore for the time `every`. In a new folder, the
-    /// time begins now.
-    pub fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> Result<bool, StoreError> {
-        chores::is_due(chore, &self.folder, every, now)
-    }
-
-    /// Records for all processes that a chore begins now.
-    pub fn begin(&self, chore: Chore, now: Timestamp) -> Result<(), StoreError> {
-        chores::begin(chore, &self.folder, now)
-    }
-
-    /// Runs a WAL checkpoint, as far as other processes do not prevent it. Call it after a large
-    /// change, so that no later change waits for the disk. Blocks.
-    pub fn move_log(&self) -> Result<(), StoreError> {
+    /// Runs a WAL checkpoint, as far as other processes do not prevent it.
+    fn move_log(&self) -> Result<(), StoreError> {
         self.database.move_log()
     }
 
-    /// Checks that the disk has room for the rows that record the end of a change of `paths` paths.
-    /// Callers ask before they change anything: otherwise a change could succeed without room to
-    /// record its end.
-    ///
-    /// # Errors
-    /// [`StoreError::DiskFull`] if there is less room, and [`StoreError::File`] if the disk does not
-    /// answer.
-    pub fn require_room(&self, paths: usize) -> Result<(), StoreError> {
+    fn require_room(&self, paths: usize) -> Result<(), StoreError> {
         let failed = |error: rustix::io::Errno| StoreError::from_io(&self.folder, error.into());
         let disk = rustix::fs::statvfs(&self.folder).map_err(failed)?;
         let needed = (paths as u64).saturating_mul(ROOM_OF_PATH).saturating_add(ROOM_OF_CALL);
@@ -232,17 +171,48 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the queued audit rows, makes them survive a power loss, and ends the writer thread.
-    /// Later rows are refused; everything else still works. Blocks on the disk. Dropping the store
-    /// does the same, but reports no error.
-    pub fn close(&self) -> Result<(), StoreError> {
+    /// Writes the queued audit rows, and ends the writer thread.
+    fn close(&self) -> Result<(), StoreError> {
         let result = self.audit.close();
         self.database.close_idle();
         result
     }
 }
 
-impl Drop for Store {
+impl Presence for SqliteStore {
+    fn watch(&self) -> Result<Watch, StoreError> {
+        let mut commits = watcher_marks::Commits::new(Arc::clone(&self.database))?;
+        Ok(Watch::new(move || commits.have_come()))
+    }
+
+    fn pay_attention(&self, workspace: Option<&Path>) -> Result<WatcherMark, StoreError> {
+        watcher_marks::watch(&self.folder, workspace).map(WatcherMark::new)
+    }
+
+    fn has_attention(&self, workspace: &Path) -> bool {
+        watcher_marks::is_watched(&self.folder, workspace)
+    }
+
+    fn wait_for(&self, question: &str, call: &str) -> Result<WaitingMark, StoreError> {
+        watcher_marks::WaitingFile::create(&self.folder, question, call).map(WaitingMark::new)
+    }
+
+    fn waited_for(&self) -> HashSet<String> {
+        watcher_marks::waited_for(&self.folder)
+    }
+}
+
+impl Chores for SqliteStore {
+    fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> Result<bool, StoreError> {
+        chores::is_due(chore, &self.folder, every, now)
+    }
+
+    fn begin(&self, chore: Chore, now: Timestamp) -> Result<(), StoreError> {
+        chores::begin(chore, &self.folder, now)
+    }
+}
+
+impl Drop for SqliteStore {
     fn drop(&mut self) {
         // No caller is left to receive the error; callers that need it use `close`.
         let _ = self.close();

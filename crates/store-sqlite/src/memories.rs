@@ -8,21 +8,21 @@ mod finding;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use store_api::{ChangeOutcome, Memory, MemoryCaller, MemoryVersion, StoreError};
+use store_api::{
+    ChangeOutcome, Memories, Memory, MemoryCaller, MemoryVersion, StoreError, Unembedded, WordMatches,
+};
 
 use crate::approvals::{bytes, time};
 use crate::database::Database;
 
 use finding::forget_vectors;
-pub use finding::{FoundMemories, QueryVector};
 
 /// Maximum number of one agent's memories that are not deleted.
 const MAX_MEMORIES: i64 = 10_000;
 
 /// The memories of one store.
-pub struct Memories {
+pub(crate) struct SqliteMemories {
     database: Arc<Database>,
     /// Agents that have already adopted the memories of their earlier name.
     adopted: Mutex<HashSet<String>>,
@@ -33,10 +33,8 @@ const COLUMNS: &str =
 /// Condition for the memories that an agent sees: `?1` is the workspace, `?2` the agent.
 const SEEN: &str = "m.workspace = ?1 AND (m.agent = ?2 OR m.shared = 1)";
 
-impl Memories {
-    /// Gives an agent the memories under the name that an earlier version used for it. On a key
-    /// conflict, the agent keeps its own memory.
-    pub fn adopt(&self, earlier: &str, agent: &str) -> Result<(), StoreError> {
+impl Memories for SqliteMemories {
+    fn adopt(&self, earlier: &str, agent: &str) -> Result<(), StoreError> {
         let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
         if adopted.contains(agent) {
             return Ok(());
@@ -55,8 +53,7 @@ impl Memories {
         Ok(())
     }
 
-    /// Creates a memory under a key that is new to every agent that would see it.
-    pub fn create(
+    fn create(
         &self,
         who: &MemoryCaller,
         id: &str,
@@ -91,13 +88,11 @@ impl Memories {
         })
     }
 
-    /// Returns the memory with this key or id.
-    pub fn read(&self, who: &MemoryCaller, key: &str) -> Result<Option<Memory>, StoreError> {
+    fn read(&self, who: &MemoryCaller, key: &str) -> Result<Option<Memory>, StoreError> {
         self.database.read(|connection| Ok(find(connection, who, key)?.map(|(_, memory)| memory)))
     }
 
-    /// Replaces the text of a memory, if it still has the expected version.
-    pub fn update(
+    fn update(
         &self,
         who: &MemoryCaller,
         key: &str,
@@ -117,8 +112,7 @@ impl Memories {
         })
     }
 
-    /// Deletes a memory from every list; its history stays.
-    pub fn delete(
+    fn delete(
         &self,
         who: &MemoryCaller,
         key: &str,
@@ -137,9 +131,7 @@ impl Memories {
         })
     }
 
-    /// Lists the memories whose key begins with `prefix`, by key, from position `skip` on, and
-    /// whether more follow.
-    pub fn list(
+    fn list(
         &self,
         who: &MemoryCaller,
         prefix: &str,
@@ -162,9 +154,7 @@ impl Memories {
         })
     }
 
-    /// Lists all versions of the memory with this id or key, oldest first, even if the memory is
-    /// deleted.
-    pub fn history(&self, who: &MemoryCaller, key: &str) -> Result<Vec<MemoryVersion>, StoreError> {
+    fn history(&self, who: &MemoryCaller, key: &str) -> Result<Vec<MemoryVersion>, StoreError> {
         self.database.read(|connection| {
             let sql = format!(
                 "SELECT m.number FROM memories m WHERE {SEEN} AND (m.key = ?3 OR m.id = ?3)
@@ -181,6 +171,38 @@ impl Memories {
         })
     }
 
+    fn with_words(&self, who: &MemoryCaller, terms: &[String], most: u32) -> Result<WordMatches, StoreError> {
+        self.database.read(|connection| finding::with_words(connection, who, terms, most))
+    }
+
+    fn vectors(
+        &self,
+        who: &MemoryCaller,
+        model: &[u8; 32],
+        visit: &mut dyn FnMut(i64, &[u8]),
+    ) -> Result<(), StoreError> {
+        self.database.read(|connection| finding::vectors(connection, who, model, visit))
+    }
+
+    fn numbered(&self, who: &MemoryCaller, numbers: &[i64]) -> Result<Vec<(i64, Memory)>, StoreError> {
+        self.database.read(|connection| finding::numbered(connection, who, numbers))
+    }
+
+    fn unembedded(
+        &self,
+        who: &MemoryCaller,
+        model: &[u8; 32],
+        most: u32,
+    ) -> Result<(u64, Vec<Unembedded>), StoreError> {
+        self.database.read(|connection| finding::unembedded(connection, who, model, most))
+    }
+
+    fn keep_vectors(&self, model: &[u8; 32], of: &[(&Unembedded, Vec<Vec<u8>>)]) -> Result<(), StoreError> {
+        self.database.write(|connection| finding::keep_vectors(connection, model, of))
+    }
+}
+
+impl SqliteMemories {
     pub(crate) fn new(database: Arc<Database>) -> Self {
         Self { database, adopted: Mutex::default() }
     }
@@ -272,128 +294,4 @@ fn version(row: &Row<'_>) -> rusqlite::Result<MemoryVersion> {
         session: row.get(5)?,
         call: row.get(6)?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Store;
-
-    pub(super) fn who(agent: &str) -> MemoryCaller {
-        let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let text = |text: &str| text.to_owned();
-        MemoryCaller {
-            workspace: "/w".into(),
-            agent: text(agent),
-            session: text("s"),
-            call: text("c"),
-            now,
-            only_tries: false,
-        }
-    }
-
-    pub(super) fn done(remembered: ChangeOutcome) -> Memory {
-        let ChangeOutcome::Done(memory) = remembered else { panic!("{remembered:?}") };
-        memory
-    }
-
-    #[test]
-    fn an_agent_has_its_own_and_what_is_shared_and_nothing_of_another() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let memories = store.memories();
-        let (one, two) = (who("one"), who("two"));
-        done(memories.create(&one, "i1", ("color", "blue"), false).unwrap());
-        done(memories.create(&one, "i2", ("port", "8080 is the port"), true).unwrap());
-        assert_eq!(memories.read(&two, "color").unwrap(), None);
-        assert_eq!(memories.read(&two, "i1").unwrap(), None);
-        assert_eq!(memories.read(&two, "port").unwrap().unwrap().agent, "one");
-        assert_eq!(memories.update(&two, "color", "red", None).unwrap(), ChangeOutcome::Unknown);
-        assert!(memories.history(&two, "i1").unwrap().is_empty());
-        let keys = |who: &MemoryCaller| {
-            let (found, _) = memories.list(who, "", (0, 10)).unwrap();
-            found.into_iter().map(|memory| memory.key).collect::<Vec<_>>()
-        };
-        let by_words = |who: &MemoryCaller, words: &str| {
-            let found = memories.search(who, words, None, (0, 10)).unwrap().memories;
-            found.into_iter().map(|(memory, _)| memory.key).collect::<Vec<_>>()
-        };
-        assert_eq!(keys(&one), ["color", "port"]);
-        assert_eq!(keys(&two), ["port"]);
-        assert_eq!(by_words(&two, "blue ports"), ["port"]);
-        assert_eq!(by_words(&one, "blue"), ["color"]);
-        let elsewhere = MemoryCaller { workspace: "/other".into(), ..one.clone() };
-        assert!(keys(&elsewhere).is_empty());
-        // An agent's own memory wins over a shared one with the same key, if it existed first.
-        assert!(matches!(
-            memories.create(&two, "i3", ("port", "x"), false).unwrap(),
-            ChangeOutcome::Conflict(_)
-        ));
-    }
-
-    #[test]
-    fn a_change_expects_a_version_and_every_version_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let memories = store.memories();
-        let one = who("one");
-        done(memories.create(&one, "i", ("k", "first"), false).unwrap());
-        let changed = done(memories.update(&one, "k", "second", Some(1)).unwrap());
-        assert_eq!((changed.version, changed.content.as_str()), (2, "second"));
-        let stale = memories.update(&one, "k", "third", Some(1)).unwrap();
-        assert!(matches!(stale, ChangeOutcome::Conflict(Memory { version: 2, .. })));
-        done(memories.delete(&one, "k", Some(2)).unwrap());
-        assert_eq!(memories.read(&one, "k").unwrap(), None);
-        assert_eq!(memories.search(&one, "second", None, (0, 10)).unwrap().memories, []);
-        let versions = memories.history(&one, "k").unwrap();
-        let told: Vec<_> =
-            versions.iter().map(|v| (v.version, v.what.as_str(), v.content.as_str())).collect();
-        assert_eq!(told, [(1, "created", "first"), (2, "updated", "second"), (3, "deleted", "second")]);
-        assert_eq!((versions[0].call.as_str(), versions[0].agent.as_str()), ("c", "one"));
-        // The key is free again.
-        done(memories.create(&one, "i2", ("k", "anew"), false).unwrap());
-    }
-
-    #[test]
-    fn what_an_earlier_version_kept_under_another_name_is_the_agents_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let (before, now, other) = (who("subject abc"), who("subject abcdef"), who("subject abx"));
-        for (id, key) in [("i", "k"), ("j", "gone"), ("l", "both")] {
-            done(store.memories().create(&before, id, (key, "boats"), false).unwrap());
-        }
-        done(store.memories().delete(&before, "gone", None).unwrap());
-        done(store.memories().create(&now, "m", ("both", "newer"), false).unwrap());
-        store.memories().adopt("subject abc", "subject abcdef").unwrap();
-        assert_eq!(store.memories().read(&now, "k").unwrap().unwrap().content, "boats");
-        assert_eq!(store.memories().read(&now, "both").unwrap().unwrap().content, "newer");
-        assert_eq!(store.memories().search(&now, "boats", None, (0, 10)).unwrap().memories.len(), 1);
-        assert_eq!(store.memories().history(&now, "j").unwrap().len(), 2);
-        assert_eq!(store.memories().read(&other, "k").unwrap(), None);
-        assert_eq!(store.memories().read(&before, "k").unwrap(), None);
-    }
-
-    #[test]
-    fn what_is_only_tried_comes_to_the_same_and_changes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let memories = store.memories();
-        let one = who("one");
-        let tries = MemoryCaller { only_tries: true, ..one.clone() };
-        let first = done(memories.create(&one, "i", ("k", "first"), false).unwrap());
-        assert_eq!(done(memories.create(&tries, "j", ("new", "text"), true).unwrap()).key, "new");
-        let updated = done(memories.update(&tries, "k", "second", Some(1)).unwrap());
-        assert_eq!((updated.version, updated.content.as_str()), (2, "second"));
-        assert!(matches!(
-            memories.create(&tries, "j", ("k", "x"), false).unwrap(),
-            ChangeOutcome::Conflict(_)
-        ));
-        assert!(matches!(memories.update(&tries, "k", "x", Some(7)).unwrap(), ChangeOutcome::Conflict(_)));
-        assert_eq!(memories.delete(&tries, "none", None).unwrap(), ChangeOutcome::Unknown);
-        done(memories.delete(&tries, "k", None).unwrap());
-        let (all, _) = memories.list(&one, "", (0, 10)).unwrap();
-        assert_eq!(all, [first]);
-        assert_eq!(memories.history(&one, "k").unwrap().len(), 1);
-        assert_eq!(memories.search(&one, "second text", None, (0, 10)).unwrap().memories, []);
-    }
 }

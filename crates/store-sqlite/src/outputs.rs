@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, Row};
-use store_api::{BlobRef, Hash, Output, PruneResult, Retention, StoreError};
+use store_api::{BlobRef, Blobs as _, Hash, Output, Outputs, PruneResult, Retention, StoreError};
 
-use crate::blobs::{Blobs, ReferencedContents};
+use crate::blobs::{BlobFolder, ReferencedContents};
 use crate::database::Database;
 use crate::hash_prefixes::keys;
 
@@ -19,14 +19,13 @@ use crate::hash_prefixes::keys;
 const UNREFERRED_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// The outputs of one store.
-pub struct Outputs {
+pub(crate) struct SqliteOutputs {
     database: Arc<Database>,
-    blobs: Arc<Blobs>,
+    blobs: Arc<BlobFolder>,
 }
 
-impl Outputs {
-    /// Gives an id to a blob that was just put. The id must be new.
-    pub fn keep(&self, output: &Output) -> Result<(), StoreError> {
+impl Outputs for SqliteOutputs {
+    fn keep(&self, output: &Output) -> Result<(), StoreError> {
         let added = self.database.write(|transaction| {
             transaction.execute(
                 "INSERT INTO outputs (id, blob, size, media_type, session, created_at_us)
@@ -47,8 +46,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Returns the output with an id.
-    pub fn find(&self, id: &str) -> Result<Output, StoreError> {
+    fn find(&self, id: &str) -> Result<Output, StoreError> {
         let found = self.database.with(|connection| {
             connection
                 .query_row(
@@ -65,22 +63,13 @@ impl Outputs {
             .ok_or_else(|| StoreError::OutputUnknown { id: id.to_owned() })
     }
 
-    /// Returns the output with an id, and opens its content from the start.
-    pub fn open(&self, id: &str) -> Result<(Output, File), StoreError> {
+    fn open(&self, id: &str) -> Result<(Output, File), StoreError> {
         let output = self.find(id)?;
         let file = self.blobs.open(&output.blob)?;
         Ok((output, file))
     }
 
-    /// Removes the outputs beyond the limits of `retention`. Then removes every unreferenced blob
-    /// that was put more than an hour before `now`, which must come from the file system's clock.
-    pub fn prune(&self, retention: &Retention, now: Timestamp) -> Result<PruneResult, StoreError> {
-        self.prune_while(retention, now, &|| true)
-    }
-
-    /// Prunes as long as `goes_on` returns true; after that, some of the blobs stay until another
-    /// time.
-    pub fn prune_while(
+    fn prune(
         &self,
         retention: &Retention,
         now: Timestamp,
@@ -112,8 +101,10 @@ impl Outputs {
         let (blobs, bytes) = self.blobs.sweep(before, (first, goes_on), &self.referred()?)?;
         Ok(PruneResult { outputs: outputs as u64, blobs, bytes })
     }
+}
 
-    pub(crate) fn new(database: Arc<Database>, blobs: Arc<Blobs>) -> Self {
+impl SqliteOutputs {
+    pub(crate) fn new(database: Arc<Database>, blobs: Arc<BlobFolder>) -> Self {
         Self { database, blobs }
     }
 
@@ -164,12 +155,13 @@ fn subtract(now: Timestamp, duration: SignedDuration) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
     use std::path::Path;
+    use std::time::Duration;
 
     use jiff::ToSpan;
+    use store_api::Store as _;
 
-    use crate::Store;
+    use crate::SqliteStore;
 
     use super::*;
 
@@ -181,13 +173,13 @@ mod tests {
         "2200-01-01T00:00:00Z".parse().unwrap()
     }
 
-    fn store() -> (tempfile::TempDir, Store) {
+    fn store() -> (tempfile::TempDir, SqliteStore) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         (folder, store)
     }
 
-    fn keep(store: &Store, id: &str, content: &[u8], created_at: Timestamp) -> BlobRef {
+    fn keep(store: &SqliteStore, id: &str, content: &[u8], created_at: Timestamp) -> BlobRef {
         let blob = store.blobs().put(&mut &content[..]).unwrap();
         let output = Output {
             id: id.to_owned(),
@@ -200,31 +192,8 @@ mod tests {
         blob
     }
 
-    fn kept(store: &Store) -> String {
+    fn kept(store: &SqliteStore) -> String {
         ["1", "2", "3", "4"].into_iter().filter(|id| store.outputs().open(id).is_ok()).collect()
-    }
-
-    #[test]
-    fn an_output_is_found_by_its_id_in_another_process_state() {
-        let (folder, store) = store();
-        keep(&store, "1", b"content", Timestamp::UNIX_EPOCH);
-        let other = Store::open(folder.path()).unwrap();
-        let (output, mut file) = other.outputs().open("1").unwrap();
-        let mut content = String::new();
-        file.read_to_string(&mut content).unwrap();
-        assert_eq!(content, "content");
-        assert_eq!((output.media_type.as_str(), output.session.as_deref()), ("text/plain", Some("s1")));
-    }
-
-    #[test]
-    fn an_unknown_id_is_named_and_a_known_one_is_not_given_twice() {
-        let (_folder, store) = store();
-        keep(&store, "1", b"content", Timestamp::UNIX_EPOCH);
-        let output = store.outputs().find("1").unwrap();
-        let twice = store.outputs().keep(&output);
-        assert!(matches!(twice, Err(StoreError::OutputExists { id }) if id == "1"));
-        let unknown = store.outputs().find("../1");
-        assert!(matches!(unknown, Err(StoreError::OutputUnknown { id }) if id == "../1"));
     }
 
     #[test]
@@ -234,10 +203,10 @@ mod tests {
             keep(&store, id, id.as_bytes(), later() - hours.hours());
         }
         let day = Retention { max_age: Duration::from_hours(24), ..NEVER };
-        let pruned = store.outputs().prune(&Retention { keep_newest: 3, ..day }, later()).unwrap();
+        let pruned = store.outputs().prune(&Retention { keep_newest: 3, ..day }, later(), &|| true).unwrap();
         assert_eq!(pruned, PruneResult { outputs: 1, blobs: 1, bytes: 1 });
         assert_eq!(kept(&store), "234");
-        store.outputs().prune(&day, later()).unwrap();
+        store.outputs().prune(&day, later(), &|| true).unwrap();
         assert_eq!(kept(&store), "34");
     }
 
@@ -247,10 +216,14 @@ mod tests {
         for (id, hours) in [("1", 4), ("2", 3), ("3", 2), ("4", 1)] {
             keep(&store, id, id.repeat(100).as_bytes(), later() - hours.hours());
         }
-        let pruned = store.outputs().prune(&Retention { max_bytes: 250, ..NEVER }, later()).unwrap();
+        let pruned =
+            store.outputs().prune(&Retention { max_bytes: 250, ..NEVER }, later(), &|| true).unwrap();
         assert_eq!(pruned, PruneResult { outputs: 2, blobs: 2, bytes: 200 });
         assert_eq!(kept(&store), "34");
-        store.outputs().prune(&Retention { max_bytes: 0, keep_newest: 1, ..NEVER }, later()).unwrap();
+        store
+            .outputs()
+            .prune(&Retention { max_bytes: 0, keep_newest: 1, ..NEVER }, later(), &|| true)
+            .unwrap();
         assert_eq!(kept(&store), "4");
     }
 
@@ -260,10 +233,10 @@ mod tests {
         let blob = keep(&store, "1", b"shared", later() - 2.hours());
         keep(&store, "2", b"shared", later());
         let all_but_newest = Retention { max_bytes: 0, keep_newest: 1, ..NEVER };
-        let pruned = store.outputs().prune(&all_but_newest, later()).unwrap();
+        let pruned = store.outputs().prune(&all_but_newest, later(), &|| true).unwrap();
         assert_eq!(pruned, PruneResult { outputs: 1, blobs: 0, bytes: 0 });
         assert!(store.blobs().open(&blob).is_ok());
-        store.outputs().prune(&Retention { max_bytes: 0, ..NEVER }, later()).unwrap();
+        store.outputs().prune(&Retention { max_bytes: 0, ..NEVER }, later(), &|| true).unwrap();
         assert!(matches!(store.blobs().open(&blob), Err(StoreError::BlobUnknown { .. })));
     }
 
@@ -282,10 +255,10 @@ mod tests {
         let (folder, store) = store();
         let blob = store.blobs().put(&mut &b"fresh"[..]).unwrap();
         let put_at = put_at(folder.path(), &blob);
-        let at_59 = store.outputs().prune(&NEVER, put_at + 59.minutes()).unwrap();
+        let at_59 = store.outputs().prune(&NEVER, put_at + 59.minutes(), &|| true).unwrap();
         assert_eq!(at_59, PruneResult::default());
         assert!(store.blobs().open(&blob).is_ok());
-        let at_61 = store.outputs().prune(&NEVER, put_at + 61.minutes()).unwrap();
+        let at_61 = store.outputs().prune(&NEVER, put_at + 61.minutes(), &|| true).unwrap();
         assert_eq!(at_61, PruneResult { outputs: 0, blobs: 1, bytes: 5 });
     }
 
@@ -297,10 +270,10 @@ mod tests {
         let long_ago = (now - 2.hours()).into();
         file(folder.path(), &blob).set_modified(long_ago).unwrap();
         store.blobs().put(&mut &b"again"[..]).unwrap();
-        assert_eq!(store.outputs().prune(&NEVER, now).unwrap(), PruneResult::default());
+        assert_eq!(store.outputs().prune(&NEVER, now, &|| true).unwrap(), PruneResult::default());
         // Control: the blob is removed if it was not put again.
         file(folder.path(), &blob).set_modified(long_ago).unwrap();
-        assert_eq!(store.outputs().prune(&NEVER, now).unwrap().blobs, 1);
+        assert_eq!(store.outputs().prune(&NEVER, now, &|| true).unwrap().blobs, 1);
     }
 
     #[test]
@@ -311,7 +284,7 @@ mod tests {
         let foreign = folder.path().join("blobs/README");
         std::fs::write(&left, b"half").unwrap();
         std::fs::write(&foreign, b"mine").unwrap();
-        let pruned = store.outputs().prune(&NEVER, later()).unwrap();
+        let pruned = store.outputs().prune(&NEVER, later(), &|| true).unwrap();
         assert_eq!(pruned, PruneResult { outputs: 0, blobs: 0, bytes: 4 });
         assert!(!left.exists());
         assert!(foreign.exists());

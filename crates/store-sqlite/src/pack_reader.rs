@@ -10,7 +10,7 @@ use store_api::{Hash, StoreError};
 use zstd::bulk::Decompressor;
 
 use crate::blob_writer::lock;
-use crate::blobs::Blobs;
+use crate::blobs::BlobFolder;
 use crate::hash_prefixes::{Key, key, keys};
 use crate::packs::Pack;
 
@@ -52,7 +52,7 @@ struct Packs {
 
 impl PackReader {
     /// Reads a packed content. Returns `None` if the content is not packed, or its pack is gone.
-    pub(crate) fn read(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn read(&self, blobs: &BlobFolder, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
         // A second reader of the same pack waits, so that the pack is not opened twice.
         let found = lock(&self.packs).find(blobs, content)?;
         let Some(opened) = found else { return Ok(None) };
@@ -99,7 +99,7 @@ fn damaged() -> io::Error {
 }
 
 impl Packs {
-    fn find(&mut self, blobs: &Blobs, content: &Hash) -> Result<Option<Arc<OpenedPack>>, StoreError> {
+    fn find(&mut self, blobs: &BlobFolder, content: &Hash) -> Result<Option<Arc<OpenedPack>>, StoreError> {
         let holds = |opened: &&Arc<OpenedPack>| opened.pack.contents.contains_key(content);
         if let Some(opened) = self.open.iter().rev().find(holds) {
             return Ok(Some(opened.clone()));
@@ -123,7 +123,7 @@ impl Packs {
         Ok(None)
     }
 
-    fn update_index(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+    fn update_index(&mut self, blobs: &BlobFolder) -> Result<(), StoreError> {
         blobs.database.read(|connection| {
             let mut statement = connection.prepare_cached("SELECT max(number) FROM packs")?;
             let newest = statement.query_row([], |row| row.get(0))?;
@@ -147,7 +147,7 @@ impl Packs {
 
 /// Opens the pack with this number, if it contains the content and is intact up to the content's
 /// end.
-fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<OpenedPack>, StoreError> {
+fn open(blobs: &BlobFolder, number: i64, content: &Hash) -> Result<Option<OpenedPack>, StoreError> {
     let pack = blobs.database.read(|connection| Pack::read(connection, number))?;
     let Some((pack, end)) = pack.and_then(|pack| pack.end_of(content).map(|end| (pack, end))) else {
         return Ok(None);

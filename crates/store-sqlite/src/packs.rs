@@ -23,7 +23,7 @@ use store_api::{Hash, StoreError};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::blob_writer::LEVEL;
-use crate::blobs::{Blobs, PACK, create_folder, touch};
+use crate::blobs::{BlobFolder, PACK, create_folder, touch};
 use crate::hash_prefixes::{Key, in_both, key, keys, sorted};
 
 /// Size in bytes of the largest content that is packed; the cost of a larger one is its bytes.
@@ -392,7 +392,7 @@ fn in_parallel<P: Sync, S, T: Clone + Send>(
     Ok(all.into_iter().map(|(_, result)| result).collect())
 }
 
-impl Blobs {
+impl BlobFolder {
     /// Writes a pack of the contents that are not packed yet, reads it back, and then records the positions.
     ///
     /// # Errors

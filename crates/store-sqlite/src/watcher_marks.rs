@@ -14,36 +14,30 @@ use store_api::StoreError;
 
 use crate::database::Database;
 
-/// A watch for commits of other connections. Each check reads one number and no table.
-pub struct Watch {
+/// The commits of other connections. Each check reads one number and no table.
+pub(crate) struct Commits {
     database: Arc<Database>,
     connection: Connection,
     version: i64,
 }
 
-impl Watch {
+impl Commits {
     pub(crate) fn new(database: Arc<Database>) -> Result<Self, StoreError> {
         let connection = database.connect()?;
-        let mut watch = Self { database, connection, version: 0 };
-        watch.has_changed()?;
-        Ok(watch)
+        let mut commits = Self { database, connection, version: 0 };
+        commits.have_come()?;
+        Ok(commits)
     }
 
     /// Returns true if another connection, in any process, has committed anything since the last
     /// call.
-    pub fn has_changed(&mut self) -> Result<bool, StoreError> {
+    pub(crate) fn have_come(&mut self) -> Result<bool, StoreError> {
         let version = self
             .connection
             .query_row("PRAGMA data_version", [], |row| row.get(0))
             .map_err(|error| self.database.error(error))?;
         Ok(std::mem::replace(&mut self.version, version) != version)
     }
-}
-
-/// A mark that somebody watches questions as they arrive. The mark ends with this value, or when its
-/// process is killed.
-pub struct WatcherMark {
-    _file: File,
 }
 
 /// Number of lock files: each watcher locks one of them, and a check tries to take each lock.
@@ -59,49 +53,44 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-impl WatcherMark {
-    /// Marks that somebody watches. With more watchers than lock files, the last ones are invisible,
-    /// but the others suffice.
-    ///
-    /// A watcher that can answer only the questions of one workspace names that workspace.
-    pub(crate) fn pay(folder: &Path, workspace: Option<&Path>) -> Result<Self, StoreError> {
-        let mut last = None;
-        for number in 0..PLACES {
-            let path = place(folder, number);
-            let file = open(&path).map_err(|error| StoreError::from_io(&path, error))?;
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                let named = workspace.map(|path| path.as_os_str().as_bytes()).unwrap_or_default();
-                file.set_len(0)
-                    .and_then(|()| file.write_all_at(named, 0))
-                    .map_err(|error| StoreError::from_io(&path, error))?;
-                return Ok(Self { _file: file });
-            }
-            last = Some(file);
+/// Marks, as long as the file is open, that somebody watches. With more watchers than lock files, the
+/// last ones are invisible, but the others suffice.
+///
+/// A watcher that can answer only the questions of one workspace names that workspace.
+pub(crate) fn watch(folder: &Path, workspace: Option<&Path>) -> Result<File, StoreError> {
+    let mut last = None;
+    for number in 0..PLACES {
+        let path = place(folder, number);
+        let file = open(&path).map_err(|error| StoreError::from_io(&path, error))?;
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let named = workspace.map(|path| path.as_os_str().as_bytes()).unwrap_or_default();
+            file.set_len(0)
+                .and_then(|()| file.write_all_at(named, 0))
+                .map_err(|error| StoreError::from_io(&path, error))?;
+            return Ok(file);
         }
-        let path = place(folder, 0);
-        last.map(|file| Self { _file: file })
-            .ok_or_else(|| StoreError::from_io(&path, std::io::Error::other("there is no place")))
+        last = Some(file);
     }
-
-    /// Returns true if somebody watches who can answer a question of this workspace.
-    pub(crate) fn is_paid(folder: &Path, workspace: &Path) -> bool {
-        (0..PLACES).any(|number| {
-            let path = place(folder, number);
-            let Ok(file) = File::open(&path) else { return false };
-            // A shared lock, so that two simultaneous checks do not block each other.
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() && {
-                // If the name is not written yet, the waiting process checks again later.
-                let named = std::fs::read(&path).unwrap_or_default();
-                named.is_empty() || named == workspace.as_os_str().as_bytes()
-            }
-        })
-    }
+    let path = place(folder, 0);
+    last.ok_or_else(|| StoreError::from_io(&path, std::io::Error::other("there is no place")))
 }
 
-/// A mark that a call waits for the answer to a question. The mark ends with this value, or when its
-/// process is killed.
-#[derive(Debug)]
-pub struct WaitingMark {
+/// Returns true if somebody watches who can answer a question of this workspace.
+pub(crate) fn is_watched(folder: &Path, workspace: &Path) -> bool {
+    (0..PLACES).any(|number| {
+        let path = place(folder, number);
+        let Ok(file) = File::open(&path) else { return false };
+        // A shared lock, so that two simultaneous checks do not block each other.
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() && {
+            // If the name is not written yet, the waiting process checks again later.
+            let named = std::fs::read(&path).unwrap_or_default();
+            named.is_empty() || named == workspace.as_os_str().as_bytes()
+        }
+    })
+}
+
+/// A locked file that marks that a call waits for the answer to a question.
+pub(crate) struct WaitingFile {
     path: PathBuf,
     _file: File,
 }
@@ -109,8 +98,8 @@ pub struct WaitingMark {
 /// Folder with a locked file for each waiting call, named after the question and the call.
 const WAITING: &str = "waiting";
 
-impl WaitingMark {
-    pub(crate) fn begin(folder: &Path, question: &str, call: &str) -> Result<Self, StoreError> {
+impl WaitingFile {
+    pub(crate) fn create(folder: &Path, question: &str, call: &str) -> Result<Self, StoreError> {
         let folder = folder.join(WAITING);
         crate::blobs::create_folder(&folder)?;
         let (path, new) =
@@ -124,35 +113,34 @@ impl WaitingMark {
         let file = locked.map_err(|error| StoreError::from_io(&path, error))?;
         Ok(Self { path, _file: file })
     }
-
-    /// Lists the questions that calls wait for. Removes the files of killed processes.
-    pub(crate) fn all(folder: &Path) -> HashSet<String> {
-        // The folder is missing until a first call waits.
-        let Ok(entries) = std::fs::read_dir(folder.join(WAITING)) else { return HashSet::new() };
-        let mut waited_for = HashSet::new();
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Some((question, _)) = name.split_once('.').filter(|(question, _)| !question.is_empty())
-            else {
-                continue;
-            };
-            let Ok(file) = File::open(entry.path()) else { continue };
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
-                waited_for.insert(question.to_owned());
-            } else {
-                // Another process may have removed the file first.
-                let _ = std::fs::remove_file(entry.path());
-            }
-        }
-        waited_for
-    }
 }
 
-impl Drop for WaitingMark {
+impl Drop for WaitingFile {
     fn drop(&mut self) {
         // A file that stays has no lock, and the next check removes it.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Lists the questions that calls wait for. Removes the files of killed processes.
+pub(crate) fn waited_for(folder: &Path) -> HashSet<String> {
+    // The folder is missing until a first call waits.
+    let Ok(entries) = std::fs::read_dir(folder.join(WAITING)) else { return HashSet::new() };
+    let mut waited_for = HashSet::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((question, _)) = name.split_once('.').filter(|(question, _)| !question.is_empty()) else {
+            continue;
+        };
+        let Ok(file) = File::open(entry.path()) else { continue };
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+            waited_for.insert(question.to_owned());
+        } else {
+            // Another process may have removed the file first.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    waited_for
 }
 
 #[cfg(test)]
@@ -163,20 +151,18 @@ mod tests {
     fn attention_is_seen_while_it_lasts_and_those_who_look_do_not_see_each_other() {
         let folder = tempfile::tempdir().unwrap();
         let (here, elsewhere) = (Path::new("/here"), Path::new("/elsewhere"));
-        assert!(!WatcherMark::is_paid(folder.path(), here));
-        let first = WatcherMark::pay(folder.path(), None).unwrap();
-        let second = WatcherMark::pay(folder.path(), Some(here)).unwrap();
-        assert!(WatcherMark::is_paid(folder.path(), here) && WatcherMark::is_paid(folder.path(), elsewhere));
+        assert!(!is_watched(folder.path(), here));
+        let first = watch(folder.path(), None).unwrap();
+        let second = watch(folder.path(), Some(here)).unwrap();
+        assert!(is_watched(folder.path(), here) && is_watched(folder.path(), elsewhere));
         drop(first);
-        assert!(WatcherMark::is_paid(folder.path(), here));
-        assert!(!WatcherMark::is_paid(folder.path(), elsewhere), "who looks cannot answer there");
+        assert!(is_watched(folder.path(), here));
+        assert!(!is_watched(folder.path(), elsewhere), "who looks cannot answer there");
         drop(second);
         let looking: Vec<_> = (0..4)
             .map(|_| {
                 let folder = folder.path().to_owned();
-                std::thread::spawn(move || {
-                    (0..500).any(|_| WatcherMark::is_paid(&folder, Path::new("/here")))
-                })
+                std::thread::spawn(move || (0..500).any(|_| is_watched(&folder, Path::new("/here"))))
             })
             .collect();
         assert!(looking.into_iter().all(|thread| !thread.join().unwrap()));
@@ -185,11 +171,11 @@ mod tests {
     #[test]
     fn a_question_is_waited_for_while_any_call_does_and_what_is_left_over_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let waited_for = || WaitingMark::all(folder.path());
+        let waited_for = || super::waited_for(folder.path());
         assert!(waited_for().is_empty());
-        let first = WaitingMark::begin(folder.path(), "a1", "c1").unwrap();
-        let second = WaitingMark::begin(folder.path(), "a1", "c2").unwrap();
-        let other = WaitingMark::begin(folder.path(), "a2", "c3").unwrap();
+        let first = WaitingFile::create(folder.path(), "a1", "c1").unwrap();
+        let second = WaitingFile::create(folder.path(), "a1", "c2").unwrap();
+        let other = WaitingFile::create(folder.path(), "a2", "c3").unwrap();
         drop(first);
         assert_eq!(waited_for(), HashSet::from(["a1".to_owned(), "a2".to_owned()]));
         drop(second);

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use jiff::{Timestamp, ToSpan};
-use store_api::{AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, EarlierAnswer, Lease, LeaseKind};
-use store_sqlite::Store;
+use store_api::{ApprovalAnswer, ApprovalRow, ApprovalState, Presence as _, Store as _};
+use store_sqlite::SqliteStore;
 
 fn now() -> Timestamp {
     "2026-01-02T03:04:05Z".parse().unwrap()
 }
 
-fn store() -> (tempfile::TempDir, Store) {
+fn store() -> (tempfile::TempDir, SqliteStore) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     (folder, store)
 }
 
@@ -52,36 +52,6 @@ fn yes(by: &str) -> ApprovalAnswer {
         expires_at: now() + 1.hour(),
         lease: None,
     }
-}
-
-fn no(by: &str) -> ApprovalAnswer {
-    ApprovalAnswer { approved: false, scope: None, message: Some("not this".to_owned()), ..yes(by) }
-}
-
-fn lease(id: &str, session: Option<&str>, workspace: Option<&str>) -> Lease {
-    Lease {
-        id: id.to_owned(),
-        approval: None,
-        scope: "project".to_owned(),
-        session: session.map(str::to_owned),
-        workspace: workspace.map(Into::into),
-        kind: LeaseKind::Command,
-        tool: "shell_execute".to_owned(),
-        pattern: "protoc --check".to_owned(),
-        covers: "commands that begin with `protoc --check`".to_owned(),
-        granted_by: "a test".to_owned(),
-        granted_at: now(),
-        expires_at: now() + 1.hour(),
-        revoked_at: None,
-        uses: 0,
-        used_at: None,
-    }
-}
-
-fn grant(store: &Store, lease: Lease) {
-    let id = format!("a-{}", lease.id);
-    store.approvals().ask(&question(&id, &id)).unwrap();
-    store.approvals().answer(&id, &ApprovalAnswer { lease: Some(lease), ..yes("a test") }, now()).unwrap();
 }
 
 fn child(folder: &Path, arguments: &[&str]) -> Child {
@@ -141,121 +111,16 @@ fn of_processes_that_use_one_approval_exactly_one_may() {
 }
 
 #[test]
-fn one_plan_has_one_open_question() {
-    let (_folder, store) = store();
-    assert_eq!(store.approvals().ask(&question("a1", "p")).unwrap().id, "a1");
-    assert_eq!(store.approvals().ask(&question("a2", "p")).unwrap().id, "a1");
-    let elsewhere = ApprovalRow { workspace: "/other".into(), ..question("a3", "p") };
-    assert_eq!(store.approvals().ask(&elsewhere).unwrap().id, "a3");
-    store.approvals().answer("a1", &no("u"), now()).unwrap();
-    assert_eq!(store.approvals().ask(&question("a4", "p")).unwrap().id, "a4");
-    let open: Vec<String> =
-        store.approvals().list(true, 10, now()).unwrap().into_iter().map(|row| row.id).collect();
-    assert_eq!(open, ["a4", "a3"]);
-    assert_eq!(store.approvals().list(false, 10, now()).unwrap().len(), 3);
-}
-
-#[test]
-fn what_has_expired_is_neither_answered_nor_used() {
-    let (_folder, store) = store();
-    let late = now() + 61.minutes();
-    store.approvals().ask(&question("a1", "p1")).unwrap();
-    let AnswerOutcome::Before(row) = store.approvals().answer("a1", &yes("u"), late).unwrap() else {
-        unreachable!("an expired question took an answer")
-    };
-    assert_eq!(row.state, ApprovalState::Expired);
-
-    for id in ["a2", "a3"] {
-        store.approvals().ask(&question(id, id)).unwrap();
-        store.approvals().answer(id, &yes("u"), now()).unwrap();
-    }
-    assert!(!store.approvals().use_up("a2", late).unwrap());
-    assert_eq!(
-        store.approvals().earlier(Path::new("/w"), "a3", "request", late).unwrap(),
-        EarlierAnswer::None
-    );
-    // Control: an approval is usable before its expiry.
-    store.approvals().ask(&question("a4", "a4")).unwrap();
-    store.approvals().answer("a4", &yes("u"), now()).unwrap();
-    assert!(store.approvals().use_up("a4", now() + 59.minutes()).unwrap());
-}
-
-#[test]
-fn a_yes_to_another_plan_of_the_same_request_is_void_and_a_no_is_told_once() {
-    let (_folder, store) = store();
-    let earlier = |plan: &str| store.approvals().earlier(Path::new("/w"), plan, "request", now()).unwrap();
-    store.approvals().ask(&question("a1", "p1")).unwrap();
-    store.approvals().answer("a1", &yes("u"), now()).unwrap();
-    assert!(matches!(earlier("p2"), EarlierAnswer::Drifted(row) if row.id == "a1"));
-    assert_eq!(earlier("p1"), EarlierAnswer::None, "it was void from then on");
-
-    store.approvals().ask(&question("a2", "p1")).unwrap();
-    store.approvals().answer("a2", &no("u"), now()).unwrap();
-    assert!(
-        matches!(earlier("p1"), EarlierAnswer::Denied(row) if row.message.as_deref() == Some("not this"))
-    );
-    assert_eq!(earlier("p1"), EarlierAnswer::None);
-}
-
-#[test]
-fn a_lease_is_for_its_session_and_workspace_until_it_ends() {
-    let (folder, store) = store();
-    grant(&store, lease("l1", Some("s1"), Some("/w")));
-    grant(&store, lease("l2", None, Some("/w")));
-    grant(&store, lease("l3", None, None));
-    let other = Store::open(folder.path()).unwrap();
-    let ids = |session: &str, workspace: &str, at: Timestamp| -> String {
-        let leases = other.leases().in_force(session, Path::new(workspace), at).unwrap();
-        leases.into_iter().map(|lease| lease.id).collect()
-    };
-    assert_eq!(ids("s1", "/w", now()), "l1l2l3");
-    assert_eq!(ids("s2", "/w", now()), "l2l3");
-    assert_eq!(ids("s1", "/x", now()), "l3");
-    assert_eq!(ids("s1", "/w", now() + 1.hour()), "");
-    assert!(store.leases().note_use("l2", now()).unwrap());
-    assert!(store.leases().revoke("l2", now()).unwrap());
-    assert!(!store.leases().revoke("l2", now()).unwrap());
-    assert!(!store.leases().note_use("l2", now()).unwrap());
-    assert_eq!(ids("s2", "/w", now()), "l3");
-    assert_eq!(store.leases().list(true, now()).unwrap().len(), 2);
-    let all = store.leases().list(false, now()).unwrap();
-    assert_eq!(all.iter().map(|lease| lease.uses).sum::<u32>(), 1);
-}
-
-#[test]
-fn a_lease_comes_with_the_answer_that_counts_and_with_no_other() {
-    let (_folder, store) = store();
-    store.approvals().ask(&question("a1", "p")).unwrap();
-    store.approvals().answer("a1", &no("u"), now()).unwrap();
-    let late = ApprovalAnswer { lease: Some(lease("l1", None, None)), ..yes("v") };
-    assert!(matches!(store.approvals().answer("a1", &late, now()).unwrap(), AnswerOutcome::Before(_)));
-    assert!(store.leases().list(false, now()).unwrap().is_empty());
-}
-
-#[test]
 fn who_watches_is_told_of_what_others_write() {
     let (folder, store) = store();
     let mut watch = store.watch().unwrap();
     assert!(!watch.has_changed().unwrap());
-    let other = Store::open(folder.path()).unwrap();
+    let other = SqliteStore::open(folder.path()).unwrap();
     other.approvals().ask(&question("a1", "p")).unwrap();
     assert!(watch.has_changed().unwrap());
     assert!(!watch.has_changed().unwrap());
     output(child(folder.path(), &["answer", "a1", "another process", "yes"]));
     assert!(watch.has_changed().unwrap());
-}
-
-#[test]
-fn calls_of_one_shape_that_were_allowed_one_by_one_are_counted() {
-    let (_folder, store) = store();
-    let count =
-        || store.approvals().allowed_once(Path::new("/w"), "file_write src", now() - 1.hour()).unwrap();
-    for (id, answer) in [("a1", yes("u")), ("a2", yes("u")), ("a3", no("u"))] {
-        store.approvals().ask(&question(id, id)).unwrap();
-        store.approvals().answer(id, &answer, now()).unwrap();
-    }
-    store.approvals().use_up("a1", now()).unwrap();
-    assert_eq!(count(), 2);
 }
 
 #[test]

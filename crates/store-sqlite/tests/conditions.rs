@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use store_api::{AuditRow, Durability, Filter, Hash, Kind, StoreError};
-use store_sqlite::Store;
+use store_api::{AuditRow, Durability, Filter, Hash, Kind, Store as _, StoreError};
+use store_sqlite::SqliteStore;
 
 /// Runs a script with a disk of one megabyte mounted at `$disk`, another folder as `$scratch`, and
 /// the appender as `$appender`.
@@ -118,11 +118,11 @@ fn a_read_only_folder_is_named_whether_or_not_it_holds_a_database() {
 #[test]
 fn a_newer_database_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    Store::open(folder.path()).unwrap().close().unwrap();
+    SqliteStore::open(folder.path()).unwrap().close().unwrap();
     let path = folder.path().join("handfast.db");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
-    let Err(error) = Store::open(folder.path()) else { panic!("it was opened") };
+    let Err(error) = SqliteStore::open(folder.path()) else { panic!("it was opened") };
     assert!(matches!(error, StoreError::NewerDatabase { found: 99, known, .. } if known < 99));
     assert!(error.to_string().contains("use the newer Handfast"));
     assert_eq!(std::fs::read(&path).unwrap(), before);
@@ -131,7 +131,7 @@ fn a_newer_database_is_refused_and_left_alone() {
 #[test]
 fn a_database_that_a_newer_one_takes_over_while_it_is_open_is_written_to_no_more() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let row = || AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "c", "cli", "handfast", "file_read");
     for durability in [Durability::Committed, Durability::Flushed] {
         store.audit().append(row(), durability).wait().unwrap();
@@ -159,7 +159,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     let path = folder.path().join("handfast.db");
     let garbage = "not a database ".repeat(1_000);
     std::fs::write(&path, &garbage).unwrap();
-    let Err(error) = Store::open(folder.path()) else { panic!("it was opened") };
+    let Err(error) = SqliteStore::open(folder.path()) else { panic!("it was opened") };
     assert!(matches!(&error, StoreError::Corrupt { path: named, .. } if *named == path));
     assert!(error.to_string().contains("move it away"));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), garbage);
@@ -179,7 +179,7 @@ fn a_damaged_page_is_an_error_of_the_walk_and_not_a_fault_of_the_chain() {
     let middle = bytes.len() / 8192 * 4096;
     bytes[middle..].fill(0xa5);
     std::fs::write(&path, bytes).unwrap();
-    let error = Store::open(folder.path()).and_then(|store| store.audit().verify(None)).unwrap_err();
+    let error = SqliteStore::open(folder.path()).and_then(|store| store.audit().verify(None)).unwrap_err();
     assert!(matches!(&error, StoreError::Corrupt { path: named, .. } if *named == path), "{error:?}");
 }
 
@@ -194,7 +194,7 @@ fn the_folder_and_its_files_are_for_their_owner_alone() {
         .unwrap();
     assert!(output.status.success());
     // Open the store again, so that the companion files of the database exist too.
-    let store = Store::open(&state).unwrap();
+    let store = SqliteStore::open(&state).unwrap();
     assert_eq!(store.audit().show("a-0").unwrap().len(), 1);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&state), 0o700);

@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use store_api::{Filter, HeadFileState, Verification};
-use store_sqlite::Store;
+use store_api::{Filter, HeadFileState, Store as _, Verification};
+use store_sqlite::SqliteStore;
 
 fn appender(folder: &Path, name: &str, rows: u32, durability: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_store-appender"))
@@ -23,12 +23,12 @@ fn lines(child: &mut Child) -> BufReader<ChildStdout> {
     BufReader::new(child.stdout.take().unwrap())
 }
 
-fn calls_in_order(store: &Store) -> Vec<String> {
+fn calls_in_order(store: &SqliteStore) -> Vec<String> {
     let filter = Filter { limit: u32::MAX, ..Filter::default() };
     store.audit().list(&filter).unwrap().into_iter().rev().map(|recorded| recorded.row.call).collect()
 }
 
-fn proved(store: &Store) -> Verification {
+fn proved(store: &SqliteStore) -> Verification {
     let verification = store.audit().verify(None).unwrap();
     assert_eq!(verification.fault, None);
     verification
@@ -47,7 +47,7 @@ fn processes_that_append_at_once_share_one_whole_chain() {
         .zip(durabilities)
         .map(|(name, durability)| appender(&state, name, ROWS, durability))
         .collect();
-    let store = Store::open(&state).unwrap();
+    let store = SqliteStore::open(&state).unwrap();
     let mut outputs: Vec<_> = children.iter_mut().map(lines).collect();
     for output in &mut outputs {
         // A walk during the writes finds no fault: it sees the log at one moment.
@@ -97,7 +97,7 @@ fn a_kill_loses_no_row_that_was_answered_and_breaks_no_chain() {
             let whole = rest.rfind('\n').map_or("", |end| &rest[..end]);
             answered.extend(whole.lines().map(str::to_owned));
         }
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         let verification = proved(&store);
         let recorded: HashSet<String> = calls_in_order(&store).into_iter().collect();
         let lost: Vec<&String> = answered.difference(&recorded).collect();
@@ -112,7 +112,7 @@ fn rows_written_behind_reach_the_disk_when_a_process_ends_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let output = appender(folder.path(), "a", 5_000, "behind").wait_with_output().unwrap();
     assert!(output.status.success());
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let verification = proved(&store);
     assert_eq!((verification.rows, verification.head_file), (5_000, Some(HeadFileState::Current)));
 }

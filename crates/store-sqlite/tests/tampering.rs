@@ -6,15 +6,15 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rusqlite::Connection;
-use store_api::{AuditRow, Durability, Fault, Hash, HeadFileState, Kind, Verification};
-use store_sqlite::Store;
+use store_api::{AuditRow, Durability, Fault, Hash, HeadFileState, Kind, Store as _, Verification};
+use store_sqlite::SqliteStore;
 
 const ROWS: i64 = 10;
 
 /// Creates a state folder with ten rows, and returns it with the hash of the last row.
 fn folder() -> (tempfile::TempDir, Hash) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     append(&store, ROWS);
     let verification = store.audit().verify(None).unwrap();
     // The positive control of every test here: before the tampering there is no fault.
@@ -23,7 +23,7 @@ fn folder() -> (tempfile::TempDir, Hash) {
     (folder, verification.head)
 }
 
-fn append(store: &Store, rows: i64) {
+fn append(store: &SqliteStore, rows: i64) {
     for number in 1..=rows {
         let call = format!("c{number}");
         let mut row = AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, &call, "cli", "handfast", "file_read");
@@ -52,7 +52,7 @@ fn tamper(folder: &Path, sql: &str) {
 }
 
 fn verify(folder: &Path, expect: Option<Hash>) -> Verification {
-    Store::open(folder).unwrap().audit().verify(expect).unwrap()
+    SqliteStore::open(folder).unwrap().audit().verify(expect).unwrap()
 }
 
 fn fault_after(sql: &str) -> Verification {
@@ -159,7 +159,7 @@ fn a_row_inserted_with_a_right_hash_does_not_hide_that_a_later_one_moved() {
     // The other log has the same ten rows and an eleventh, which would follow the tenth row here
     // too.
     let (other, _) = folder();
-    let store = Store::open(other.path()).unwrap();
+    let store = SqliteStore::open(other.path()).unwrap();
     append(&store, 1);
     store.close().unwrap();
     let (folder, _) = folder();
@@ -180,7 +180,7 @@ fn a_row_inserted_with_a_right_hash_does_not_hide_that_a_later_one_moved() {
 fn a_row_that_names_another_row_before_it_is_a_broken_link() {
     let (folder, _) = folder();
     let second = tempfile::tempdir().unwrap();
-    let store = Store::open(second.path()).unwrap();
+    let store = SqliteStore::open(second.path()).unwrap();
     // One more row at the start gives the same calls other hashes.
     append(&store, 1);
     append(&store, ROWS);
@@ -227,7 +227,7 @@ fn a_database_that_was_deleted_shows_too() {
 fn rows_appended_after_a_cut_do_not_cover_it_up() {
     let (folder, head) = folder();
     tamper(folder.path(), "DELETE FROM audit WHERE sequence > 7");
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     append(&store, 20);
     store.close().unwrap();
     assert_eq!(verify(folder.path(), None).fault, Some(Fault::Rewritten { sequence: ROWS }));
@@ -243,7 +243,7 @@ fn a_head_file_that_is_gone_or_damaged_is_a_finding_for_good() {
             None => std::fs::remove_file(&head).unwrap(),
             Some(content) => std::fs::write(&head, content).unwrap(),
         }
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         append(&store, 1);
         store.close().unwrap();
         assert_eq!(verify(folder.path(), None).fault, Some(expected));
@@ -255,7 +255,7 @@ fn who_cuts_the_log_and_puts_back_an_old_head_file_is_found_by_a_hash_kept_elsew
     let (folder, old) = folder();
     let head = folder.path().join("audit.head");
     let old_head = std::fs::read(&head).unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     append(&store, 3);
     let kept_elsewhere = store.audit().verify(None).unwrap().head;
     store.close().unwrap();

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use policy::LeasePattern;
 use serde::Serialize;
 use store_api::{
-    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, StoreError,
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, Store,
+    StoreError,
 };
-use store_sqlite::Store;
 use tool::Clock;
 
 use super::broadcast::fill;
@@ -130,14 +130,14 @@ fn answered_by(row: &StoredQuestion) -> String {
 /// Approvals of a state folder, for the people who answer them.
 #[derive(Clone)]
 pub struct Approvals {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     door: crate::Door,
 }
 
 impl Approvals {
     /// Opens the approvals of this store.
-    pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock, door: crate::Door::CommandLine }
     }
 
@@ -151,7 +151,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be read.
-    pub fn watch(&self) -> Result<store_sqlite::Watch, ApprovalError> {
+    pub fn watch(&self) -> Result<store_api::Watch, ApprovalError> {
         Ok(self.store.watch()?)
     }
 
@@ -160,7 +160,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be written.
-    pub fn pay_attention(&self, workspace: &Path) -> Result<store_sqlite::WatcherMark, ApprovalError> {
+    pub fn pay_attention(&self, workspace: &Path) -> Result<store_api::WatcherMark, ApprovalError> {
         Ok(self.store.pay_attention(Some(workspace))?)
     }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
-use store_api::{EarlierAnswer, Lease, LeaseKind, StoreError};
-use store_sqlite::Store;
+use store_api::{EarlierAnswer, Lease, LeaseKind, Store, StoreError};
 use tool::{Effect, PreparedCall, Retry, SessionId, ToolError};
 
 use super::preview::{Preview, PreviewedCall};
@@ -186,10 +185,10 @@ impl Engine {
     /// Runs `work`, which blocks on the store, on a thread that may block.
     pub(crate) async fn stored<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let store = self.store.clone();
-        tokio::task::spawn_blocking(move || work(&store))
+        tokio::task::spawn_blocking(move || work(store.as_ref()))
             .await
             .map_err(|panic| ToolError::internal("the approvals could not be read").because(panic))?
             .map_err(unreadable)

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use store_api::{
-    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, StoreError,
+    AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Store, StoreError,
+    Watch,
 };
-use store_sqlite::{Store, Watch};
 use tool::{Retry, StopReason, ToolError};
 
 use super::offer::after;
@@ -296,7 +296,7 @@ impl Engine {
 /// Checks for an answer if anything has been written since `before`. Returns the answered question,
 /// if there is one, and the watch for the next check.
 fn look_for_answer(
-    store: &Store,
+    store: &dyn Store,
     id: &str,
     now: Timestamp,
     before: Option<Watch>,

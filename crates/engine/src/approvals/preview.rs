@@ -122,7 +122,7 @@ impl Engine {
         let snapshot = snapshots.take_up(id)?;
         let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
         let Changes { diff, held, conflicts, .. } =
-            snapshot.preview(rules, &self.denied, &self.store, since)?;
+            snapshot.preview(rules, &self.denied, self.store.as_ref(), since)?;
         let mut text: String =
             conflicts.iter().map(|line| format!("changed by others since: {line}\n")).collect();
         text.extend(held.iter().map(|line| format!("held: {line}\n")));
@@ -159,7 +159,7 @@ impl Engine {
             kept.into_iter().find(|kept| kept.reason == reason && kept.workspace == self.place.workspace)?;
         let snapshot = snapshots.take_up(&last.id).ok()?;
         let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
-        let changes = snapshot.preview(rules, &self.denied, &self.store, since).ok()?;
+        let changes = snapshot.preview(rules, &self.denied, self.store.as_ref(), since).ok()?;
         if !changes.conflicts.is_empty() || changes.diff.is_empty() {
             return None;
         }

@@ -31,10 +31,11 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             // The question can be asked without the diff, and then reports the error.
-            let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
-                |error| format!("the difference cannot be shown: {}", error.message),
-                |preview| preview.diff,
-            );
+            let difference =
+                snapshot.preview(&rules, &engine.denied, engine.store.as_ref(), since).map_or_else(
+                    |error| format!("the difference cannot be shown: {}", error.message),
+                    |preview| preview.diff,
+                );
             (snapshot, engine.cut(difference))
         })
         .await

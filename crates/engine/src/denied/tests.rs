@@ -116,7 +116,8 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     fs::create_dir(&workspace).unwrap();
     fs::write(workspace.join(".bashrc"), "old").unwrap();
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let store = Arc::new(store_sqlite::Store::open(&folder.path().join("state")).unwrap());
+    let store: Arc<dyn store_api::Store> =
+        Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
     let (snapshots, _) =
         crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now).unwrap();
     let mut denied = denied(&workspace, &serde_json::json!({}), WatchMode::Fresh);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use checkpoint::{ChangeEntries, CommitSummary, Outcome, Save, Terms, Workspace};
-use store_sqlite::Store;
+use store_api::Store;
 use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
 use super::{SuccessfulCommit, count, note, shortened};
@@ -21,7 +21,7 @@ pub(super) enum CheckpointOf {
 
 /// Commits the changes, and saves the files that they replace.
 pub(super) fn commit_saved(
-    store: &Store,
+    store: &dyn Store,
     author: &Author,
     call: &checkpoint::Call,
     workspace: &Workspace,

@@ -9,8 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use serde::Serialize;
 use serde_json::json;
-use store_api::Durability;
-use store_sqlite::Store;
+use store_api::{Durability, Store};
 use tool::Code;
 
 use crate::denied::DeniedFiles;
@@ -107,7 +106,7 @@ impl Engine {
     /// # Errors
     /// Returns an error if no changes have this id, or if their workspace no longer exists.
     pub fn show_changes(&self, id: &str) -> Result<KeptDetails, KeptError> {
-        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
+        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), self.store.as_ref())?;
         let cover = |text: String| self.covered(text);
         Ok(KeptDetails {
             reason: cover(shown.reason),
@@ -128,7 +127,7 @@ impl Engine {
         let snapshots = self.kept_by()?;
         let applied = self
             .recorded("changes_apply", json!({"id": id, "force": force}), |author| {
-                snapshots.apply(&self.policy, &self.store, author, id, force)
+                snapshots.apply(&self.policy, self.store.as_ref(), author, id, force)
             })
             .await?;
         self.settle_question(id, true)?;
@@ -192,7 +191,7 @@ impl Snapshots {
         &self,
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<KeptDetails, KeptError> {
         let diff = self.difference_of(id, (policy, denied), store)?;
         let (call, kept) = self.area().take_up(id)?;
@@ -212,7 +211,7 @@ impl Snapshots {
         &self,
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<Option<String>, KeptError> {
         let is_here = self.area().take_up(id).map(|(_, kept)| kept.workspace == self.workspace)?;
         if !is_here {
@@ -230,7 +229,7 @@ impl Snapshots {
     pub(crate) fn apply(
         &self,
         policy: &Policy,
-        store: &Store,
+        store: &dyn Store,
         author: &Author,
         id: &str,
         force: bool,
@@ -286,7 +285,7 @@ impl Snapshots {
 /// Returns advice for the user about a commit whose progress is unknown. Its checkpoint has the
 /// previous state: undoing it leaves the paths alone that the commit did not reach, and restores
 /// the others.
-fn half_made(area: &Area, store: &Store, id: &str) -> String {
+fn half_made(area: &Area, store: &dyn Store, id: &str) -> String {
     let checkpoints = store.checkpoints();
     let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
     let way_back = match found {
@@ -310,7 +309,7 @@ fn half_made(area: &Area, store: &Store, id: &str) -> String {
 /// cannot be cleaned up. Its checkpoint counts from now on.
 fn done_and_unreadable(
     area: &Area,
-    store: &Store,
+    store: &dyn Store,
     id: &str,
     name: &str,
     problem: &checkpoint::Error,
@@ -336,7 +335,7 @@ fn done_and_unreadable(
 /// messages for the user.
 pub(super) fn tidy(
     area: &Area,
-    (store, databases): (&Arc<Store>, Option<&Databases>),
+    (store, databases): (&Arc<dyn Store>, Option<&Databases>),
     now: Timestamp,
 ) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
@@ -358,10 +357,10 @@ pub(super) fn tidy(
                 ));
             }
             Recovery::Failed(error @ checkpoint::Error::Unreadable { has_happened: true, name, .. }) => {
-                told.push(done_and_unreadable(area, store, &id, name, &error));
+                told.push(done_and_unreadable(area, store.as_ref(), &id, name, &error));
             }
             Recovery::Failed(checkpoint::Error::Unreadable { is_of_other_version: false, .. }) => {
-                told.push(half_made(area, store, &id));
+                told.push(half_made(area, store.as_ref(), &id));
                 failed.push(id);
             }
             Recovery::Failed(error @ checkpoint::Error::Unreadable { .. }) => {

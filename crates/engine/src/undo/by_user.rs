@@ -145,7 +145,8 @@ impl Engine {
         let coming = snapshot.coming(laid.taken_at.into());
         snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
         let (since, stop) = (laid.taken_at.into(), tool::Stop::default());
-        let ended = snapshot.commit(&self.policy, &self.store, &author, since, HeldChanges::Nothing, &stop);
+        let ended =
+            snapshot.commit(&self.policy, self.store.as_ref(), &author, since, HeldChanges::Nothing, &stop);
         let undone = match ended {
             CommitResult::Committed(done) => {
                 if !done.is_settled {

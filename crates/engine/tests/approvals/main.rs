@@ -12,7 +12,8 @@ use std::time::Duration;
 use engine::{Grant, Scope};
 use jiff::SignedDuration;
 use serde_json::json;
-use store_sqlite::Store;
+use store_api::Presence as _;
+use store_sqlite::SqliteStore;
 use tool::{CallResult, Code, SessionId};
 
 use world::{Patient, World, arguments, asked, block, call, code, grant, nobody, request};
@@ -138,7 +139,7 @@ fn what_was_allowed_for_a_time_ends_at_that_time() {
 fn a_call_waits_while_somebody_looks_at_the_questions_and_not_longer() {
     let world = World::new();
     let engine = world.engine(&[]);
-    let store = Store::open(&world.folder.path().join("state")).unwrap();
+    let store = SqliteStore::open(&world.folder.path().join("state")).unwrap();
     let attention = store.pay_attention(None).unwrap();
     let result = block(async {
         let call = tokio::spawn({

@@ -15,7 +15,7 @@ use policy::{Policy, ProgramFile, Programs, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store_sqlite::Store;
+use store_sqlite::SqliteStore;
 use testkit::MovingClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,
@@ -164,7 +164,7 @@ impl World {
         let engine = Engine::new(Parts {
             place: Place::at(workspace),
             policy: Arc::new(policy.unwrap()),
-            store: Arc::new(Store::open(&self.folder.path().join("state")).unwrap()),
+            store: Arc::new(SqliteStore::open(&self.folder.path().join("state")).unwrap()),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(self.clock.clone()),

@@ -128,7 +128,7 @@ impl Recorded<'_> {
             ChangeError::Vault(error) => tools_self::code_of_vault(error),
             ChangeError::Store(_) => Code::Runtime,
         };
-        match engine::by_hand((&store, &SystemClock), what, arguments, code, || Ok(work()?)) {
+        match engine::by_hand((store.as_ref(), &SystemClock), what, arguments, code, || Ok(work()?)) {
             Ok(done) => Ok(Ok(done)),
             Err(ChangeError::Vault(error)) => Ok(Err(error)),
             Err(ChangeError::Store(error)) => Err(error.into()),

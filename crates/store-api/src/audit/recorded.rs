@@ -1,7 +1,5 @@
 //! A row as stored in the log, and its JSON form.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -9,6 +7,7 @@ use serde_json::value::RawValue;
 use crate::audit::row::{AuditRow, Kind};
 use crate::hash::Hash;
 
+/// A row as stored in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedRow {
     /// Number of the row, from 1 without gaps.

@@ -5,16 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan};
-use store_api::{Fault, HeadFileState, Kind, ROW_BYTES_MAX};
+use store_api::{Fault, HeadFileState, Kind, ROW_BYTES_MAX, Store as _};
 
 use super::head::tests::write_as_another_boot;
 use super::head::{HeadFile, HeadRead, Point};
 use super::*;
-use crate::Store;
+use crate::SqliteStore;
 
-fn store() -> (tempfile::TempDir, Store) {
+fn store() -> (tempfile::TempDir, SqliteStore) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     (folder, store)
 }
 
@@ -22,13 +22,13 @@ fn row(call: &str) -> AuditRow {
     AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, call, "cli", "handfast", "file_read")
 }
 
-fn append(store: &Store, calls: std::ops::RangeInclusive<u32>, durability: Durability) {
+fn append(store: &SqliteStore, calls: std::ops::RangeInclusive<u32>, durability: Durability) {
     for call in calls {
         store.audit().append(row(&call.to_string()), durability).wait().unwrap();
     }
 }
 
-fn calls(store: &Store) -> Vec<String> {
+fn calls(store: &SqliteStore) -> Vec<String> {
     let newest_first = store.audit().list(&Filter { limit: u32::MAX, ..Filter::default() }).unwrap();
     newest_first.into_iter().rev().map(|recorded| recorded.row.call).collect()
 }
@@ -104,14 +104,14 @@ fn rows_written_behind_survive_an_orderly_end_and_are_flushed_by_it() {
     assert_eq!(head_of(folder.path()), (3_000, 3_000));
     append_is_refused(&store);
     drop(store);
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     assert_eq!(store.audit().verify(None).unwrap().rows, 3_000);
     append(&store, 1..=1, Durability::Behind);
     drop(store);
-    assert_eq!(Store::open(folder.path()).unwrap().audit().verify(None).unwrap().rows, 3_001);
+    assert_eq!(SqliteStore::open(folder.path()).unwrap().audit().verify(None).unwrap().rows, 3_001);
 }
 
-fn append_is_refused(store: &Store) {
+fn append_is_refused(store: &SqliteStore) {
     let refused = store.audit().append(row("late"), Durability::Behind).wait();
     assert!(matches!(refused, Err(StoreError::Closed)));
 }
@@ -121,14 +121,14 @@ fn a_store_that_only_reads_starts_no_thread_and_leaves_the_head_alone() {
     let (folder, store) = store();
     assert!(store.audit().list(&Filter::default()).unwrap().is_empty());
     assert_eq!(store.audit().verify(Some(Hash::GENESIS)).unwrap().expected_at, Some(0));
-    assert!(!store.audit().writer.is_running());
+    assert!(!store.audit.writer.is_running());
     store.close().unwrap();
     append_is_refused(&store);
     assert_eq!(head_of(folder.path()), (0, 0));
 
-    let control = Store::open(folder.path()).unwrap();
+    let control = SqliteStore::open(folder.path()).unwrap();
     append(&control, 1..=1, Durability::Behind);
-    assert!(control.audit().writer.is_running());
+    assert!(control.audit.writer.is_running());
 }
 
 /// Makes every write fail, or work again.
@@ -151,7 +151,7 @@ fn a_row_behind_that_could_not_be_written_is_told_at_the_next_and_written_later(
     hide_the_table(folder.path(), false);
     append(&store, 4..=4, Durability::Behind);
     store.close().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     // Callers that received the failure must repeat their rows; the row that was answered is
     // present.
     assert_eq!(calls(&store), ["1", "4"]);
@@ -255,7 +255,7 @@ fn committed_rows_survive_a_kill_and_the_head_file_names_them() {
     append(&store, 3..=4, Durability::Committed);
     assert_eq!(head_of(folder.path()), (2, 4));
     let killed = copy(folder.path());
-    let survivor = Store::open(killed.path()).unwrap();
+    let survivor = SqliteStore::open(killed.path()).unwrap();
     assert_eq!(calls(&survivor), ["1", "2", "3", "4"]);
     let verification = survivor.audit().verify(None).unwrap();
     assert_eq!((verification.fault, verification.head_file), (None, Some(HeadFileState::Current)));
@@ -271,7 +271,7 @@ fn a_kill_between_the_commit_and_the_head_file_is_no_fault_and_heals() {
     let killed = copy(folder.path());
     std::fs::write(killed.path().join("audit.head"), before).unwrap();
 
-    let survivor = Store::open(killed.path()).unwrap();
+    let survivor = SqliteStore::open(killed.path()).unwrap();
     let verification = survivor.audit().verify(None).unwrap();
     assert_eq!((verification.rows, verification.fault), (5, None));
     assert_eq!(verification.head_file, Some(HeadFileState::Behind { rows: 3 }));
@@ -302,7 +302,7 @@ fn folder_without_its_last_two_rows(same_boot: bool) -> tempfile::TempDir {
 #[test]
 fn unflushed_rows_that_a_power_loss_took_are_told_but_no_fault() {
     let lost = folder_without_its_last_two_rows(false);
-    let store = Store::open(lost.path()).unwrap();
+    let store = SqliteStore::open(lost.path()).unwrap();
     let verification = store.audit().verify(None).unwrap();
     assert_eq!((verification.rows, verification.fault), (3, None));
     assert_eq!(verification.head_file, Some(HeadFileState::UnflushedLost { rows: 2 }));
@@ -314,8 +314,8 @@ fn unflushed_rows_that_a_power_loss_took_are_told_but_no_fault() {
 #[test]
 fn the_same_rows_missing_without_a_restart_are_a_cut_tail_for_good() {
     let lost = folder_without_its_last_two_rows(true);
-    let store = Store::open(lost.path()).unwrap();
-    let cut = |store: &Store| store.audit().verify(None).unwrap().fault;
+    let store = SqliteStore::open(lost.path()).unwrap();
+    let cut = |store: &SqliteStore| store.audit().verify(None).unwrap().fault;
     assert_eq!(cut(&store), Some(Fault::CutTail { rows: 3, recorded: 5 }));
     // Later rows fill the numbers of the removed ones, but do not hide the cut.
     append(&store, 6..=6, Durability::Flushed);
@@ -331,8 +331,8 @@ fn flushed_rows_missing_after_a_restart_are_a_cut_tail_for_good() {
     let lost = folder_without_its_last_two_rows(true);
     let named = Point { rows: 5, hash: Hash::of(b"the hash of row 5") };
     write_as_another_boot(&lost.path().join("audit.head"), named, named);
-    let store = Store::open(lost.path()).unwrap();
-    let fault = |store: &Store| store.audit().verify(None).unwrap().fault;
+    let store = SqliteStore::open(lost.path()).unwrap();
+    let fault = |store: &SqliteStore| store.audit().verify(None).unwrap().fault;
     assert_eq!(fault(&store), Some(Fault::CutTail { rows: 3, recorded: 5 }));
     append(&store, 6..=9, Durability::Flushed);
     assert_eq!(fault(&store), Some(Fault::Rewritten { sequence: 5 }));

@@ -4,26 +4,26 @@ use std::io::Read;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Retention};
+use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Retention, Store as _};
 
-use crate::Store;
+use crate::SqliteStore;
 
 use super::*;
 
-fn content(store: &Store, hash: &Hash) -> Option<Vec<u8>> {
+fn content(store: &SqliteStore, hash: &Hash) -> Option<Vec<u8>> {
     let mut read = Vec::new();
     store.blobs().reader().unwrap().open(hash).ok()?.read_to_end(&mut read).ok()?;
     Some(read)
 }
 
-pub(crate) fn save(store: &Store, names: &[&str]) -> Vec<Hash> {
+pub(crate) fn save(store: &SqliteStore, names: &[&str]) -> Vec<Hash> {
     let saver = store.blobs().saver().unwrap();
     let hashes = names.iter().map(|name| saver.save(&mut name.as_bytes()).unwrap()).collect();
     saver.finish().unwrap();
     hashes
 }
 
-pub(crate) fn checkpoint(store: &Store, id: &str, contents: &[Hash]) {
+pub(crate) fn checkpoint(store: &SqliteStore, id: &str, contents: &[Hash]) {
     let checkpoint = Checkpoint {
         id: id.to_owned(),
         session: None,
@@ -44,16 +44,16 @@ pub(crate) fn checkpoint(store: &Store, id: &str, contents: &[Hash]) {
         after: None,
         content: Some(*content),
     };
-    store.checkpoints().add(&checkpoint, contents.iter().map(entry)).unwrap();
+    store.checkpoints().add(&checkpoint, &mut contents.iter().map(entry), &[]).unwrap();
 }
 
-fn prune(store: &Store) -> u64 {
+fn prune(store: &SqliteStore) -> u64 {
     let none = Retention { max_bytes: 0, max_age: Duration::ZERO, keep_newest: 0 };
-    store.outputs().prune(&none, "2200-01-01T00:00:00Z".parse().unwrap()).unwrap().blobs
+    store.outputs().prune(&none, "2200-01-01T00:00:00Z".parse().unwrap(), &|| true).unwrap().blobs
 }
 
 /// Saves as formats 6 and 7 did: every content is compressed separately.
-fn save_as_format_6(store: &Store, names: &[&str]) -> Vec<Hash> {
+fn save_as_format_6(store: &SqliteStore, names: &[&str]) -> Vec<Hash> {
     let (mut bytes, mut contents) = (Vec::new(), BTreeMap::new());
     for name in names {
         let compressed = zstd::bulk::compress(name.as_bytes(), LEVEL).unwrap();
@@ -63,7 +63,7 @@ fn save_as_format_6(store: &Store, names: &[&str]) -> Vec<Hash> {
         bytes.extend(compressed);
     }
     let name = Hash::of(&bytes);
-    let path = store.blobs().pack_path(&name);
+    let path = store.blobs.pack_path(&name);
     create_folder(path.parent().unwrap()).unwrap();
     std::fs::write(path, bytes).unwrap();
     let entries = contents.iter().map(|(hash, numbers)| (hash, *numbers));
@@ -72,7 +72,7 @@ fn save_as_format_6(store: &Store, names: &[&str]) -> Vec<Hash> {
 }
 
 /// Downgrades a state to format 5, with a row for each content.
-fn as_format_5(store: &Store) {
+fn as_format_5(store: &SqliteStore) {
     let connection = store.database.connect().unwrap();
     let fourth = include_str!("../schema/0004.sql");
     connection.execute_batch(fourth).unwrap();
@@ -107,14 +107,14 @@ fn as_format_5(store: &Store) {
 #[test]
 fn a_state_of_format_5_keeps_what_it_has_saved() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let (kept, left) =
         (save_as_format_6(&store, &["one", "two", "three"]), save_as_format_6(&store, &["four", "five"]));
     checkpoint(&store, "c1", &kept[1..2]);
     checkpoint(&store, "c2", &[]);
     as_format_5(&store);
     drop(store);
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     for (hash, name) in kept.iter().chain(&left).zip(["one", "two", "three", "four", "five"]) {
         assert_eq!(content(&store, hash).as_deref(), Some(name.as_bytes()));
     }
@@ -135,7 +135,7 @@ fn a_state_of_format_5_keeps_what_it_has_saved() {
 #[test]
 fn what_formats_6_and_7_have_packed_is_read_and_packed_once() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let old = save_as_format_6(&store, &["one", "two", ""]);
     assert_eq!(save(&store, &["one", "three", "four"])[0], old[0]);
     for (hash, name) in old.iter().zip(["one", "two", ""]) {
@@ -156,7 +156,7 @@ fn what_formats_6_and_7_have_packed_is_read_and_packed_once() {
 #[test]
 fn what_is_saved_together_is_compressed_together_and_each_comes_back() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let texts: Vec<String> =
         (0..40).map(|number| format!("{number} some words\n").repeat(number * 40)).collect();
     let names: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -188,7 +188,7 @@ fn what_is_saved_together_is_compressed_together_and_each_comes_back() {
 #[test]
 fn a_damaged_pack_is_an_error_and_no_other_content() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let hashes = save(&store, &["one", "two"]);
     let read = || store.blobs().reader().unwrap().open(&hashes[0]).map(drop);
     read().unwrap();
@@ -209,14 +209,14 @@ fn a_damaged_pack_is_an_error_and_no_other_content() {
 #[test]
 fn a_content_whose_hash_begins_like_another_is_not_taken_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let saved = save(&store, &["one", "two"]);
     let mut alike = *saved[0].as_bytes();
     alike[31] ^= 1;
     let alike = Hash::from(alike);
     assert_eq!(key(&alike), key(&saved[0]));
     assert_eq!(content(&store, &alike), None);
-    let found = store.blobs().find_packed([&alike, &saved[0]].into_iter()).unwrap();
+    let found = store.blobs.find_packed([&alike, &saved[0]].into_iter()).unwrap();
     assert_eq!(found, [saved[0]]);
     // Control: only the whole hash is missing.
     assert_eq!(content(&store, &saved[0]).as_deref(), Some(&b"one"[..]));
@@ -225,7 +225,7 @@ fn a_content_whose_hash_begins_like_another_is_not_taken_for_it() {
 #[test]
 fn what_is_saved_while_somebody_reads_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     save(&store, &["one", "two"]);
     let reader = store.blobs().reader().unwrap();
     assert!(reader.open(&Hash::of(b"three")).is_err());
@@ -238,16 +238,16 @@ fn what_is_saved_while_somebody_reads_is_found() {
 #[test]
 fn what_a_short_block_has_lost_is_not_taken_for_saved() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
     let hashes = save(&store, &["one", "two"]);
     // Handfast 0.1 wrote this pack when an empty content truncated the block: both contents lie
     // beyond its end.
     let compressed = zstd::bulk::compress(b"", LEVEL).unwrap();
     let blocks = vec![Block { start: 0, length: u32::try_from(compressed.len()).unwrap(), size: 0 }];
     let mut pack = store.database.read(|connection| Pack::read(connection, 1)).unwrap().unwrap();
-    std::fs::remove_file(store.blobs().pack_path(&pack.name)).unwrap();
+    std::fs::remove_file(store.blobs.pack_path(&pack.name)).unwrap();
     (pack.name, pack.blocks) = (Hash::of(&compressed), blocks);
-    let path = store.blobs().pack_path(&pack.name);
+    let path = store.blobs.pack_path(&pack.name);
     create_folder(path.parent().unwrap()).unwrap();
     std::fs::write(&path, &compressed).unwrap();
     assert_eq!(pack.damaged(&File::open(&path).unwrap()).unwrap().len(), 2);
@@ -278,7 +278,7 @@ proptest! {
     #[test]
     fn any_contents_come_back_byte_for_byte(contents in any_contents()) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = SqliteStore::open(folder.path()).unwrap();
         let saver = store.blobs().saver().unwrap();
         let hashes: Vec<Hash> = contents.iter().map(|content| saver.save(&mut content.as_slice()).unwrap()).collect();
         saver.finish().unwrap();

@@ -16,8 +16,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use store_api::{AnswerOutcome, ApprovalAnswer, AuditRow, Durability, EarlierAnswer, Kind, StoreError};
-use store_sqlite::Store;
+use store_api::{
+    AnswerOutcome, ApprovalAnswer, AuditRow, Durability, EarlierAnswer, Kind, Store as _, StoreError,
+};
+use store_sqlite::SqliteStore;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -59,7 +61,7 @@ fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
 }
 
 fn append(folder: &Path, name: &str, rows: u32, durability: Durability) -> Result<(), StoreError> {
-    let store = Store::open(folder)?;
+    let store = SqliteStore::open(folder)?;
     let calls: Vec<String> = (0..rows).map(|number| format!("{name}-{number}")).collect();
     for group in calls.chunks(4) {
         let receipts: Vec<_> = group
@@ -81,13 +83,13 @@ fn append(folder: &Path, name: &str, rows: u32, durability: Durability) -> Resul
 }
 
 fn put(folder: &Path, bytes: u64) -> Result<(), StoreError> {
-    let blob = Store::open(folder)?.blobs().put(&mut io::repeat(7).take(bytes))?;
+    let blob = SqliteStore::open(folder)?.blobs().put(&mut io::repeat(7).take(bytes))?;
     print(&blob.hash.to_string());
     Ok(())
 }
 
 fn verify(folder: &Path) -> Result<(), StoreError> {
-    let verification = Store::open(folder)?.audit().verify(None)?;
+    let verification = SqliteStore::open(folder)?.audit().verify(None)?;
     print(&serde_json::to_string(&verification).unwrap_or_default());
     Ok(())
 }
@@ -112,7 +114,7 @@ fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), Sto
         expires_at: asked_at() + jiff::SignedDuration::from_mins(10),
         lease: None,
     };
-    let (said, row) = match Store::open(folder)?.approvals().answer(id, &answer, asked_at())? {
+    let (said, row) = match SqliteStore::open(folder)?.approvals().answer(id, &answer, asked_at())? {
         AnswerOutcome::First(row) => ("first", row),
         AnswerOutcome::Before(row) => ("before", row),
     };
@@ -120,8 +122,11 @@ fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), Sto
     Ok(())
 }
 
-fn use_up(folder: &Path, used: impl FnOnce(&Store) -> Result<bool, StoreError>) -> Result<(), StoreError> {
-    let used = used(&Store::open(folder)?)?;
+fn use_up(
+    folder: &Path,
+    used: impl FnOnce(&SqliteStore) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    let used = used(&SqliteStore::open(folder)?)?;
     let _ = writeln!(io::stdout(), "{}", if used { "used" } else { "not used" });
     Ok(())
 }
