@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::fake::Letters;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     fn why(answer: Result<Question, Failure>) -> String {
         match answer {
