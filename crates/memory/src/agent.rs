@@ -9,7 +9,7 @@ use store_api::{ChangeOutcome, Memory, MemoryCaller, MemoryVersion, Store, Store
 
 use crate::batch::embed_some;
 use crate::question::Questions;
-use crate::search::{QueryVector, search};
+use crate::search::{QueryVector, SearchResult, search};
 use crate::worker::Worker;
 
 /// Time for which a search waits for the vector of its question, including opening the model.
@@ -62,23 +62,6 @@ pub enum MemoryError {
     /// The memory cannot be read or written.
     #[error("the memory cannot be read or written")]
     Store(#[from] StoreError),
-}
-
-/// Result of a search.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SearchResult {
-    /// Memories with the scores that determine their order, from 0 to 1, best first.
-    pub memories: Vec<(Memory, f64)>,
-    /// True if there are more.
-    pub has_more: bool,
-    /// Confidence that any memory answers the question, from 0 to 1.
-    pub confidence: f64,
-    /// True if the search used meaning in addition to words.
-    pub by_meaning: bool,
-    /// Number of memories without a vector, which the search matches by their words alone.
-    pub waiting: u64,
-    /// Reason why the search did not use meaning although a model is set up.
-    pub without_model: Option<String>,
 }
 
 impl Memories {

@@ -9,9 +9,8 @@ use retrieval::embedder::{Embedder, Failure, Model};
 use store_api::{ChangeOutcome, Memory, MemoryCaller, Store};
 use store_sqlite::SqliteStore;
 
-use crate::agent::SearchResult;
 use crate::question::LOOK;
-use crate::search::{QueryVector, search};
+use crate::search::{QueryVector, SearchResult, search};
 
 /// Hash of the usual model.
 pub(crate) const MODEL: [u8; 32] = [7; 32];

@@ -8,8 +8,9 @@ mod question;
 mod search;
 mod worker;
 
-pub use agent::{AgentMemory, Memories, MemoryError, SearchResult};
+pub use agent::{AgentMemory, Memories, MemoryError};
 pub use retrieval::embedder::OpenModel;
+pub use search::SearchResult;
 pub use store_api::{Memory, MemoryCaller, MemoryVersion};
 
 #[cfg(test)]

@@ -8,12 +8,27 @@ use std::collections::HashMap;
 use retrieval::{Candidate, Evidence, RankedTexts, Term, Weights, background, cosine_of, fuse, terms};
 use store_api::{Memory, MemoryCaller, StoreError};
 
-use crate::agent::SearchResult;
-
 /// Maximum number of memories found by meaning, on any page, so that the order is stable.
 /// `MAX_BY_WORDS` is the maximum for one term.
 const NEAREST: usize = 100;
 const MAX_BY_WORDS: u32 = 10_000;
+
+/// Result of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchResult {
+    /// Memories with the scores that determine their order, from 0 to 1, best first.
+    pub memories: Vec<(Memory, f64)>,
+    /// True if there are more.
+    pub has_more: bool,
+    /// Confidence that any memory answers the question, from 0 to 1.
+    pub confidence: f64,
+    /// True if the search used meaning in addition to words.
+    pub by_meaning: bool,
+    /// Number of memories without a vector, which the search matches by their words alone.
+    pub waiting: u64,
+    /// Reason why the search did not use meaning although a model is set up.
+    pub without_model: Option<String>,
+}
 
 /// A question as a vector of length one, with the hash of its model.
 #[derive(Clone, Copy, Debug)]

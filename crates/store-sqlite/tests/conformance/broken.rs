@@ -59,7 +59,7 @@ macro_rules! forwards {
     };
 }
 
-type Done<T> = Result<T, StoreError>;
+type StoreResult<T> = Result<T, StoreError>;
 
 impl Store for BrokenStore {
     fn cover_rows(&self, cover: Box<Cover>) {
@@ -91,26 +91,26 @@ impl Store for BrokenStore {
     fn memories(&self) -> &dyn Memories {
         self
     }
-    fn move_log(&self) -> Done<()> {
+    fn move_log(&self) -> StoreResult<()> {
         self.inner.move_log()
     }
-    fn require_room(&self, paths: usize) -> Done<()> {
+    fn require_room(&self, paths: usize) -> StoreResult<()> {
         self.inner.require_room(paths)
     }
-    fn close(&self) -> Done<()> {
+    fn close(&self) -> StoreResult<()> {
         self.inner.close()
     }
 }
 
 forwards! { AuditLog by audit; {
-    fn show(&self, call: &str) -> Done<Vec<RecordedRow>> {
+    fn show(&self, call: &str) -> StoreResult<Vec<RecordedRow>> {
         let mut rows = self.inner.audit().show(call)?;
         if self.has(Fault::OutcomeFirst) {
             rows.reverse();
         }
         Ok(rows)
     }
-    fn list(&self, filter: &Filter) -> Done<Vec<RecordedRow>> {
+    fn list(&self, filter: &Filter) -> StoreResult<Vec<RecordedRow>> {
         let mut rows = self.inner.audit().list(filter)?;
         if self.has(Fault::RowsOfOneProcess) {
             rows.retain(|row| row.sequence % 2 == 1);
@@ -119,12 +119,12 @@ forwards! { AuditLog by audit; {
     }
 }
     fn append(row: AuditRow, durability: Durability) -> Receipt;
-    fn export(target: &mut dyn Write) -> Done<u64>;
-    fn verify(expect: Option<Hash>) -> Done<Verification>;
+    fn export(target: &mut dyn Write) -> StoreResult<u64>;
+    fn verify(expect: Option<Hash>) -> StoreResult<Verification>;
 }
 
 forwards! { Approvals by approvals; {
-    fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Done<AnswerOutcome> {
+    fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> StoreResult<AnswerOutcome> {
         Ok(match self.inner.approvals().answer(id, answer, now)? {
             AnswerOutcome::Before(row)
                 if self.has(Fault::SecondAnswerCounts) && row.state == ApprovalState::Approved =>
@@ -134,33 +134,33 @@ forwards! { Approvals by approvals; {
             outcome => outcome,
         })
     }
-    fn use_up(&self, id: &str, now: Timestamp) -> Done<bool> {
+    fn use_up(&self, id: &str, now: Timestamp) -> StoreResult<bool> {
         Ok(self.inner.approvals().use_up(id, now)? || self.has(Fault::UsedTwice))
     }
 }
-    fn ask(row: &ApprovalRow) -> Done<ApprovalRow>;
-    fn earlier(workspace: &Path, plan: &str, request: &str, now: Timestamp) -> Done<EarlierAnswer>;
-    fn set_answer_received(id: &str) -> Done<()>;
-    fn hold(id: &str, changes: &str) -> Done<ApprovalRow>;
-    fn settle_changes(changes: &str, applied: bool, by: &str, now: Timestamp) -> Done<()>;
-    fn find(id: &str, now: Timestamp) -> Done<Option<ApprovalRow>>;
-    fn list(open_only: bool, limit: u32, now: Timestamp) -> Done<Vec<ApprovalRow>>;
-    fn allowed_once(workspace: &Path, shape: &str, since: Timestamp) -> Done<u32>;
+    fn ask(row: &ApprovalRow) -> StoreResult<ApprovalRow>;
+    fn earlier(workspace: &Path, plan: &str, request: &str, now: Timestamp) -> StoreResult<EarlierAnswer>;
+    fn set_answer_received(id: &str) -> StoreResult<()>;
+    fn hold(id: &str, changes: &str) -> StoreResult<ApprovalRow>;
+    fn settle_changes(changes: &str, applied: bool, by: &str, now: Timestamp) -> StoreResult<()>;
+    fn find(id: &str, now: Timestamp) -> StoreResult<Option<ApprovalRow>>;
+    fn list(open_only: bool, limit: u32, now: Timestamp) -> StoreResult<Vec<ApprovalRow>>;
+    fn allowed_once(workspace: &Path, shape: &str, since: Timestamp) -> StoreResult<u32>;
 }
 
 forwards! { Leases by leases; {
-    fn in_force(&self, session: &str, workspace: &Path, now: Timestamp) -> Done<Vec<Lease>> {
+    fn in_force(&self, session: &str, workspace: &Path, now: Timestamp) -> StoreResult<Vec<Lease>> {
         let now = if self.has(Fault::ExpiredLease) { Timestamp::UNIX_EPOCH } else { now };
         self.inner.leases().in_force(session, workspace, now)
     }
 }
-    fn list(in_force_only: bool, now: Timestamp) -> Done<Vec<Lease>>;
-    fn note_use(id: &str, now: Timestamp) -> Done<bool>;
-    fn revoke(id: &str, now: Timestamp) -> Done<bool>;
+    fn list(in_force_only: bool, now: Timestamp) -> StoreResult<Vec<Lease>>;
+    fn note_use(id: &str, now: Timestamp) -> StoreResult<bool>;
+    fn revoke(id: &str, now: Timestamp) -> StoreResult<bool>;
 }
 
 forwards! { Checkpoints by checkpoints; {
-    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> Done<Vec<Checkpoint>> {
+    fn with_prefix(&self, workspace: &Path, prefix: &str, limit: u32) -> StoreResult<Vec<Checkpoint>> {
         let checkpoints = self.inner.checkpoints();
         let mut found = checkpoints.with_prefix(workspace, prefix, limit)?;
         if self.has(Fault::PrefixOfAnyWorkspace) {
@@ -168,7 +168,7 @@ forwards! { Checkpoints by checkpoints; {
         }
         Ok(found)
     }
-    fn first_since(&self, workspace: &Path, time: Timestamp) -> Done<Option<Checkpoint>> {
+    fn first_since(&self, workspace: &Path, time: Timestamp) -> StoreResult<Option<Checkpoint>> {
         let time = if self.has(Fault::TimeIgnored) { Timestamp::UNIX_EPOCH } else { time };
         self.inner.checkpoints().first_since(workspace, time)
     }
@@ -177,55 +177,55 @@ forwards! { Checkpoints by checkpoints; {
         checkpoint: &Checkpoint,
         entries: &mut dyn Iterator<Item = CheckpointEntry>,
         needed: &[Hash]
-    ) -> Done<()>;
-    fn complete(id: &str) -> Done<()>;
+    ) -> StoreResult<()>;
+    fn complete(id: &str) -> StoreResult<()>;
     fn complete_as(
         id: &str,
         entries: &mut dyn Iterator<Item = CheckpointEntry>,
         paths: u64,
         unsaved: &[PathBuf]
-    ) -> Done<()>;
-    fn complete_folder(folder: &str) -> Done<()>;
-    fn extend(id: &str, entry: &CheckpointEntry, needed: &[Hash], bytes: u64) -> Done<()>;
-    fn retract(id: &str, entry: &CheckpointEntry) -> Done<()>;
-    fn remove(id: &str) -> Done<()>;
-    fn find(id: &str) -> Done<Option<Checkpoint>>;
-    fn of_folder(folder: &str) -> Done<Option<Checkpoint>>;
-    fn entries(id: &str) -> Done<Vec<CheckpointEntry>>;
-    fn entries_marked(id: &str, before: &[u8]) -> Done<Vec<CheckpointEntry>>;
-    fn list(workspace: &Path, limit: u32) -> Done<Vec<Checkpoint>>;
-    fn since(workspace: &Path, first: &Checkpoint) -> Done<Vec<Checkpoint>>;
-    fn first_since_call(workspace: &Path, call: &str) -> Done<Option<Checkpoint>>;
-    fn unfinished() -> Done<Vec<Checkpoint>>;
-    fn prune(retention: &CheckpointRetention, now: Timestamp) -> Done<u64>;
+    ) -> StoreResult<()>;
+    fn complete_folder(folder: &str) -> StoreResult<()>;
+    fn extend(id: &str, entry: &CheckpointEntry, needed: &[Hash], bytes: u64) -> StoreResult<()>;
+    fn retract(id: &str, entry: &CheckpointEntry) -> StoreResult<()>;
+    fn remove(id: &str) -> StoreResult<()>;
+    fn find(id: &str) -> StoreResult<Option<Checkpoint>>;
+    fn of_folder(folder: &str) -> StoreResult<Option<Checkpoint>>;
+    fn entries(id: &str) -> StoreResult<Vec<CheckpointEntry>>;
+    fn entries_marked(id: &str, before: &[u8]) -> StoreResult<Vec<CheckpointEntry>>;
+    fn list(workspace: &Path, limit: u32) -> StoreResult<Vec<Checkpoint>>;
+    fn since(workspace: &Path, first: &Checkpoint) -> StoreResult<Vec<Checkpoint>>;
+    fn first_since_call(workspace: &Path, call: &str) -> StoreResult<Option<Checkpoint>>;
+    fn unfinished() -> StoreResult<Vec<Checkpoint>>;
+    fn prune(retention: &CheckpointRetention, now: Timestamp) -> StoreResult<u64>;
 }
 
 forwards! { Outputs by outputs; {
-    fn find(&self, id: &str) -> Done<Output> {
+    fn find(&self, id: &str) -> StoreResult<Output> {
         let output = self.inner.outputs().find(id)?;
         Ok(if self.has(Fault::OutputWithoutSession) { Output { session: None, ..output } } else { output })
     }
 }
-    fn keep(output: &Output) -> Done<()>;
-    fn open(id: &str) -> Done<(Output, File)>;
-    fn prune(retention: &Retention, now: Timestamp, goes_on: &dyn Fn() -> bool) -> Done<PruneResult>;
+    fn keep(output: &Output) -> StoreResult<()>;
+    fn open(id: &str) -> StoreResult<(Output, File)>;
+    fn prune(retention: &Retention, now: Timestamp, goes_on: &dyn Fn() -> bool) -> StoreResult<PruneResult>;
 }
 
 impl Blobs for BrokenStore {
-    fn put(&self, content: &mut dyn Read) -> Done<BlobRef> {
+    fn put(&self, content: &mut dyn Read) -> StoreResult<BlobRef> {
         self.inner.blobs().put(content)
     }
-    fn open(&self, blob: &BlobRef) -> Done<File> {
+    fn open(&self, blob: &BlobRef) -> StoreResult<File> {
         self.inner.blobs().open(blob)
     }
-    fn saver(&self) -> Done<Box<dyn BlobWriter + '_>> {
+    fn saver(&self) -> StoreResult<Box<dyn BlobWriter + '_>> {
         self.inner.blobs().saver()
     }
-    fn reader(&self) -> Done<Box<dyn BlobReader + '_>> {
+    fn reader(&self) -> StoreResult<Box<dyn BlobReader + '_>> {
         let reader = self.inner.blobs().reader()?;
         Ok(if self.has(Fault::EmptyContent) { Box::new(EmptyContents(reader)) } else { reader })
     }
-    fn check(&self, goes_on: &dyn Fn(u64) -> bool) -> Done<Option<CheckResult>> {
+    fn check(&self, goes_on: &dyn Fn(u64) -> bool) -> StoreResult<Option<CheckResult>> {
         self.inner.blobs().check(goes_on)
     }
 }
@@ -234,13 +234,13 @@ impl Blobs for BrokenStore {
 struct EmptyContents<'a>(Box<dyn BlobReader + 'a>);
 
 impl BlobReader for EmptyContents<'_> {
-    fn open(&self, hash: &Hash) -> Done<Box<dyn Read>> {
+    fn open(&self, hash: &Hash) -> StoreResult<Box<dyn Read>> {
         self.0.open(hash).map(|_| Box::new(std::io::empty()) as Box<dyn Read>)
     }
 }
 
 forwards! { Memories by memories; {
-    fn read(&self, who: &MemoryCaller, key: &str) -> Done<Option<Memory>> {
+    fn read(&self, who: &MemoryCaller, key: &str) -> StoreResult<Option<Memory>> {
         let found = self.inner.memories().read(who, key)?;
         if found.is_some() || !self.has(Fault::MemoryOfAnother) {
             return Ok(found);
@@ -252,7 +252,7 @@ forwards! { Memories by memories; {
         who: &MemoryCaller,
         model: &[u8; 32],
         visit: &mut dyn FnMut(i64, &[u8])
-    ) -> Done<()> {
+    ) -> StoreResult<()> {
         self.inner.memories().vectors(who, model, visit)?;
         if self.has(Fault::StaleVectors) {
             visit(1, b"1");
@@ -260,39 +260,39 @@ forwards! { Memories by memories; {
         Ok(())
     }
 }
-    fn adopt(earlier: &str, agent: &str) -> Done<()>;
-    fn create(who: &MemoryCaller, id: &str, text: (&str, &str), shared: bool) -> Done<ChangeOutcome>;
-    fn update(who: &MemoryCaller, key: &str, content: &str, expected: Option<u64>) -> Done<ChangeOutcome>;
-    fn delete(who: &MemoryCaller, key: &str, expected: Option<u64>) -> Done<ChangeOutcome>;
-    fn list(who: &MemoryCaller, prefix: &str, page: (u64, u32)) -> Done<(Vec<Memory>, bool)>;
-    fn history(who: &MemoryCaller, key: &str) -> Done<Vec<MemoryVersion>>;
-    fn with_words(who: &MemoryCaller, terms: &[String], most: u32) -> Done<WordMatches>;
-    fn numbered(who: &MemoryCaller, numbers: &[i64]) -> Done<Vec<(i64, Memory)>>;
-    fn unembedded(who: &MemoryCaller, model: &[u8; 32], most: u32) -> Done<(u64, Vec<Unembedded>)>;
-    fn keep_vectors(model: &[u8; 32], of: &[(&Unembedded, Vec<Vec<u8>>)]) -> Done<()>;
+    fn adopt(earlier: &str, agent: &str) -> StoreResult<()>;
+    fn create(who: &MemoryCaller, id: &str, text: (&str, &str), shared: bool) -> StoreResult<ChangeOutcome>;
+    fn update(who: &MemoryCaller, key: &str, content: &str, expected: Option<u64>) -> StoreResult<ChangeOutcome>;
+    fn delete(who: &MemoryCaller, key: &str, expected: Option<u64>) -> StoreResult<ChangeOutcome>;
+    fn list(who: &MemoryCaller, prefix: &str, page: (u64, u32)) -> StoreResult<(Vec<Memory>, bool)>;
+    fn history(who: &MemoryCaller, key: &str) -> StoreResult<Vec<MemoryVersion>>;
+    fn with_words(who: &MemoryCaller, terms: &[String], most: u32) -> StoreResult<WordMatches>;
+    fn numbered(who: &MemoryCaller, numbers: &[i64]) -> StoreResult<Vec<(i64, Memory)>>;
+    fn unembedded(who: &MemoryCaller, model: &[u8; 32], most: u32) -> StoreResult<(u64, Vec<Unembedded>)>;
+    fn keep_vectors(model: &[u8; 32], of: &[(&Unembedded, Vec<Vec<u8>>)]) -> StoreResult<()>;
 }
 
 forwards! { Trust by trust; {
-    fn distrust(&self, path: &Path) -> Done<bool> {
+    fn distrust(&self, path: &Path) -> StoreResult<bool> {
         if self.has(Fault::TrustStays) { Ok(true) } else { self.inner.trust().distrust(path) }
     }
 }
-    fn trust(path: &Path, hash: &Hash, at: Timestamp) -> Done<()>;
-    fn trusted_hash(path: &Path) -> Done<Option<Hash>>;
+    fn trust(path: &Path, hash: &Hash, at: Timestamp) -> StoreResult<()>;
+    fn trusted_hash(path: &Path) -> StoreResult<Option<Hash>>;
 }
 
 impl Presence for BrokenStore {
-    fn watch(&self) -> Done<Watch> {
+    fn watch(&self) -> StoreResult<Watch> {
         self.inner.watch()
     }
-    fn pay_attention(&self, workspace: Option<&Path>) -> Done<WatcherMark> {
+    fn pay_attention(&self, workspace: Option<&Path>) -> StoreResult<WatcherMark> {
         let workspace = workspace.filter(|_| !self.has(Fault::WatcherOfAnyWorkspace));
         self.inner.pay_attention(workspace)
     }
     fn has_attention(&self, workspace: &Path) -> bool {
         self.inner.has_attention(workspace)
     }
-    fn wait_for(&self, question: &str, call: &str) -> Done<WaitingMark> {
+    fn wait_for(&self, question: &str, call: &str) -> StoreResult<WaitingMark> {
         self.inner.wait_for(question, call)
     }
     fn waited_for(&self) -> HashSet<String> {
@@ -301,10 +301,10 @@ impl Presence for BrokenStore {
 }
 
 impl Chores for BrokenStore {
-    fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> Done<bool> {
+    fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> StoreResult<bool> {
         Ok(self.inner.is_due(chore, every, now)? || self.has(Fault::AlwaysDue))
     }
-    fn begin(&self, chore: Chore, now: Timestamp) -> Done<()> {
+    fn begin(&self, chore: Chore, now: Timestamp) -> StoreResult<()> {
         self.inner.begin(chore, now)
     }
 }
