@@ -18,6 +18,7 @@ use crate::streams::Streams;
 
 pub(crate) use private::PrivateFolder;
 pub use support::{has_namespaces, try_namespaces};
+pub(crate) use support::{may_have_namespaces, run_nothing};
 
 /// Returns true if a degraded cell may be made for `spec` after an ordinary one failed with this
 /// error.

@@ -161,6 +161,9 @@ impl PreparedCell {
         let sent = request::transmit(waiting.control.as_fd(), &request, &descriptors);
         let finished =
             sent.and_then(|()| built(&waiting)).map_err(SandboxError::io("making a cell ready"))?;
+        if let Some(layers) = &layers {
+            layers.note_mounted();
+        }
         if look_at(&roots)? != seen {
             return Err(SandboxError::io("making a cell ready")(Errno::STALE));
         }
