@@ -229,7 +229,7 @@ fn approved(by: &str) -> ApprovalOutcome {
 /// Runs the test. A flow that hangs is an error.
 fn block<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(tokio::time::timeout(Duration::from_mins(1), work)).unwrap()
+    runtime.block_on(async { tokio::time::timeout(Duration::from_mins(1), work).await.unwrap() })
 }
 
 #[test]
