@@ -20,7 +20,7 @@ use rustix::net::{
     socket_with, socketpair,
 };
 
-use crate::child;
+use crate::child::first_steps::keep_only;
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::network::{Network, SessionNetwork};
@@ -115,7 +115,7 @@ fn receive(socket: &OwnedFd, count: usize) -> Result<Vec<OwnedFd>, Errno> {
 
 /// Makes the sockets in the new process and hands them out.
 ///
-/// INVARIANT: as in [`child`], nothing here allocates, locks or panics.
+/// INVARIANT: as in [`child`](crate::child), nothing here allocates, locks or panics.
 fn inside(network: &Network, ports: &[u16], socket: &OwnedFd) {
     if let Err(errno) = make(network, ports, socket) {
         let _gone = send(socket, &errno.raw_os_error().to_ne_bytes(), SendFlags::NOSIGNAL);
@@ -124,7 +124,7 @@ fn inside(network: &Network, ports: &[u16], socket: &OwnedFd) {
 
 fn make(network: &Network, ports: &[u16], socket: &OwnedFd) -> Result<(), Errno> {
     network.enter()?;
-    child::keep_only(&[socket.as_raw_fd()])?;
+    keep_only(&[socket.as_raw_fd()])?;
     lead_everywhere_here(AddressFamily::INET)?;
     // A machine may lack IPv6; then no connection uses it either.
     let both = lead_everywhere_here(AddressFamily::INET6).is_ok();

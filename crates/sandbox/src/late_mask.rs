@@ -16,7 +16,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::child::blueprint::c_string;
-use crate::child::late::{self, Cover, CoverInput};
+use crate::child::cover::Cover;
+use crate::child::late::{self, CoverInput};
 use crate::child::report::Report;
 use crate::direct_writes::Direct;
 use crate::error::SandboxError;

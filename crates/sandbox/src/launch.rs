@@ -3,7 +3,6 @@
 mod prewarm;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,26 +10,27 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use rustix::process::getgroups;
 
 use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, OwnMap, Source, Start, Step};
+use crate::child::first_steps::GO;
 use crate::child::report::{Fault, Report, Stage};
 use crate::child::request::RequestPart;
-use crate::child::{self, GO, request};
+use crate::child::{life, request};
 use crate::degraded::PrivateFolder;
 use crate::enforcement::{DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
 use crate::home::InUse;
-use crate::identity::Identity;
+use crate::identity::{Identity, has_further_groups, map_user};
 use crate::late_mask::Late;
+use crate::limits::ProcessTotal;
 use crate::limits::machine::Machine;
 use crate::limits::space::{Space, WrittenFolder};
-use crate::limits::{Bounds, ProcessTotal};
+use crate::limits::values::Bounds;
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
-use crate::process::{Process, write_map};
+use crate::process::{Process, prefer_at_out_of_memory};
 use crate::roots::Roots;
 use crate::spawner::{Spawner, WaitingCell};
 use crate::spec::{CellSpec, Command};
@@ -40,24 +40,8 @@ use crate::{cgroup, landlock, process, program, seccomp, view};
 pub(crate) use prewarm::PreparedCell;
 pub use prewarm::make_ready;
 
-/// Namespaces of a cell, as flags for `clone3`.
-const NAMESPACES: i32 = libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP;
-/// Added to the score by which the kernel's out-of-memory killer chooses a process, in thousandths
-/// of the available memory.
-pub(crate) const OUT_OF_MEMORY_SCORE: &str = "500";
 const NAMESPACE_NAMES: &[&str] = &["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
 const NAMESPACE_NAMES_WITHOUT_NETWORK: &[&str] = &["user", "mount", "pid", "ipc", "uts", "cgroup"];
-
-/// Returns the flags of a cell's namespaces, without the network if that is shared.
-pub(crate) fn namespaces(shares_network: bool) -> i32 {
-    if shares_network { NAMESPACES & !libc::CLONE_NEWNET } else { NAMESPACES }
-}
 
 /// A started cell, seen from outside.
 pub(crate) struct Cell {
@@ -198,10 +182,10 @@ impl Call {
 
         let door = group.as_ref().and_then(Group::door);
         let maps_itself = blueprint.own_map.is_some();
-        let (into, flags) = (door.as_ref().map(AsFd::as_fd), namespaces(network.is_some()));
+        let (into, flags) = (door.as_ref().map(AsFd::as_fd), process::cell_namespaces(network.is_some()));
         let started = match network {
-            None => process::start_in(into, flags, || child::enter(&mut blueprint)),
-            Some(network) => process::start_in_network(network, into, flags, || child::enter(&mut blueprint)),
+            None => process::start_in(into, flags, || life::enter(&mut blueprint)),
+            Some(network) => network.start_process(into, flags, || life::enter(&mut blueprint)),
         };
         let process = match started {
             // The kernel may have refused because of the group.
@@ -441,31 +425,4 @@ impl Cell {
         }
         SandboxError::Setup { doing, source: fault.errno.into() }
     }
-}
-
-/// Maps the user of a new process's user namespace.
-pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError> {
-    let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(errno) => unavailable("a user of its own", errno),
-        None => SandboxError::Io { doing: "mapping the cell's user", source },
-    };
-    if identity.mapping == UserMapping::Own {
-        // Without this write, the kernel refuses an ordinary user's group map.
-        write_map(pid, "setgroups", "deny").map_err(failed)?;
-    }
-    write_map(pid, "uid_map", &identity.map(identity.user)).map_err(failed)?;
-    write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
-}
-
-/// Marks a process for the out-of-memory killer: a command should be killed before the processes
-/// that it runs with.
-pub(crate) fn prefer_at_out_of_memory(pid: i32) {
-    // The kernel may refuse if this program itself was marked.
-    let _as_before = write_map(pid, "oom_score_adj", OUT_OF_MEMORY_SCORE);
-}
-
-/// Returns true if this process has groups besides `own`.
-pub(crate) fn has_further_groups(own: u32) -> Result<bool, SandboxError> {
-    let groups = getgroups().map_err(SandboxError::io("reading the own groups"))?;
-    Ok(groups.iter().any(|group| group.as_raw() != own))
 }

@@ -59,6 +59,7 @@ mod mounts;
 mod network;
 mod outcome;
 mod overlay;
+mod owner;
 mod probe;
 mod process;
 mod program;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use crate::enforcement::Enforcement;
-use crate::limits::LimitInForce;
+use crate::limits::values::LimitInForce;
 
 /// The result of a command that has run. When a caller receives it, no process that the command
 /// started is left.

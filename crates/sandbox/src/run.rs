@@ -9,11 +9,12 @@ use crate::error::SandboxError;
 use crate::launch::{Cell, launch};
 use crate::limits::exceeded;
 use crate::outcome::{EndReason, Origin, Outcome, Stream};
+use crate::owner::{Owner, OwnerRequest};
 use crate::spec::{CellSpec, Command};
 use crate::stdio_pump::Plumbing;
 use crate::stopper::Stopper;
 use crate::streams::Streams;
-use crate::supervise::{Owner, OwnerRequest, supervise};
+use crate::supervise::supervise;
 
 /// Runs `command` in a new cell and waits for its end.
 ///

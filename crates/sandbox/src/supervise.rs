@@ -11,14 +11,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::child::SIGNAL;
+use crate::child::first_steps::SIGNAL;
 use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
 use crate::launch::Cell;
-use crate::limits::LimitInForce;
 use crate::limits::space::Space;
+use crate::limits::values::LimitInForce;
 use crate::limits::watchdog::Watchdog;
-use crate::outcome::{EndReason, Exit, Stream};
+use crate::outcome::{EndReason, Exit};
+use crate::owner::{Owner, OwnerRequest};
 use crate::program;
 use crate::spec::Command;
 use crate::stdio_pump::Plumbing;
@@ -32,51 +33,6 @@ const TERMINATION_GRACE: Duration = Duration::from_millis(200);
 /// open. It is long enough for the reader of a process substitution to finish; a process that runs
 /// longer was left in the background.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
-
-/// The owner of a supervised cell.
-pub(crate) trait Owner {
-    /// True if the command's descendants run on after its end; false if they are killed then.
-    const LINGERS: bool;
-
-    /// Takes the next piece of output.
-    fn output(&mut self, stream: Stream, chunk: &[u8]);
-
-    /// Returns the time at which the cell must end, and the reason. Called again before every wait.
-    fn deadline(&self) -> Option<(Instant, EndReason)>;
-
-    /// Returns a descriptor that is readable when there is a [`OwnerRequest`]; `None` if there will be none
-    /// any more.
-    fn event(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Takes the next wish.
-    fn wish(&mut self) -> Option<OwnerRequest>;
-
-    /// Notifies the owner that the program runs.
-    fn started(&mut self) {}
-
-    /// Hands over the caller's side of the terminal that the command has made.
-    fn terminal(&mut self, _terminal: BorrowedFd<'_>) -> Result<(), SandboxError> {
-        Ok(())
-    }
-
-    /// Reports the number of input bytes that the command's side has taken, or that were dropped.
-    fn input_taken(&mut self, _bytes: usize) {}
-
-    /// Notifies the owner that the command has ended.
-    fn command_ended(&mut self, _exit: Exit) {}
-}
-
-/// A request of an owner.
-pub(crate) enum OwnerRequest {
-    /// End the command.
-    End(EndReason),
-    /// Send this signal to the command's process group.
-    Signal(u8),
-    /// Write these bytes to the command's input.
-    Input(Vec<u8>),
-    /// Close the command's input after the pending bytes.
-    EndOfInput,
-}
 
 /// The end of a command: its status, reason and time.
 #[derive(Clone, Copy, Debug)]

@@ -16,14 +16,15 @@ use rustix::process::geteuid;
 
 use super::{PrivateFolder, rules};
 use crate::cgroup::{Group, Owner};
-use crate::child::GO;
 use crate::child::blueprint::{Blueprint, Landlock};
+use crate::child::first_steps::GO;
 use crate::child::keeper::{self, User};
 use crate::enforcement::{Degraded, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
-use crate::launch::{Cell, has_further_groups};
+use crate::identity::has_further_groups;
+use crate::launch::Cell;
 use crate::limits::machine::Machine;
-use crate::limits::{Bounds, LimitInForce};
+use crate::limits::values::{Bounds, LimitInForce};
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Command};
 use crate::streams::{Streams, above_standard, new_terminal};

@@ -4,9 +4,11 @@
 //! A refused attempt proves something only if the same attempt works without a cell. So each
 //! attempt has a control, and if the control fails, the verdict is unknown.
 
+mod amount;
 mod attempt;
 mod cases;
 mod facts;
+mod finding;
 mod scene;
 
 use std::collections::BTreeMap;
@@ -14,7 +16,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,54 +26,15 @@ use crate::error::SandboxError;
 use crate::home::KeptHome;
 use crate::outcome::{EndReason, Exit, Outcome};
 use crate::run::run;
-use crate::spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program};
+use crate::spec::{CellSpec, Command, Overlay, Placeholder, Program};
 use crate::stopper::Stopper;
 use attempt::{Answer, LOOK, OUTPUT};
 use cases::{Case, Reading};
+use finding::finding;
 use scene::Scene;
 
 pub use attempt::{MARKER, attempt};
-
-/// The finding of a probe.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Probe {
-    /// Name of the attempt, one word.
-    pub name: &'static str,
-    /// Name of the line in `docs/GUARANTEES.md` that was tested; `None` if nothing is promised.
-    pub promise: Option<&'static str>,
-    /// Result of the test.
-    pub verdict: Verdict,
-    /// Mechanism that refuses the attempt.
-    pub enforced_by: String,
-    /// Observed result.
-    pub detail: String,
-    /// Advice if the verdict is not [`Verdict::Holds`].
-    pub hint: Option<String>,
-}
-
-/// The verdict on a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// The attempt was refused, and works without a cell.
-    Holds,
-    /// The attempt worked.
-    Fails,
-    /// The attempt could not be made.
-    Unknown,
-}
-
-/// A program that calls [`attempt`] with the words after its own arguments, before it starts a
-/// thread.
-#[derive(Clone, Debug)]
-pub struct Attempter {
-    /// Absolute path of the program, which the cells of the probe show.
-    pub program: PathBuf,
-    /// Own arguments of the program.
-    pub arguments: Vec<OsString>,
-    /// Entrance for cells that another program makes, as in [`CellSpec`].
-    pub entrance: Option<Entrance>,
-}
+pub use finding::{Attempter, Probe, Verdict};
 
 /// Maximum duration of an attempt before it counts as not made.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -202,32 +165,6 @@ fn with_control(case: &Case, why: String, control: impl FnOnce() -> AttemptResul
         }
         Ok(Answer::Refused(also)) => (Verdict::Unknown, format!("{why}; but without a cell as well: {also}")),
         Err(problem) => (Verdict::Unknown, format!("{why}; but the control failed: {problem}")),
-    }
-}
-
-/// Builds a finding, with the hint for its verdict.
-fn finding(
-    name: &'static str,
-    promise: Option<&'static str>,
-    verdict: Verdict,
-    enforced_by: &str,
-    detail: String,
-) -> Probe {
-    let hint = match (verdict, promise) {
-        (Verdict::Holds, _) => None,
-        (Verdict::Fails, Some(_)) => {
-            Some("do not rely on this machine's sandbox for this; report it with the detail")
-        }
-        (Verdict::Fails, None) => Some("this is not promised; see docs/THREAT_MODEL.md"),
-        (Verdict::Unknown, _) => Some("this could not be tested here; see the detail"),
-    };
-    Probe {
-        name,
-        promise,
-        verdict,
-        enforced_by: enforced_by.to_owned(),
-        detail,
-        hint: hint.map(str::to_owned),
     }
 }
 

@@ -23,11 +23,12 @@ use crate::late_mask::LateMasks;
 use crate::launch::{Cell, launch};
 use crate::limits::{LimitInForce, exceeded};
 use crate::outcome::{EndReason, Exit, Stream};
+use crate::owner::{Owner, OwnerRequest};
 use crate::spec::{CellSpec, Command, TerminalSize};
 use crate::stdin_wait;
 use crate::stdio_pump::Plumbing;
 use crate::streams::Streams;
-use crate::supervise::{End, Owner, OwnerRequest, supervise};
+use crate::supervise::{End, supervise};
 use crate::sys;
 
 /// Maximum amount of input that may wait for a command that does not read it, in bytes.

@@ -29,10 +29,11 @@ use crate::identity::Identity;
 use crate::late_mask::CellReferences;
 use crate::launch::PreparedCell;
 use crate::limits::machine::Machine;
-use crate::limits::{Bounds, Limits};
+use crate::limits::values::{Bounds, Limits};
 use crate::network::Network;
 use crate::process::Process;
 use crate::spec::Overlay;
+use crate::system::HOME;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
 use nursery::{Nursery, StartedSpawner};
@@ -147,7 +148,7 @@ impl Spawner {
         let landlock = landlock::version();
         let shown = view::foundation(landlock)?;
         // Paths in the home may be covered, as a whole or in part.
-        let in_home = |path: &Path| path.starts_with(view::HOME) && path != Path::new(view::HOME);
+        let in_home = |path: &Path| path.starts_with(HOME) && path != Path::new(HOME);
         let paths = shown.steps.iter().map(|step| step.path().to_owned());
         let foundation = paths.filter(|path| !in_home(path)).collect();
         let bounds = Bounds::of(&Limits::default(), Machine::this());
@@ -189,7 +190,7 @@ impl Spawner {
         mut roots: impl Iterator<Item = &'a Path>,
     ) -> bool {
         let replaces = |root: &Path| {
-            let in_cache = |(path, _)| root.starts_with(Path::new(view::HOME).join(path));
+            let in_cache = |(path, _)| root.starts_with(Path::new(HOME).join(path));
             self.nursery.foundation.iter().any(|path| path.starts_with(root))
                 || CACHES.into_iter().any(in_cache)
         };

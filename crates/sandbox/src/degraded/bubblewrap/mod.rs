@@ -23,11 +23,11 @@ use crate::enforcement::{
 };
 use crate::error::SandboxError;
 use crate::home::InUse;
-use crate::identity::Identity;
+use crate::identity::{Identity, has_further_groups};
 use crate::landlock;
-use crate::launch::{Cell, has_further_groups};
+use crate::launch::Cell;
 use crate::limits::machine::Machine;
-use crate::limits::{Bounds, LimitInForce};
+use crate::limits::values::{Bounds, LimitInForce};
 use crate::overlay;
 use crate::process::Process;
 use crate::program;
@@ -81,7 +81,7 @@ pub(super) fn launch(
         .map_err(SandboxError::io("making a socket pair"))?;
     let started_at = overlay::now();
     let inner = above_standard(inner)?;
-    let maker = tool.start(&arguments, &inner, entrance)?;
+    let maker = tool.start(&arguments.words, &arguments.files, &inner, entrance)?;
     // After this drop, an end of bwrap closes the socket, which the wait below notices.
     drop(inner);
     let Some(process) = first_process(&control)? else { return Ok(None) };
