@@ -38,11 +38,8 @@ pub(crate) struct Network {
 pub struct SessionNetwork(Arc<Network>);
 
 impl SessionNetwork {
-    /// Makes a network.
-    ///
-    /// # Errors
-    /// Returns an error if this machine refuses network namespaces.
-    pub fn make() -> Result<Self, SandboxError> {
+    /// Makes a network. Fails if this machine refuses network namespaces.
+    pub(crate) fn make() -> Result<Self, SandboxError> {
         Ok(Self(Arc::new(Network::make(Identity::of_this_process()?)?)))
     }
 

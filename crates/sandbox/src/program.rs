@@ -48,7 +48,7 @@ pub(crate) fn prepare(spec: &CellSpec, command: &Command, announced: bool) -> Re
         bounds: Vec::new(),
         processors: Vec::new(),
         announced,
-        hands_over: spec.late_masks.is_some(),
+        hands_over: false,
     })
 }
 

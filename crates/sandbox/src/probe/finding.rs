@@ -43,7 +43,7 @@ pub struct Attempter {
     pub program: PathBuf,
     /// Own arguments of the program.
     pub arguments: Vec<OsString>,
-    /// Entrance for cells that another program makes, as in [`CellSpec`].
+    /// Entrance for cells that the system's bwrap makes.
     pub entrance: Option<Entrance>,
 }
 

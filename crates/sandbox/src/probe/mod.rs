@@ -24,6 +24,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::SandboxError;
 use crate::home::KeptHome;
+use crate::isolation::{CellHost, Isolation, IsolationChoice};
 use crate::outcome::{EndReason, Exit, Outcome};
 use crate::run::run;
 use crate::spec::{CellSpec, Command, Overlay, Placeholder, Program};
@@ -74,7 +75,9 @@ fn cannot(error: &SandboxError) -> Probe {
 fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
     let mut scene = Scene::new(attempter)
         .map_err(|source| SandboxError::Io { doing: "making what probes are tried on", source })?;
-    let cell = Cell { spec: scene.spec(attempter), attempter };
+    let isolation = Isolation::of(IsolationChoice::Auto, attempter.entrance.clone());
+    let host = CellHost { isolation, ..CellHost::default() };
+    let cell = Cell { spec: scene.spec(attempter), host, attempter };
     let (looked, _) = cell.attempt(&[LOOK.into()], TIMEOUT)?;
     let mut probes = facts::findings(&looked);
     for case in cases::all(&scene) {
@@ -96,6 +99,7 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
 /// The cell in which attempts are made.
 struct Cell<'a> {
     spec: CellSpec,
+    host: CellHost,
     attempter: &'a Attempter,
 }
 
@@ -108,7 +112,8 @@ impl Cell<'_> {
             program: Program::Argv(whole.cloned().collect()),
             working_directory: self.spec.workspace.clone(),
         };
-        let outcome = run(&self.spec, &command, Some(deadline), &Stopper::new()?, &mut |_, _| {})?;
+        let outcome =
+            run(&self.spec, &self.host, &command, Some(deadline), &Stopper::new()?, &mut |_, _| {})?;
         let output = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
         Ok((outcome, output))
     }
@@ -192,7 +197,7 @@ fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     let overlay = overlay_in(&scene.outside("changes"))?;
     let upper = overlay.upper.join(NAME);
     let spec = CellSpec { overlay: Some(overlay), ..cell.spec.clone() };
-    let apart = Cell { spec, attempter: cell.attempter };
+    let apart = Cell { spec, host: cell.host.clone(), attempter: cell.attempter };
     let path = scene.inside(NAME);
     let (verdict, detail) = match apart.attempt(&["write".into(), path.clone().into_os_string()], TIMEOUT) {
         Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })) => {
@@ -229,7 +234,7 @@ fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxE
     let placeholder = Placeholder { mark: c"user.overlay.probe".to_owned(), content: Vec::new(), mode: 0 };
     let placeholders = BTreeMap::from([(denied.clone(), placeholder)]);
     let spec = CellSpec { overlay: Some(overlay), placeholders, ..cell.spec.clone() };
-    let apart = Cell { spec, attempter: cell.attempter };
+    let apart = Cell { spec, host: cell.host.clone(), attempter: cell.attempter };
     let (_, output) = match apart.attempt(&["read".into(), denied.into_os_string()], TIMEOUT) {
         Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }) => return Ok(None),
         attempt => attempt?,
@@ -246,8 +251,8 @@ fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxE
 /// Tests that a command finds the caches of the previous one's home, and no other files.
 fn home(cell: &Cell<'_>, scene: &Scene) -> Result<[Probe; 2], SandboxError> {
     let kept = Arc::new(KeptHome::new(scene.outside("kept"), &cell.spec.workspace)?);
-    let spec = CellSpec { kept_home: Some(kept), ..cell.spec.clone() };
-    let keeping = Cell { spec, attempter: cell.attempter };
+    let host = CellHost { kept_home: Some(kept), ..cell.host.clone() };
+    let keeping = Cell { spec: cell.spec.clone(), host, attempter: cell.attempter };
     let mut found = Vec::new();
     for (path, is_cache) in [(".npm/probe", true), (".profile", false)] {
         let attempt = |what: &str| keeping.attempt(&[what.into(), path.into()], TIMEOUT);

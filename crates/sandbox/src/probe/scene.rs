@@ -82,7 +82,6 @@ impl Scene {
             masked: vec![self.inside("denied/file"), self.inside("moved-in/file"), self.inside("socket")],
             spool_directory: self.elsewhere.path().to_owned(),
             output_limit: 1 << 20,
-            entrance: attempter.entrance.clone(),
             limits: Limits {
                 memory: Some(amount::MEMORY / 2),
                 processes: Some(amount::PROCESSES / 2),

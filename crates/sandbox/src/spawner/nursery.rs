@@ -22,8 +22,8 @@ use rustix::net::{
 use rustix::process::{DumpableBehavior, PidfdFlags, getpid, pidfd_open, set_dumpable_behavior};
 use rustix::thread::set_name;
 
+use super::process::{SpawnerProcess, timespec};
 use super::serve::{AFTERMATH, AFTERMATH_STEP, SpawnerState, settle};
-use super::{SpawnerProcess, patience};
 use crate::cgroup::{Hierarchy, Owner};
 use crate::child::first_steps::{EndOnUnwind, GO, keep_only, told_to_go};
 use crate::child::holder::raise_loopback;
@@ -134,7 +134,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), SandboxError> {
 
 /// Waits for the first message of a new spawner.
 fn born(line: OwnedFd) -> Result<StartedSpawner, Errno> {
-    let timeout = patience(BIRTH);
+    let timeout = timespec(BIRTH);
     loop {
         match poll(&mut [PollFd::new(&line, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(Errno::TIMEDOUT),
