@@ -158,6 +158,19 @@ pub enum IsolationChoice {
     Landlock,
 }
 
+impl IsolationChoice {
+    /// Returns the choice of this name in a profile.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Self::Auto,
+            "namespaces" => Self::Namespaces,
+            "bubblewrap" => Self::Bubblewrap,
+            "landlock" => Self::Landlock,
+            _ => return None,
+        })
+    }
+}
+
 /// The isolation that a profile has chosen: a preferred backend, and lesser ones for cells that the
 /// preferred one cannot make on this machine.
 #[derive(Clone, Debug)]
