@@ -41,8 +41,8 @@ pub struct CellSetup {
     /// Folder, private to the user, to which the output of background commands is written as it
     /// arrives.
     pub records: Option<PathBuf>,
-    /// Way to restart this program in a cell that the system's bwrap makes, if this program may not
-    /// make one.
+    /// Way to restart this program in a cell that another program makes, if this program may not make
+    /// one.
     pub entrance: Option<Entrance>,
     /// Folder, private to the user, with a subfolder for each workspace that holds the caches of
     /// its commands' home. Without it, the caches are removed with each command.

@@ -162,7 +162,7 @@ impl Engine {
                 cell.environment.extend(engine.cell.without_hosts.clone());
             }
             if background {
-                // A cell without namespaces makes these read-only too, although files can still be
+                // A lesser isolation makes these read-only too, although files can still be
                 // added next to them.
                 let guarded = std::mem::take(&mut cell.frozen_where_direct);
                 cell.frozen.extend(guarded);

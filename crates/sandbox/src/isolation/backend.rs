@@ -281,3 +281,84 @@ fn both(refused: SandboxError, also: SandboxError) -> SandboxError {
         (_, also) => also,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Overlay;
+
+    /// A backend that this machine does not offer.
+    #[derive(Debug)]
+    struct Missing(&'static str, Abilities);
+
+    impl Backend for Missing {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn abilities(&self) -> Abilities {
+            self.1
+        }
+
+        fn start(&self, _: &StartRequest<'_>) -> Result<Box<dyn Cell>, SandboxError> {
+            Err(not_offered(&format!("{} is missing", self.0), &format!("install {}", self.0)))
+        }
+    }
+
+    fn strong() -> Arc<dyn Backend> {
+        Arc::new(Missing("strong", Abilities { overlay: true, network: true, full: true }))
+    }
+
+    fn weak(name: &'static str) -> Arc<dyn Backend> {
+        Arc::new(Missing(name, Abilities::default()))
+    }
+
+    /// Returns the names of the backends that are tried for this cell, and the error.
+    fn tried(isolation: &Isolation, spec: &CellSpec) -> (Vec<&'static str>, SandboxError) {
+        let (host, mut names) = (CellHost::default(), Vec::new());
+        let program = crate::spec::Program::Argv(Vec::new());
+        let command = Command { program, working_directory: "/".into() };
+        let error = isolation.in_turn(spec, |backend| {
+            names.push(backend.name());
+            backend.start(&StartRequest { spec, host: &host, command: &command, streams: Streams::Captured })
+        });
+        (names, error.err().unwrap())
+    }
+
+    #[test]
+    fn lesser_backends_follow_in_turn_and_the_error_has_the_advice_for_the_strongest() {
+        let isolation = Isolation::in_order(strong(), vec![weak("weak"), weak("weaker")]);
+        let (names, error) = tried(&isolation, &CellSpec::default());
+        assert_eq!(names, ["strong", "weak", "weaker"]);
+        let SandboxError::Unavailable { what, hint, .. } = error else { panic!("{error:?}") };
+        assert_eq!(what, "strong is missing, and weak is missing, and weaker is missing");
+        assert_eq!(hint, "install strong");
+    }
+
+    #[test]
+    fn a_strict_cell_and_one_with_an_overlay_are_left_to_backends_that_can_give_them() {
+        let isolation = Isolation::in_order(strong(), vec![weak("weak")]);
+        let overlay = Some(Overlay { upper: "/u".into(), work: "/w".into() });
+        for spec in [
+            CellSpec { strict: true, ..CellSpec::default() },
+            CellSpec { overlay: overlay.clone(), ..CellSpec::default() },
+        ] {
+            assert_eq!(tried(&isolation, &spec).0, ["strong"]);
+        }
+        // A chosen one that cannot give them is not even tried.
+        let only = Isolation::only(weak("weak"));
+        let (names, error) = tried(&only, &CellSpec { overlay, ..CellSpec::default() });
+        assert!(names.is_empty() && matches!(error, SandboxError::Overlay { .. }), "{error:?}");
+        let (names, error) = tried(&only, &CellSpec { strict: true, ..CellSpec::default() });
+        assert!(names.is_empty() && matches!(error, SandboxError::Unavailable { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_chosen_backend_is_named_in_its_refusal_with_the_way_out() {
+        let (names, error) = tried(&Isolation::only(weak("weak")), &CellSpec::default());
+        assert_eq!(names, ["weak"]);
+        let SandboxError::Unavailable { what, hint, .. } = error else { panic!("{error:?}") };
+        assert_eq!(what, "the profile has `isolation: weak`, and weak is missing");
+        assert_eq!(hint, "install weak; or set `isolation: auto` in the profile");
+    }
+}

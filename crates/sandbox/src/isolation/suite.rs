@@ -3,12 +3,6 @@
 //! As root, the suite runs a second time as an ordinary user, for whom other backends are on offer.
 
 #![expect(clippy::disallowed_methods, reason = "the suite starts itself as another user")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking, in its helpers too"
-)]
 
 use std::fs;
 use std::io::Read;
