@@ -81,8 +81,10 @@ impl Scene {
         for (name, content) in [("plain", "plain"), ("deep/.env", "secret"), ("late", "secret")] {
             fs::write(scene.path(name), content).unwrap();
         }
-        mknodat(CWD, scene.path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
-        for name in ["", "plain", "open", "deep", "deep/.env", "late", "fifo"] {
+        for name in ["fifo", "go"] {
+            mknodat(CWD, scene.path(name), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        }
+        for name in ["", "plain", "open", "deep", "deep/.env", "late", "fifo", "go"] {
             if is_root() {
                 chown(scene.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
             }
@@ -226,6 +228,27 @@ fn kill_ends_every_process() {
         cell.kill();
         while !matches!(next_event(&*cell), CellEvent::Closed) {}
         cell.wait(Exit::Signal(libc::SIGKILL), false).unwrap();
+        assert_eq!(processes_with(&marker), 0);
+    });
+}
+
+#[test]
+fn wait_ends_what_the_command_has_left_behind() {
+    each(|scene, host| {
+        let marker = format!("left-{}", scene.folder.path().display());
+        let one = format!("/bin/sh -c 'trap \"\" TERM; echo up; read line < fifo' {marker}");
+        let mut cell = scene.start(host, &format!("setsid {one} & read line < go; exit 3"));
+        let ends = cell.take_stdio();
+        read_until(ends.output.as_ref().unwrap(), "up\n", 1);
+        fs::write(scene.path("go"), "\n").unwrap();
+        let (exit, alone) = loop {
+            if let CellEvent::Ended { exit, alone } = next_event(&*cell) {
+                break (exit, alone);
+            }
+        };
+        assert_eq!((exit, alone), (Exit::Code(3), false));
+        assert!(processes_with(&marker) > 0, "the control: it runs on");
+        cell.wait(exit, false).unwrap();
         assert_eq!(processes_with(&marker), 0);
     });
 }
