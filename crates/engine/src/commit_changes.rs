@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use checkpoint::Time;
 use policy::Policy;
-use sandbox::CellSpec;
+use sandbox::{CellHost, CellSpec};
 use tool::{ChangeTreatment, Changes, ChangesState, Code, Data, EffectState, RunResult, ToolError};
 
 use crate::approvals::{ApprovalOutcome, ForeseenWrites, stored};
@@ -58,7 +58,7 @@ pub(crate) struct ToolRun {
     /// True if the tool returned, so that nothing of the call is still at work.
     pub(crate) has_ended: bool,
     /// Cell of the run, if it was a command.
-    pub(crate) cell: Option<Arc<CellSpec>>,
+    pub(crate) cell: Option<(Arc<CellSpec>, Arc<CellHost>)>,
 }
 
 impl Engine {
@@ -121,7 +121,7 @@ impl Engine {
 
     /// Returns the preparation for the next call, which most likely needs the same as this one.
     /// Returns `None` if nothing is prepared.
-    fn next(&self, cell: Option<Arc<CellSpec>>) -> Option<NextCall> {
+    fn next(&self, cell: Option<(Arc<CellSpec>, Arc<CellHost>)>) -> Option<NextCall> {
         let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
         Some(NextCall { snapshots, cell })
     }

@@ -31,6 +31,7 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod isolation;
 mod job_output;
 mod life;
 mod memory;
@@ -170,6 +171,7 @@ pub struct Engine {
     hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
+    isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<Sessions>>,
@@ -285,6 +287,7 @@ impl Engine {
             hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
+            isolations: isolation::Isolations::new(cell.entrance.clone()),
             place,
             policy,
             store,
@@ -441,12 +444,12 @@ impl Engine {
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
         let specified = self.specification(&self.policy, &self.denied, denied::Writes::Apart);
-        let Ok(cell) = specified.map(|specified| specified.cell) else { return };
+        let Ok((cell, host)) = specified.map(|specified| (specified.cell, specified.host)) else { return };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
-            snapshots.make_ready(Some(&cell));
+            snapshots.make_ready(Some((&cell, &host)));
         }
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.policy.passes_undoable()) {
-            snapshots.have_overlays(&self.policy);
+            self.can_give_overlay(snapshots, &self.policy);
         }
     }
 

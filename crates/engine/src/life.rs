@@ -333,8 +333,8 @@ impl Engine {
         if let Some(own) = own {
             own.end().await;
         }
-        let cell = context.service::<sandbox::CellSpec>().ok();
-        self.look_after(&context, cell.as_deref()).await;
+        let cell = context.service().ok().zip(context.service::<sandbox::CellHost>().ok());
+        self.look_after(&context, cell.as_ref().map(|(_, host)| host.as_ref())).await;
         if tool.spec().lane == Lane::Command {
             self.tend_homes();
             self.rest_soon();
@@ -349,7 +349,7 @@ impl Engine {
     }
 
     /// Judges the files that a command wrote directly, after it has ended and before its answer.
-    async fn look_after(self: &Arc<Self>, context: &Context, cell: Option<&sandbox::CellSpec>) {
+    async fn look_after(self: &Arc<Self>, context: &Context, cell: Option<&sandbox::CellHost>) {
         // A background command is judged by the calls that ask about it.
         let masks = cell.and_then(|cell| cell.late_masks.clone()).filter(|masks| masks.have_ended());
         let Some(masks) = masks else { return };

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{Area, Workspace};
 use policy::Policy;
-use sandbox::Spawner;
+use sandbox::{Isolation, Spawner};
 use tool::{Code, ToolError};
 
 use crate::cell::folders;
@@ -92,13 +92,14 @@ impl Snapshots {
 
     /// Returns true if a command would change the workspace through an overlay alone. Blocks for
     /// some milliseconds the first time.
-    pub(crate) fn have_overlays(&self, policy: &Policy) -> bool {
+    pub(crate) fn have_overlays(&self, isolation: &Isolation, policy: &Policy) -> bool {
         let mut tried = None;
         let begin = || {
             let call = self.area().begin().map_err(io::Error::other)?;
             Ok(overlay(tried.insert(call)))
         };
-        let have = sandbox::has_overlay(&folders(policy, &self.workspace), self.area().path(), begin);
+        let cell = folders(policy, &self.workspace);
+        let have = isolation.can_give_overlay(&cell, self.area().path(), begin);
         // The next start removes folders that cannot be removed now.
         drop(tried.map(checkpoint::Call::discard));
         have

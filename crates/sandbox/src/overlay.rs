@@ -31,7 +31,8 @@ use crate::identity::Identity;
 use crate::mounts;
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Overlay};
-pub use trial::{distrust_overlay, has_overlay};
+pub use trial::distrust_overlay;
+pub(crate) use trial::{ForeseenOverlay, foreseen_overlay};
 
 /// Path of the folder around those for the changes, which no process of the finished cell can
 /// reach.
@@ -67,7 +68,7 @@ struct FolderProperties {
 /// Facts that decide whether an overlay can be mounted: the device and inode of the workspace, and
 /// the device of the upper folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+pub(crate) struct Key {
     workspace: (u64, u64),
     upper: u64,
 }
@@ -199,7 +200,7 @@ const REASON: &str = "the kernel refuses an overlay of its file system";
 impl Layers {
     /// Records that the kernel has mounted this overlay.
     pub(crate) fn note_mounted(&self) {
-        trial::note_mounted(self.key);
+        self.key.note_mounted();
     }
 
     /// Returns the time from which changes count, for an overlay that was mounted earlier and has

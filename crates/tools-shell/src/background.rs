@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::{CellSpec, Command, OwnedSessions, SessionError};
+use sandbox::{CellHost, CellSpec, Command, OwnedSessions, SessionError};
 use tool::{Code, Context, ToolError};
 
 use crate::wording::failed;
@@ -10,7 +10,7 @@ use crate::wording::failed;
 /// Starts a session. Returns its id, and the limits that its cell enforces.
 pub(crate) fn start(
     context: &Context,
-    cell: CellSpec,
+    (cell, host): (CellSpec, CellHost),
     line: &str,
     command: Command,
     at_most: Option<Duration>,
@@ -24,7 +24,7 @@ pub(crate) fn start(
     })?;
     let id = format!("sh-{}", context.call.0);
     let cell = CellSpec { overlay: None, ..cell };
-    let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
+    let session = sessions.start(&id, line, cell, host, command, at_most).map_err(|error| match error {
         SessionError::Start(error) => failed(error),
         error => ToolError::new(Code::Quota, error.to_string())
             .hint("close one with shell_session, then try again; the user can change `limits.sessions` of the profile")

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sandbox::{
-    CellSpec, Command, EndReason, Exit, Outcome, Program, SandboxError, Stopper, Stream, TerminalSize,
-    WorkspaceChanges,
+    CellHost, CellSpec, ChangeSource, Command, EndReason, Exit, Outcome, Program, SandboxError, Stopper,
+    Stream, TerminalSize,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -207,7 +207,7 @@ impl Tool for ShellExecute {
             // The plan names the changes, and the engine commits them.
             return Ok(Output::applied().into());
         }
-        let cell = context.service::<CellSpec>()?;
+        let (cell, host) = (context.service::<CellSpec>()?, context.service::<CellHost>()?);
         let working_directory = match &args.working_directory {
             Some(directory) => context.place.resolve("working_directory", directory)?,
             None => context.place.workspace.clone(),
@@ -230,6 +230,7 @@ impl Tool for ShellExecute {
         };
         let command = Command { program, working_directory };
         if args.background {
+            let cell = (cell, CellHost::clone(&host));
             let (session_id, sandbox) = background::start(context, cell, &line, command, at_most)?;
             return Ok(RunResult { sandbox: Some(sandbox), ..Output::begun(session_id).into() });
         }
@@ -246,15 +247,15 @@ impl Tool for ShellExecute {
             *begun = !bytes.ends_with(b"\n");
         };
         // The engine enforces the deadline: it requests the stop, so that all tools share one clock.
-        let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
+        let outcome = match sandbox::run(&cell, &host, &command, None, &stopper, &mut report) {
             // Not started yet: without a disposable overlay, a command that only reads gets read-only files.
             Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })
                 if cell.reads_only && cell.overlay.is_some() && !args.dry_run =>
             {
                 let read_only = CellSpec { overlay: None, overlay_only: false, ..CellSpec::clone(&cell) };
-                sandbox::run(&read_only, &command, None, &stopper, &mut report)
+                sandbox::run(&read_only, &host, &command, None, &stopper, &mut report)
             }
-            // Not started yet: a host without namespaces has another kind of cell, without an overlay.
+            // Not started yet: an isolation that has no overlay here runs the command without one.
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
             {
@@ -267,7 +268,7 @@ impl Tool for ShellExecute {
                     return Err(not_undoable(refused));
                 }
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
-                let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
+                let outcome = sandbox::run(&direct, &host, &command, None, &stopper, &mut report);
                 if outcome.is_ok() {
                     context.warn(format!("{NO_COPY}: {refused}"));
                 }
@@ -276,7 +277,7 @@ impl Tool for ShellExecute {
             other => other,
         }
         .map_err(failed)?;
-        Ok(result(context, &args, &line, &cell, outcome))
+        Ok(result(context, &args, &line, (&cell, &host), outcome))
     }
 }
 
@@ -285,11 +286,11 @@ fn result(
     context: &Context,
     args: &Args,
     line: &str,
-    cell: &CellSpec,
+    (cell, host): (&CellSpec, &CellHost),
     outcome: Outcome,
 ) -> RunResult<Output> {
     let sandbox = Some(outcome.enforcement.summary());
-    let snapshot = (outcome.enforcement.workspace == WorkspaceChanges::Overlay).then(|| SnapshotUse {
+    let snapshot = matches!(outcome.changes, ChangeSource::UpperFolder(_)).then(|| SnapshotUse {
         taken_at: outcome.started_at,
         nothing_else: outcome.enforcement.direct.is_empty(),
         changes: match args.on_timeout {
@@ -328,7 +329,7 @@ fn result(
                 let raise = how_to_raise(which);
                 context.warn(format!("a process of the command was killed at its {limit}; {raise}"));
             }
-            ended_with(context, cell, ended, output)
+            ended_with(context, host, ended, output)
         }
     };
     RunResult { output, sandbox, snapshot, full_outputs, missed_hosts }
@@ -337,14 +338,14 @@ fn result(
 /// Returns the output of a command that has finished, or the error of one that was ended.
 fn ended_with(
     context: &Context,
-    cell: &CellSpec,
+    host: &CellHost,
     ended: EndReason,
     output: Output,
 ) -> Result<Output, ToolError> {
     match ended {
         EndReason::Finished => Ok(output),
         EndReason::Killed => {
-            let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
+            let uncovered = host.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
             Err(with_output(killed(uncovered), output))
         }
         EndReason::Deadline | EndReason::Stopped | EndReason::Idle => {
