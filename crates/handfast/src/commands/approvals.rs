@@ -9,7 +9,8 @@ use store::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
-use crate::cli::{ApprovalsCommand, Global};
+use crate::cli::Global;
+use crate::cli_approvals::ApprovalsCommand;
 use crate::clock::SystemClock;
 use crate::compose::{RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
