@@ -18,7 +18,6 @@ use crate::decode::cancelled_notification;
 use crate::id::{Id, ProgressToken};
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
-use crate::tasks_2025_11::Task;
 
 /// A request in progress.
 pub(crate) struct ActiveRequest {
@@ -36,13 +35,11 @@ pub(crate) struct ActiveRequest {
     /// Requested when the request is cancelled or the client disconnects.
     pub(crate) stop: Stop,
     pub(crate) line: ClientLine,
-    /// Task of the call, in the form of revision 2025-11-25.
-    pub(crate) task: Option<Arc<Task>>,
-    /// Task that the call becomes if it takes long, in the form of revision 2026-07-28.
-    pub(crate) later: TaskSlot,
+    /// Task that the call becomes if it takes long.
+    pub(crate) task: TaskSlot,
 }
 
-/// A task of revision 2026-07-28, set once the call is one.
+/// A task, set once the call is one.
 pub(crate) type TaskSlot = Arc<OnceLock<TaskContext>>;
 
 /// The way to the client of one request.
@@ -91,8 +88,7 @@ impl ActiveRequest {
             extensions,
             stop,
             line,
-            task: None,
-            later: TaskSlot::default(),
+            task: TaskSlot::default(),
         })
     }
 
@@ -109,7 +105,6 @@ impl ActiveRequest {
             stop: self.stop.clone(),
             line: self.line.clone(),
             task: self.task.clone(),
-            later: self.later.clone(),
         }
     }
 

@@ -48,12 +48,6 @@ impl ClientInfo {
         self.modern && self.capabilities.supports_tasks()
     }
 
-    /// Returns true if the client supports tasks in the form of revision 2025-11-25, the only
-    /// revision with that form.
-    pub(crate) fn knows_past_tasks(&self) -> bool {
-        self.version == Some(ProtocolVersion::V_2025_11_25)
-    }
-
     /// Returns true if the client supports resource links in results.
     pub(crate) fn follows_links(&self) -> bool {
         let ClientCapabilities { extensions, experimental, .. } = &self.capabilities;

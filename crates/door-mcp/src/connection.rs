@@ -66,7 +66,6 @@ struct Request {
     stop: Option<Stop>,
     held: ByteReservation,
     structured: Option<RawJson>,
-    instead: Option<Value>,
     /// Subscriptions of this request, until it is cancelled.
     listens: Option<SubscriptionFilter>,
 }
@@ -81,8 +80,6 @@ pub(crate) struct Settled {
     pub(crate) held: ByteReservation,
     /// Structured content of the response, if it is not part of the response itself.
     pub(crate) structured: Option<RawJson>,
-    /// Complete response, if rmcp has no type for it.
-    pub(crate) instead: Option<Value>,
 }
 
 /// Kind of a request, which decides whether the client may cancel it.
@@ -118,9 +115,9 @@ impl Connection {
         let number = state.last;
         let (held, structured) = (ByteReservation::default(), None);
         let (id, outbox) = (id.clone(), outbox.clone());
-        let (stop, listens, instead) = (None, None, None);
+        let (stop, listens) = (None, None);
         let request =
-            Request { id, outbox, bytes, kind, cancelled: false, stop, held, structured, instead, listens };
+            Request { id, outbox, bytes, kind, cancelled: false, stop, held, structured, listens };
         state.requests.insert(number, request);
         Ok(number)
     }
@@ -263,13 +260,6 @@ impl Connection {
         }
     }
 
-    /// Replaces the response of rmcp, for responses that rmcp has no type for.
-    pub(crate) fn answer_instead(&self, number: i64, answer: Value) {
-        if let Some(request) = self.state().requests.get_mut(&number) {
-            request.instead = Some(answer);
-        }
-    }
-
     /// Cancels a request on behalf of the client: its call is stopped, and it gets no response.
     pub(crate) fn cancel(&self, id: &Id) {
         let mut stops = Vec::new();
@@ -293,8 +283,8 @@ impl Connection {
             request
         };
         self.settled.notify_waiters();
-        let Request { id, outbox, held, structured, instead, cancelled, .. } = request;
-        (!cancelled).then_some(Settled { id, outbox, held, structured, instead })
+        let Request { id, outbox, held, structured, cancelled, .. } = request;
+        (!cancelled).then_some(Settled { id, outbox, held, structured })
     }
 
     /// Waits until no request is pending.

@@ -4,14 +4,13 @@
 //! large argument twice.
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, CustomRequest, ErrorCode,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, ErrorCode,
     ErrorData, GetMeta, MetaObject, ProtocolVersion, RequestMetaObject,
 };
 use serde_json::{Map, Value, json};
 
 use crate::envelope;
 use crate::id::{Id, IdField, ProgressToken};
-use crate::tasks_2025_11::AsTask;
 
 /// One message of the client.
 #[derive(Debug)]
@@ -164,18 +163,10 @@ fn call(id: Id, params: Value, progress: IdField) -> Incoming {
         None | Some(Value::Null) => Map::new(),
         Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params._meta` must be an object"),
     };
-    let as_task = match params.remove("task") {
-        Some(Value::Object(_)) => true,
-        None | Some(Value::Null) => false,
-        Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params.task` must be an object"),
-    };
     let mut request = CallToolRequest::new(call);
     request.extensions.insert(RequestMetaObject(MetaObject(meta)));
     if let IdField::Is(token) = progress {
         request.extensions.insert(ProgressToken(token));
-    }
-    if as_task {
-        request.extensions.insert(AsTask);
     }
     if let Some(problem) = problem {
         request.extensions.insert(UnusableCall { problem: problem.to_owned(), hint: None });
@@ -218,24 +209,6 @@ fn response(id: Option<Id>, mut message: Map<String, Value>) -> Incoming {
         },
     };
     Incoming::Response { id, said }
-}
-
-/// Converts a task request to one that rmcp does not know: rmcp supports tasks only in the form of
-/// revision 2026-07-28.
-///
-/// # Errors
-/// The request itself, if it is of another kind.
-pub(crate) fn past_task(request: ClientRequest) -> Result<CustomRequest, Box<ClientRequest>> {
-    let named = |task: &str| Some(json!({ "taskId": task }));
-    let (params, extensions) = match &request {
-        ClientRequest::GetTaskRequest(get) => (named(&get.params.task_id), &get.extensions),
-        ClientRequest::UpdateTaskRequest(update) => (named(&update.params.task_id), &update.extensions),
-        ClientRequest::CancelTaskRequest(cancel) => (named(&cancel.params.task_id), &cancel.extensions),
-        _ => return Err(Box::new(request)),
-    };
-    let mut custom = CustomRequest::new(request.method(), params);
-    custom.extensions = extensions.clone();
-    Ok(custom)
 }
 
 /// Returns true if the request states revision 2026-07-28 or later; `None` if it states no

@@ -1,14 +1,14 @@
 //! Dispatch of messages for all transports: messages for rmcp are passed on, all others are answered here.
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientRequest, CustomRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage, ServerResult,
 };
 use tokio::sync::oneshot;
 use tool::{ByteReservation, Presentation, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
-use crate::decode::{Incoming, UnusableCall, decode, is_modern, past_task, unusable_call};
+use crate::decode::{Incoming, UnusableCall, decode, is_modern, unusable_call};
 use crate::envelope_scan::EnvelopeScan;
 use crate::id::Id;
 use crate::notices::SUBSCRIPTION;
@@ -50,10 +50,8 @@ pub(crate) fn outgoing(
     };
     match item {
         JsonRpcMessage::Response(response) => {
-            let Settled { id, outbox, held, structured, instead } = settled(&response.id)?;
-            let result =
-                instead.map_or(response.result, |value| ServerResult::CustomResult(CustomResult::new(value)));
-            Some(outbox.put(Message::Answer { id, result: Box::new(result), structured }, held))
+            let Settled { id, outbox, held, structured } = settled(&response.id)?;
+            Some(outbox.put(Message::Answer { id, result: Box::new(response.result), structured }, held))
         }
         JsonRpcMessage::Error(failure) => match &failure.id {
             Some(id) => {
@@ -151,10 +149,16 @@ impl Dispatcher<'_> {
         if let Some(modern) = is_modern(&request) {
             self.connection.speaks(modern);
         }
-        let request = if self.connection.modern() {
-            request
-        } else {
-            past_task(request).map_or_else(|request| *request, ClientRequest::CustomRequest)
+        // Only the revision without a handshake has these methods.
+        let request = match request {
+            ClientRequest::GetTaskRequest(_)
+            | ClientRequest::UpdateTaskRequest(_)
+            | ClientRequest::CancelTaskRequest(_)
+                if !self.connection.modern() =>
+            {
+                ClientRequest::CustomRequest(CustomRequest::new(request.method(), None))
+            }
+            other => other,
         };
         let kind = match &request {
             ClientRequest::InitializeRequest(_) => Kind::Handshake,

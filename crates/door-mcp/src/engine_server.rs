@@ -15,7 +15,7 @@ use tool::{CallResult, Code, KeptOutput, Meta, NoteTools, Outcome, Progress, Too
 
 use crate::active_request::ActiveRequest;
 use crate::address::{self, CHECKPOINTS};
-use crate::asker::{ElicitByRequest, ElicitByRetry, QuestionChannel, UserAnswer};
+use crate::asker::{ElicitByRequest, ElicitByRetry, UserAnswer};
 use crate::calls::Calls;
 use crate::client_info::ClientInfo;
 use crate::decode::UnusableCall;
@@ -25,8 +25,7 @@ use crate::present::{PresentedResult, View};
 use crate::progress::{HEARTBEAT, Reporter};
 use crate::server_backend::{FutureResult, ServerBackend};
 use crate::signed_state::Sealer;
-use crate::tasks_2025_11::{PastTasks, may_be_task};
-use crate::tasks_2026_07::{TaskOutcome, Tasks};
+use crate::tasks::{TaskOutcome, Tasks};
 use crate::{Options, list, origin, present, question, resources};
 
 /// Tool that undoes a checkpoint.
@@ -45,7 +44,6 @@ pub(crate) struct EngineServer<C> {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) tasks: Tasks,
-    pub(crate) past: PastTasks,
 }
 
 /// A call to make.
@@ -146,19 +144,6 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
         &self.tasks
     }
 
-    fn past_tasks(&self) -> Option<&PastTasks> {
-        Some(&self.past)
-    }
-
-    fn may_be_task(&self, tool: &str) -> Option<bool> {
-        let tool = self.calls.tools().iter().find(|known| known.name() == tool)?;
-        Some(may_be_task(tool.as_ref()))
-    }
-
-    fn begin(&self, request: CallToolRequestParams, turn: &ActiveRequest) -> Result<Value, ErrorData> {
-        self.begin_task(request, turn)
-    }
-
     fn watches(&self, uri: &str) -> bool {
         uri == CHECKPOINTS
     }
@@ -225,7 +210,6 @@ impl<C: Calls> EngineServer<C> {
             sealer: self.sealer.clone(),
             notices: self.notices.clone(),
             tasks: self.tasks.clone(),
-            past: self.past.clone(),
         }
     }
 
@@ -240,12 +224,8 @@ impl<C: Calls> EngineServer<C> {
     ) -> Result<CallOutcome, ErrorData> {
         let allowed = self.options.elicitation;
         if !turn.peer.modern {
-            let way = match &turn.task {
-                Some(task) => QuestionChannel::Task(task.clone(), turn.line.patience),
-                None => QuestionChannel::Line(turn.line.clone()),
-            };
             let asker = ElicitByRequest {
-                way,
+                line: turn.line.clone(),
                 shows_forms: turn.peer.shows_forms(),
                 allowed,
                 by: turn.peer.by.clone(),

@@ -68,7 +68,7 @@ fn fake_tool(name: &'static str, presentation: Presentation) -> Arc<dyn AnyTool>
         level: Level::Safe,
         class: Class::READ,
         timeout: Timeout::fixed(30),
-        lane: if ["fail", "wait", "gate", "ask"].contains(&name) { Lane::Command } else { Lane::Read },
+        lane: Lane::Read,
         text: TextCap::Default,
         presentation,
     };

@@ -29,8 +29,7 @@ use crate::notices::Notices;
 use crate::page::Pages;
 use crate::server_backend::ServerBackend;
 use crate::signed_state::Sealer;
-use crate::tasks_2025_11::{self, AsTask, PastTasks};
-use crate::tasks_2026_07::{Tasks, unknown};
+use crate::tasks::{Tasks, unknown};
 use crate::{McpError, Options};
 
 /// Time for which a client may cache a list, in milliseconds: lists do not change during the life
@@ -68,7 +67,6 @@ impl Handler {
                 sealer: Arc::new(Sealer::new(options.session.clone()).map_err(McpError::Random)?),
                 notices: notices.clone(),
                 tasks: Tasks::default(),
-                past: PastTasks::default(),
             })
         };
         Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
@@ -80,17 +78,6 @@ impl Handler {
         method: &'static str,
     ) -> Result<ActiveRequest, ErrorData> {
         ActiveRequest::begin(context, method, &self.connection, self.options.patience)
-    }
-
-    /// Responds with rmcp's answer, extended by data that rmcp has no type for.
-    fn amend(&self, id: &RequestId, mut answer: ServerResult, amend: impl FnOnce(&mut Value)) {
-        answer.strip_result_type_for_legacy_peer();
-        if let RequestId::Number(number) = id
-            && let Ok(mut answer) = serde_json::to_value(answer)
-        {
-            amend(&mut answer);
-            self.connection.answer_instead(*number, answer);
-        }
     }
 
     /// Returns true if the client's revision has this method. A known method with invalid
@@ -126,12 +113,6 @@ impl Handler {
 
 fn no_method(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {method}"), None)
-}
-
-/// Builds the error for a task request for a tool that, according to the list, supports none.
-fn no_task() -> ErrorData {
-    let problem = "calls of this tool cannot be tasks; repeat the call without `task`";
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None)
 }
 
 /// Builds one page of a list, in the form of the client's revision.
@@ -172,11 +153,6 @@ impl ServerHandler for Handler {
         // Extensions exist only in the revision without a handshake.
         answer.capabilities.extensions = None;
         let version = answer.protocol_version.clone();
-        if version == ProtocolVersion::V_2025_11_25 && self.served.past_tasks().is_some() {
-            self.amend(&context.id, ServerResult::InitializeResult(answer.clone()), |answer| {
-                answer["capabilities"]["tasks"] = tasks_2025_11::capability();
-            });
-        }
         context.peer.set_peer_info(request.with_protocol_version(version));
         Ok(answer)
     }
@@ -193,21 +169,8 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (peer, id) = (ClientInfo::of(&context), context.id);
-        let listed: Result<ListToolsResult, ErrorData> =
-            listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer);
-        if let Ok(listed) = &listed
-            && peer.knows_past_tasks()
-        {
-            self.amend(&id, ServerResult::ListToolsResult(listed.clone()), |answer| {
-                for tool in answer["tools"].as_array_mut().into_iter().flatten() {
-                    if tool["name"].as_str().is_some_and(|name| self.served.may_be_task(name) == Some(true)) {
-                        tool["execution"] = json!({"taskSupport": "optional"});
-                    }
-                }
-            });
-        }
-        listed
+        let peer = ClientInfo::of(&context);
+        listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer)
     }
 
     async fn call_tool(
@@ -216,18 +179,6 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let turn = self.turn(context, "tools/call")?;
-        if turn.peer.knows_past_tasks() && turn.extensions.get::<AsTask>().is_some() {
-            match self.served.may_be_task(&request.name) {
-                Some(true) => {
-                    self.connection.answer_instead(turn.number, self.served.begin(request, &turn)?);
-                    return Ok(CallToolResult::success(Vec::new()).into());
-                }
-                Some(false) => return Err(no_task()),
-                // An unknown tool is answered and recorded like any other call. Without support for
-                // tasks, the call is an ordinary one.
-                None => {}
-            }
-        }
         self.served.call(request, &turn).await
     }
 
@@ -392,12 +343,6 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let method = self.served.shown(&request.method);
         let peer = ClientInfo::of(&context);
-        if let Some(tasks) = self.served.past_tasks().filter(|_| peer.knows_past_tasks()) {
-            let turn = self.turn(context, "tasks")?;
-            if let Some(answer) = tasks.answer(&request, &self.pages, &turn).await {
-                return answer.map(CustomResult::new);
-            }
-        }
         Err(if self.knows(&method, &peer) {
             ErrorData::invalid_params(format!("the parameters of {method} are missing or invalid"), None)
         } else {

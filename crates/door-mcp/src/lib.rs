@@ -44,8 +44,7 @@ mod resumable_stream;
 mod server_backend;
 mod signed_state;
 mod stdio;
-mod tasks_2025_11;
-mod tasks_2026_07;
+mod tasks;
 mod transport;
 
 #[cfg(test)]

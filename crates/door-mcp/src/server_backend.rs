@@ -1,17 +1,15 @@
 //! Content of a server, independent of the transport.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorCode, ErrorData,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorData,
     GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
     Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
-use serde_json::Value;
 use tool::BoxFuture;
 
 use crate::active_request::ActiveRequest;
 use crate::client_info::ClientInfo;
-use crate::tasks_2025_11::PastTasks;
-use crate::tasks_2026_07::Tasks;
+use crate::tasks::Tasks;
 
 /// Future result of a request.
 pub(crate) type FutureResult<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
@@ -38,22 +36,6 @@ pub(crate) trait ServerBackend: Send + Sync + 'static {
     ) -> FutureResult<'a, CallToolResponse>;
     /// Returns the tasks of this connection.
     fn tasks(&self) -> &Tasks;
-    /// Returns the tasks for clients of revision 2025-11-25; `None` if they are not supported.
-    fn past_tasks(&self) -> Option<&PastTasks> {
-        None
-    }
-    /// Returns true if clients of revision 2025-11-25 may call this tool as a task; `None` if there
-    /// is no such tool.
-    fn may_be_task(&self, _tool: &str) -> Option<bool> {
-        None
-    }
-    /// Makes a call as a task of revision 2025-11-25.
-    ///
-    /// # Errors
-    /// `-32601` if tasks are not supported.
-    fn begin(&self, _request: CallToolRequestParams, _turn: &ActiveRequest) -> Result<Value, ErrorData> {
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks here", None))
-    }
     fn resources(&self) -> Vec<Resource>;
     fn templates(&self) -> Vec<ResourceTemplate>;
     /// Reads a resource.

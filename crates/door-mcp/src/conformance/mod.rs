@@ -23,7 +23,7 @@ use crate::active_request::ActiveRequest;
 use crate::client_info::ClientInfo;
 use crate::notices::Notices;
 use crate::server_backend::{FutureResult, ServerBackend};
-use crate::tasks_2026_07::Tasks;
+use crate::tasks::Tasks;
 
 /// Resource that the suite may subscribe to.
 const WATCHED: &str = "test://watched-resource";

@@ -98,7 +98,7 @@ impl<C: Calls> EngineServer<C> {
         turn.line.connection.outlive(&turn.stop);
         let peer = turn.peer.clone();
         let options = TaskOptions::new().with_ttl_ms(u64::try_from(KEPT.as_millis()).ok());
-        let (stop, offered, later) = (turn.stop.clone(), self.again(), turn.later.clone());
+        let (stop, offered, later) = (turn.stop.clone(), self.again(), turn.task.clone());
         let task = self.tasks.inside.spawn(options, move |context| {
             // A call becomes one task at most, so the cell was empty.
             let _ = later.set(context.clone());
