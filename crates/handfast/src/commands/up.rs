@@ -90,13 +90,10 @@ fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
 
 /// Explains which process already uses the address, and what to do.
 fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
-    let (address, in_use) = match &error {
-        HttpError::Listen { address, source } => (*address, source.kind() == ErrorKind::AddrInUse),
-        HttpError::Unguarded { address } => (*address, false),
+    let address = match &error {
+        HttpError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => *address,
+        _ => return Failure::from(error),
     };
-    if !in_use {
-        return Failure::from(error);
-    }
     let elsewhere = SocketAddr::new(address.ip(), 0);
     let other = format!("`handfast up --listen {elsewhere}` uses a free port");
     Failure::from(match in_the_way(state, address) {
