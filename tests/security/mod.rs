@@ -16,6 +16,7 @@ mod hostile_lines;
 mod hosts;
 mod http_door;
 mod identity;
+mod isolation;
 mod limits;
 mod multiplexed;
 mod ordinary_user;

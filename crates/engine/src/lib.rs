@@ -27,6 +27,7 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod isolation;
 mod job_output;
 mod life;
 mod memory;
@@ -162,6 +163,7 @@ pub struct Engine {
     hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
+    isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<Sessions>>,
@@ -276,6 +278,7 @@ impl Engine {
             hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
+            isolations: isolation::Isolations::new(cell.entrance.clone()),
             place,
             policy,
             store,
@@ -447,15 +450,15 @@ impl Engine {
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
         if self.policy.passes_undoable() {
-            sandbox::has_namespaces();
+            self.can_give_overlay(&self.policy);
         }
-        let Ok(cell_spec::SpecifiedCell { cell, .. }) =
+        let Ok(cell_spec::SpecifiedCell { cell, host, .. }) =
             self.specification(&self.policy, &self.denied, denied::Writes::Apart)
         else {
             return;
         };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
-            snapshots.make_ready(Some(&cell));
+            snapshots.make_ready(Some((&cell, &host)));
         }
     }
 

@@ -11,7 +11,7 @@ use engine::{
 };
 use policy::{Mode, Policy};
 use roots::Roots;
-use sandbox::{CellSpec, Command, Program, Stopper};
+use sandbox::{CellHost, CellSpec, Command, Program, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -101,14 +101,14 @@ impl Tool for Obedient {
                 "read".to_owned()
             }
             Some(("$", line)) => {
-                let cell = context.service::<CellSpec>()?;
+                let (cell, host) = (context.service::<CellSpec>()?, context.service::<CellHost>()?);
                 let command = Command {
                     program: Program::Shell(line.to_owned()),
                     working_directory: workspace.clone(),
                 };
                 let mut said = Vec::new();
                 let stopper = Stopper::new().map_err(|error| failed(&error))?;
-                sandbox::run(&cell, &command, None, &stopper, &mut |_, chunk| {
+                sandbox::run(&cell, &host, &command, None, &stopper, &mut |_, chunk| {
                     said.extend_from_slice(chunk);
                 })
                 .map_err(|error| failed(&error))?;

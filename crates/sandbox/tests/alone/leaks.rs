@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use sandbox::{CellSpec, Command, EndReason, Program, Stopper, run};
+use sandbox::{CellHost, CellSpec, Command, EndReason, Program, Stopper, run};
 
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
@@ -29,7 +29,7 @@ fn no_descriptor_and_no_child_is_left_by_cells_however_they_end() {
     let stopper = Stopper::new().unwrap();
     let try_run = |program: Program, folder: &str, deadline: Duration| {
         let command = Command { program, working_directory: folder.into() };
-        run(&spec, &command, Some(deadline), &stopper, &mut |_, _| {})
+        run(&spec, &CellHost::default(), &command, Some(deadline), &stopper, &mut |_, _| {})
     };
     let patience = Duration::from_mins(1);
     let all_ways = || {

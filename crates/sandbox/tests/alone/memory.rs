@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 
-use sandbox::{CellSpec, Command, EndReason, Exit, Program, Stopper, run};
+use sandbox::{CellHost, CellSpec, Command, EndReason, Exit, Program, Stopper, run};
 
 /// Returns the peak resident memory of this process since the last reset, in KiB.
 fn peak() -> u64 {
@@ -29,11 +29,12 @@ fn two_hundred_megabytes_of_output_take_little_memory_and_are_counted_exactly() 
     };
     let before = peak();
     let mut seen = 0;
-    let outcome = run(&spec, &command, None, &Stopper::new().unwrap(), &mut |_, chunk| {
-        assert!(chunk.len() <= 64 * 1024);
-        seen += chunk.len() as u64;
-    })
-    .unwrap();
+    let outcome =
+        run(&spec, &CellHost::default(), &command, None, &Stopper::new().unwrap(), &mut |_, chunk| {
+            assert!(chunk.len() <= 64 * 1024);
+            seen += chunk.len() as u64;
+        })
+        .unwrap();
     let grown = peak() - before;
     assert_eq!((outcome.exit, outcome.ended), (Exit::Code(0), EndReason::Finished));
     let stdout = outcome.stdout;

@@ -5,21 +5,26 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use sandbox::{CellSpec, Command, Exit, Outcome, PROXY_PORT, Program, SessionNetwork, Stopper, run};
+use sandbox::{CellHost, CellSpec, Command, Exit, Outcome, PROXY_PORT, Program, Stopper, run};
 
 const PORT: u16 = 443;
 
-fn run_line(network: &SessionNetwork, folder: &std::path::Path, line: &str) -> Outcome {
+/// Returns the host of cells with a network of their own, and egress.
+fn host() -> CellHost {
+    let host = CellHost::default();
+    let network = Some(host.isolation.make_network().unwrap());
+    CellHost { network, has_egress: true, ..host }
+}
+
+fn run_line(host: &CellHost, folder: &std::path::Path, line: &str) -> Outcome {
     let spec = CellSpec {
         workspace: folder.to_owned(),
         spool_directory: std::env::temp_dir(),
         output_limit: 1 << 20,
-        network: Some(network.clone()),
-        has_doors: true,
         ..CellSpec::default()
     };
     let command = Command { program: Program::Shell(line.to_owned()), working_directory: folder.to_owned() };
-    run(&spec, &command, None, &Stopper::new().unwrap(), &mut |_, _| {}).unwrap()
+    run(&spec, host, &command, None, &Stopper::new().unwrap(), &mut |_, _| {}).unwrap()
 }
 
 /// Answers each connection with the intended address and the received text.
@@ -41,8 +46,8 @@ fn answer(listener: TcpListener) {
 #[test]
 fn a_connection_to_any_address_arrives_outside_and_says_which_was_meant() {
     let folder = tempfile::tempdir().unwrap();
-    let network = SessionNetwork::make().unwrap();
-    let doors = network.open_doors(&[PORT]).unwrap();
+    let host = host();
+    let doors = host.open_listeners(&[PORT]).unwrap().unwrap();
     assert!(doors.proxy.local_addr().unwrap().ip().is_loopback());
     for listener in doors.everywhere {
         answer(listener);
@@ -52,7 +57,7 @@ fn a_connection_to_any_address_arrives_outside_and_says_which_was_meant() {
         "for at in 93.184.216.34/{PORT} 10.1.2.3/{PORT} 127.0.0.1/{PROXY_PORT}; do \
          exec 3<>/dev/tcp/$at; printf hello >&3; cat <&3; echo; done"
     );
-    let outcome = run_line(&network, folder.path(), &line);
+    let outcome = run_line(&host, folder.path(), &line);
     assert_eq!(outcome.exit, Exit::Code(0), "{}", String::from_utf8_lossy(&outcome.stderr.head));
     let printed = String::from_utf8(outcome.stdout.head).unwrap();
     let meant: Vec<_> = printed.lines().map(|line| line.replace("[::ffff:", "").replace(']', "")).collect();
@@ -70,39 +75,39 @@ fn a_connection_to_any_address_arrives_outside_and_says_which_was_meant() {
 #[test]
 fn a_port_without_a_door_refuses_and_no_command_takes_one_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let network = SessionNetwork::make().unwrap();
-    let _doors = network.open_doors(&[PORT]).unwrap();
-    let refused = run_line(&network, folder.path(), "exec 3<>/dev/tcp/93.184.216.34/22");
+    let host = host();
+    let _doors = host.open_listeners(&[PORT]).unwrap().unwrap();
+    let refused = run_line(&host, folder.path(), "exec 3<>/dev/tcp/93.184.216.34/22");
     assert_ne!(refused.exit, Exit::Code(0));
     assert!(String::from_utf8_lossy(&refused.stderr.head).contains("Connection refused"));
     // A command could take a door's port if that were not reserved.
     let line = "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 881))'";
-    let taken = run_line(&network, folder.path(), line);
+    let taken = run_line(&host, folder.path(), line);
     assert!(String::from_utf8_lossy(&taken.stderr.head).contains("PermissionError"));
 }
 
 #[test]
 fn a_second_set_of_doors_of_one_network_is_refused() {
-    let network = SessionNetwork::make().unwrap();
-    let doors = network.open_doors(&[80, PORT]).unwrap();
+    let host = host();
+    let doors = host.open_listeners(&[80, PORT]).unwrap().unwrap();
     assert_eq!(doors.everywhere.len(), 2);
-    network.open_doors(&[80]).unwrap_err();
+    host.open_listeners(&[80]).unwrap_err();
     drop(doors);
-    network.open_doors(&[80]).unwrap();
+    host.open_listeners(&[80]).unwrap();
 }
 
 #[test]
 fn a_question_for_a_name_arrives_whatever_server_it_is_for() {
     let folder = tempfile::tempdir().unwrap();
-    let network = SessionNetwork::make().unwrap();
-    let doors = network.open_doors(&[]).unwrap();
+    let host = host();
+    let doors = host.open_listeners(&[]).unwrap().unwrap();
     let names = doors.names;
     let heard = thread::spawn(move || {
         let mut bytes = [0_u8; 64];
         let (count, _) = names.recv_from(&mut bytes).unwrap();
         bytes[..count].to_vec()
     });
-    let outcome = run_line(&network, folder.path(), "printf question > /dev/udp/203.0.113.9/53");
+    let outcome = run_line(&host, folder.path(), "printf question > /dev/udp/203.0.113.9/53");
     assert_eq!(outcome.exit, Exit::Code(0));
     assert_eq!(heard.join().unwrap(), b"question");
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandbox::{
-    CellSpec, Command, EndReason, Ending, Exit, Keeper, Lifetime, Phase, Program, SandboxError, Session,
-    SessionError, SessionLimits, Sessions, TerminalSize,
+    CellHost, CellSpec, Command, EndReason, Ending, Exit, Keeper, Lifetime, Phase, Program, SandboxError,
+    Session, SessionError, SessionLimits, Sessions, TerminalSize,
 };
 
 /// Maximum wait. Reaching it fails a test by the output seen so far; the time itself is never
@@ -43,7 +43,8 @@ impl Place {
     }
 
     fn start_for(&self, line: &str, lifetime: Lifetime) -> Session {
-        Session::start(self.spec.clone(), self.command(line), lifetime, None, |_| Ok("kept".to_owned()))
+        let host = CellHost::default();
+        Session::start(self.spec.clone(), host, self.command(line), lifetime, None, |_| Ok("kept".to_owned()))
             .unwrap()
     }
 
@@ -134,11 +135,11 @@ fn a_start_that_fails_says_why_and_leaves_no_session() {
     let sessions = Sessions::new(SessionLimits::default(), keeper.clone());
     let mine = sessions.of("me");
     let missing = Command { working_directory: "/no/such/folder".into(), ..place.command("true") };
-    let failed = mine.start("a", "true", place.spec.clone(), missing, None).unwrap_err();
+    let failed = mine.start("a", "true", place.spec.clone(), CellHost::default(), missing, None).unwrap_err();
     assert!(matches!(failed, SessionError::Start(SandboxError::WorkingDirectory { .. })), "{failed:?}");
     let program = Program::Argv(vec!["no-such-program".into()]);
     let missing = Command { program, working_directory: place.spec.workspace.clone() };
-    let failed = mine.start("b", "x", place.spec.clone(), missing, None).unwrap_err();
+    let failed = mine.start("b", "x", place.spec.clone(), CellHost::default(), missing, None).unwrap_err();
     assert!(matches!(failed, SessionError::Start(SandboxError::ProgramNotFound { .. })), "{failed:?}");
     assert!(mine.list().is_empty());
     let noted = keeper.0.lock().unwrap().clone();
@@ -338,7 +339,14 @@ fn owners_see_their_own_sessions_within_their_limit_and_ended_ones_are_kept_once
     let sessions = Sessions::new(limits, keeper.clone());
     let (one, two) = (sessions.of("one"), sessions.of("two"));
     let start = |owner: &sandbox::OwnedSessions, id: &str| {
-        owner.start(id, "cat", place.spec.clone(), place.command("echo hello; cat"), None)
+        owner.start(
+            id,
+            "cat",
+            place.spec.clone(),
+            CellHost::default(),
+            place.command("echo hello; cat"),
+            None,
+        )
     };
     let first = start(&one, "a").unwrap();
     start(&one, "b").unwrap();
@@ -398,7 +406,14 @@ fn what_background_commands_of_a_closed_owner_held_is_given_back() {
             let line = format!("head -c 8388608 /dev/zero; [ {id} = ended ] || sleep 1000");
             let owned = sessions.of(owner);
             let started = owned
-                .start(&format!("{owner} {id}"), "zeros", spec.clone(), place.command(&line), None)
+                .start(
+                    &format!("{owner} {id}"),
+                    "zeros",
+                    spec.clone(),
+                    CellHost::default(),
+                    place.command(&line),
+                    None,
+                )
                 .unwrap();
             // All output has arrived, and the part that exceeds the memory buffers lies in a file.
             started.wait_for_output((8 << 20) - 1, Instant::now() + TIMEOUT, || false);

@@ -184,7 +184,7 @@ fn a_working_directory_that_is_not_in_the_cell_is_said() {
             working_directory: folder.to_owned(),
         };
         let stopper = sandbox::Stopper::new().unwrap();
-        let result = sandbox::run(&place.spec, &command, None, &stopper, &mut |_, _| {});
+        let result = sandbox::run(&place.spec, &place.host, &command, None, &stopper, &mut |_, _| {});
         assert!(matches!(result, Err(SandboxError::WorkingDirectory { .. })), "{folder:?}: {result:?}");
     }
 }

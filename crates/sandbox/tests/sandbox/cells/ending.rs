@@ -28,7 +28,7 @@ fn run_until_ready(
     let command =
         Command { program: Program::Shell(line.to_owned()), working_directory: place.spec.workspace.clone() };
     let mut said = Vec::new();
-    run(&place.spec, &command, Some(deadline), stopper, &mut |_, chunk| {
+    run(&place.spec, &place.host, &command, Some(deadline), stopper, &mut |_, chunk| {
         let before = said.len();
         said.extend_from_slice(chunk);
         let ready = |text: &[u8]| text.windows(5).any(|word| word == b"ready");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use sandbox::{CellSpec, Exit, Home, KeptHome};
+use sandbox::{Exit, Home, KeptHome};
 
 use super::support::{Place, is_root, stderr, stdout};
 
@@ -13,7 +13,7 @@ fn place() -> (Place, Arc<KeptHome>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut place = Place::new();
     let home = Arc::new(KeptHome::new(folder.path().join("home"), &place.spec.workspace).unwrap());
-    place.spec.kept_home = Some(home.clone());
+    place.host.kept_home = Some(home.clone());
     (place, home, folder)
 }
 
@@ -118,7 +118,7 @@ fn caches_that_cannot_be_kept_are_in_memory_and_the_command_runs() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let home = KeptHome::new(file.join("home"), &place.spec.workspace).unwrap();
-    place.spec = CellSpec { kept_home: Some(Arc::new(home)), ..place.spec };
+    place.host.kept_home = Some(Arc::new(home));
     let outcome = place.sh("echo x > ~/.npm/a && cat ~/.npm/a");
     assert_eq!((stdout(&outcome), outcome.enforcement.home), ("x\n".to_owned(), Home::Fresh));
 }
@@ -134,6 +134,7 @@ fn nobody_has_the_caches_alone_while_a_command_runs() {
     };
     super::run(
         &place.spec,
+        &place.host,
         &command,
         Some(super::support::TIMEOUT),
         &sandbox::Stopper::new().unwrap(),

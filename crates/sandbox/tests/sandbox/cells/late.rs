@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandbox::{Command, Exit, LateMasks, Outcome, Overlay, Program, Stopper};
+use sandbox::{CellHost, Command, Exit, LateMasks, Outcome, Overlay, Program, Stopper};
 
 use super::run;
 use super::support::{Place, TIMEOUT, stdout};
@@ -25,7 +25,7 @@ fn while_it_runs(place: &Place, line: &str, change: impl Fn(&Path), covered: &[&
 fn when_it_has_begun(place: &Place, line: &str, act: impl Fn(&Path, &LateMasks)) -> Outcome {
     let masks = Arc::new(LateMasks::default());
     let mut spec = place.spec.clone();
-    spec.late_masks = Some(masks.clone());
+    let host = CellHost { late_masks: Some(masks.clone()), ..place.host.clone() };
     let workspace = spec.workspace.clone();
     // The sign is in a separate root: an overlay does not show a name that was looked up before it
     // existed.
@@ -42,7 +42,8 @@ fn when_it_has_begun(place: &Place, line: &str, act: impl Fn(&Path, &LateMasks))
             fs::write(&sign, "").unwrap();
         }
     };
-    let outcome = run(&spec, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut on_output).unwrap();
+    let outcome =
+        run(&spec, &host, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut on_output).unwrap();
     assert_eq!(outcome.exit, Exit::Code(0), "{}", stdout(&outcome));
     assert!(stdout(&outcome).ends_with("end\n"));
     assert!(!masks.have_failed());
@@ -127,15 +128,16 @@ fn what_the_command_does_to_its_own_kind_does_not_keep_a_file_from_being_hidden(
 fn what_is_to_be_hidden_before_the_command_starts_is_hidden_when_it_has() {
     let place = place();
     let masks = Arc::new(LateMasks::default());
-    let mut spec = place.spec.clone();
-    spec.late_masks = Some(masks.clone());
+    let (spec, late_masks) = (place.spec.clone(), Some(masks.clone()));
+    let host = CellHost { late_masks, ..place.host.clone() };
     add(&spec.workspace);
     masks.cover(&[place.path("deep/er/.env")]).unwrap();
     // The first reading may come a moment too early; the content is no secret yet.
     let line = "for i in $(seq 500); do cat deep/er/.env >/dev/null 2>&1 || { echo hidden; exit; }; sleep 0.01; done";
     let command =
         Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
-    let outcome = run(&spec, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
+    let outcome =
+        run(&spec, &host, &command, Some(TIMEOUT), &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
     assert_eq!(stdout(&outcome), "hidden\n");
     assert!(outcome.enforcement.summary().contains(&"denied_files:watched".to_owned()));
     // After the end of the command no file is left to cover.

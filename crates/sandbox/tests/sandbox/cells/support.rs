@@ -7,7 +7,7 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use sandbox::{CellSpec, Command, Outcome, Program, SandboxError, Stopper};
+use sandbox::{CellHost, CellSpec, Command, Outcome, Program, SandboxError, Stopper};
 
 use super::run;
 
@@ -20,6 +20,7 @@ pub(crate) struct Place {
     /// Guard that removes the workspace at the end.
     _workspace: tempfile::TempDir,
     pub(crate) spec: CellSpec,
+    pub(crate) host: CellHost,
 }
 
 impl Place {
@@ -31,7 +32,7 @@ impl Place {
             output_limit: 1 << 30,
             ..CellSpec::default()
         };
-        Self { _workspace: workspace, spec }
+        Self { _workspace: workspace, spec, host: CellHost::default() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -46,7 +47,7 @@ impl Place {
 
     pub(crate) fn try_run(&self, program: Program) -> Result<Outcome, SandboxError> {
         let command = Command { program, working_directory: self.spec.workspace.clone() };
-        run(&self.spec, &command, Some(TIMEOUT), &Stopper::new()?, &mut |_, _| {})
+        run(&self.spec, &self.host, &command, Some(TIMEOUT), &Stopper::new()?, &mut |_, _| {})
     }
 
     pub(crate) fn argv(&self, arguments: &[&str]) -> Result<Outcome, SandboxError> {

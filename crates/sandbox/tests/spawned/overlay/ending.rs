@@ -56,7 +56,8 @@ fn what_a_command_had_changed_at_its_deadline_is_there() {
         };
         let deadline = Some(Duration::from_secs(1));
         let outcome =
-            sandbox::run(&spec, &command, deadline, &Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
+            sandbox::run(&spec, &place.host, &command, deadline, &Stopper::new().unwrap(), &mut |_, _| {})
+                .unwrap();
         assert_eq!(outcome.ended, EndReason::Deadline);
         assert_eq!(fs::read_to_string(upper.join("done")).unwrap(), "half\n");
         assert!(!place.path("done").exists());
@@ -90,11 +91,13 @@ fn a_hundred_commands_on_one_workspace_at_once_see_it_alike_and_keep_apart() {
     let before = state(&place.spec.workspace);
     thread::scope(|scope| {
         for number in 0..100 {
-            let (spec, folder) = (place.spec.clone(), place.outside(&format!("parallel{number}")));
+            let (spec, host) = (place.spec.clone(), place.host.clone());
+            let folder = place.outside(&format!("parallel{number}"));
             scope.spawn(move || {
                 let overlay = overlay_at(&folder);
                 let spec = CellSpec { overlay: Some(overlay), ..spec };
-                let outcome = run(&spec, &format!("cat file; rm gone; echo {number} > file; ls")).unwrap();
+                let outcome =
+                    run(&spec, &host, &format!("cat file; rm gone; echo {number} > file; ls")).unwrap();
                 assert_eq!(String::from_utf8_lossy(&outcome.stdout.head), "oldfile\n");
                 assert_eq!(fs::read_to_string(folder.join("upper/file")).unwrap(), format!("{number}\n"));
             });
@@ -120,7 +123,7 @@ fn a_program_that_is_killed_leaves_no_process_and_no_mount() {
         fs::remove_dir(folder.join("upper")).unwrap();
         fs::remove_dir(folder.join("work")).unwrap();
         let mut command = Command::new(run_cell());
-        command.args(place.spec.spawner.is_some().then_some("--spawner"));
+        command.args(place.host.spawner.is_some().then_some("--spawner"));
         let line = "echo x > new; echo $PPID; exec sleep 1000";
         command.arg("--overlay").arg(&folder).arg(&place.spec.workspace).arg(line);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

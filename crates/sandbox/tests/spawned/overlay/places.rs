@@ -114,7 +114,7 @@ pub(crate) fn behind(place: &Place, name: &str, mounts: &str, line: &str) -> (St
     overlay_at(&folder);
     fs::remove_dir(folder.join("upper")).unwrap();
     fs::remove_dir(folder.join("work")).unwrap();
-    let spawner = place.spec.spawner.as_ref().map_or("", |_| "--spawner");
+    let spawner = place.host.spawner.as_ref().map_or("", |_| "--spawner");
     let script = format!("{mounts}\nexec \"$RUN_CELL\" {spawner} --overlay \"$CALL\" \"$WS\" \"$LINE\"");
     let mut command = Command::new("unshare");
     command.args(if is_root() { &["--mount"][..] } else { &["--map-root-user", "--mount"] });

@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use sandbox::{CellSpec, Overlay, SandboxError, WorkspaceChanges};
 
 use super::places::behind;
-use super::support::{each, is_root, overlay_at, run};
+use super::support::{each, is_root, overlay_at};
 
 #[test]
 fn folders_that_are_not_private_or_not_beside_each_other_are_refused() {
     each(|place| {
-        let with = |overlay: Overlay| run(&CellSpec { overlay: Some(overlay), ..place.spec.clone() }, "true");
+        let with =
+            |overlay: Overlay| place.run(&CellSpec { overlay: Some(overlay), ..place.spec.clone() }, "true");
         let good = place.overlay();
         with(good.clone()).unwrap();
         let other = place.overlay();
@@ -35,9 +36,9 @@ fn folders_inside_the_workspace_are_refused_and_the_same_command_runs_directly()
     each(|place| {
         let overlay = overlay_at(&place.path("inside"));
         let spec = CellSpec { overlay: Some(overlay), ..place.spec.clone() };
-        let refused = run(&spec, "touch written");
+        let refused = place.run(&spec, "touch written");
         assert!(matches!(refused, Err(SandboxError::Overlay { .. })), "{refused:?}");
-        let outcome = run(&CellSpec { overlay: None, ..spec }, "touch written").unwrap();
+        let outcome = place.run(&CellSpec { overlay: None, ..spec }, "touch written").unwrap();
         assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Direct);
         assert!(place.path("written").exists());
     });
@@ -51,7 +52,7 @@ fn a_read_only_workspace_needs_none() {
             read_only: vec![place.spec.workspace.clone()],
             ..place.spec.clone()
         };
-        let outcome = run(&spec, "! touch written").unwrap();
+        let outcome = place.run(&spec, "! touch written").unwrap();
         assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::ReadOnly);
     });
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox::{
-    CellSpec, Command, Exit, Origin, Outcome, Overlay, Program, SandboxError, Stopper, WorkspaceChanges,
+    CellHost, CellSpec, ChangeSource, Command, Exit, Origin, Outcome, Overlay, Program, SandboxError,
+    Stopper, WorkspaceChanges,
 };
 
 use crate::SPAWNER;
@@ -21,6 +22,7 @@ pub(crate) struct Place {
     /// True if a cell is made ready before each command.
     ready: bool,
     pub(crate) spec: CellSpec,
+    pub(crate) host: CellHost,
 }
 
 /// The outcome of a command, and the folder with its changes.
@@ -62,17 +64,18 @@ impl Place {
             workspace,
             spool_directory: std::env::temp_dir(),
             output_limit: 1 << 30,
-            spawner: (origin != Origin::Made).then(|| SPAWNER.get().cloned()).flatten(),
             ..CellSpec::default()
         };
-        Self { folder, calls: Cell::new(0), ready: origin == Origin::Ready, spec }
+        let spawner = (origin != Origin::Made).then(|| SPAWNER.get().cloned()).flatten();
+        let host = CellHost { spawner, ..CellHost::default() };
+        Self { folder, calls: Cell::new(0), ready: origin == Origin::Ready, spec, host }
     }
 
     /// Makes a new workspace whose cells have the origin of those of `other`.
     pub(crate) fn like(other: &Self) -> Self {
         Self {
             ready: other.ready,
-            ..Self::new(if other.spec.spawner.is_some() { Origin::Spawner } else { Origin::Made })
+            ..Self::new(if other.host.spawner.is_some() { Origin::Spawner } else { Origin::Made })
         }
     }
 
@@ -105,10 +108,11 @@ impl Place {
         let upper = overlay.upper.clone();
         let spec = CellSpec { overlay: Some(overlay), ..self.spec.clone() };
         self.make_ready(&spec);
-        let outcome = run(&spec, line)?;
+        let outcome = self.run(&spec, line)?;
         // Another test, which shares the spawner, may have ended a ready cell.
         let made = outcome.origin == Origin::Made;
-        assert_eq!(made, spec.spawner.is_none(), "{:?}", outcome.origin);
+        assert_eq!(made, self.host.spawner.is_none(), "{:?}", outcome.origin);
+        assert_eq!(outcome.changes, ChangeSource::UpperFolder(upper.clone()));
         assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Overlay);
         Ok(Ran { outcome, upper })
     }
@@ -116,8 +120,13 @@ impl Place {
     fn make_ready(&self, spec: &CellSpec) {
         if self.ready {
             // The command will report any obstacle.
-            let _made = sandbox::make_ready(spec);
+            let _made = self.host.make_ready(spec);
         }
+    }
+
+    /// Runs a shell line in a cell of this specification.
+    pub(crate) fn run(&self, spec: &CellSpec, line: &str) -> Result<Outcome, SandboxError> {
+        run(spec, &self.host, line)
     }
 
     /// Runs a shell line on an overlay.
@@ -142,7 +151,8 @@ impl Place {
             }
         };
         let stopper = Stopper::new().unwrap();
-        let outcome = sandbox::run(&spec, &command, Some(TIMEOUT), &stopper, &mut on_output).unwrap();
+        let outcome =
+            sandbox::run(&spec, &self.host, &command, Some(TIMEOUT), &stopper, &mut on_output).unwrap();
         Ran { outcome, upper }
     }
 
@@ -152,12 +162,6 @@ impl Place {
         assert_eq!(ran.outcome.exit, Exit::Code(0), "{line}\n{}{}", ran.stdout(), ran.stderr());
         ran
     }
-}
-
-pub(crate) fn run(spec: &CellSpec, line: &str) -> Result<Outcome, SandboxError> {
-    let command =
-        Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
-    sandbox::run(spec, &command, Some(TIMEOUT), &Stopper::new()?, &mut |_, _| {})
 }
 
 pub(crate) fn overlay_at(folder: &Path) -> Overlay {
@@ -218,4 +222,10 @@ pub(crate) fn state(folder: &Path) -> Vec<String> {
         format!("{name} {ino} {mode:o} {size} {times:?} {}", metadata.nlink())
     });
     described.collect()
+}
+
+pub(crate) fn run(spec: &CellSpec, host: &CellHost, line: &str) -> Result<Outcome, SandboxError> {
+    let command =
+        Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
+    sandbox::run(spec, host, &command, Some(TIMEOUT), &Stopper::new()?, &mut |_, _| {})
 }

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, memfd_create, open, seek};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use super::arguments::{Arguments, ENTRANCE};
 use crate::child::blueprint::c_string;
-use crate::child::keep_only;
+use crate::child::first_steps::keep_only;
 use crate::error::SandboxError;
 use crate::process::{self, Process};
 use crate::spec::Entrance;
@@ -22,6 +21,9 @@ use crate::sys::{self, StringArray};
 /// Paths at which distributions install it. A search path is not used, because it may lead to any
 /// user's program.
 const PLACES: [&str; 2] = ["/usr/bin/bwrap", "/bin/bwrap"];
+
+/// Path of this program in the cell. Landlock stops every command from reading or running it.
+pub(super) const ENTRANCE: &str = "/.cell/handfast";
 
 /// A bwrap that only the owner of the system can have installed.
 #[derive(Debug)]
@@ -58,14 +60,16 @@ impl Tool {
         !self.set_user_id
     }
 
-    /// Starts bwrap, which then starts this program with `control` in the cell that it has made.
+    /// Starts bwrap with these words, which refer to `files` by number. bwrap then starts this
+    /// program with `control` in the cell that it has made.
     pub(super) fn start(
         &self,
-        arguments: &Arguments,
+        words: &[OsString],
+        files: &[OwnedFd],
         control: &OwnedFd,
         entrance: &Entrance,
     ) -> Result<Process, SandboxError> {
-        let list = handed(arguments.words.join(OsStr::new("\0")))?;
+        let list = handed(words.join(OsStr::new("\0")))?;
         let mut words: Vec<OsString> =
             vec!["bwrap".into(), "--args".into(), list.as_raw_fd().to_string().into()];
         words.extend(["--".into(), ENTRANCE.into()]);
@@ -75,7 +79,7 @@ impl Tool {
         let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(SandboxError::io("opening /dev/null"))?;
         let null = above_standard(null)?;
-        let mut passed: Vec<RawFd> = arguments.files.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut passed: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
         passed.extend([control.as_raw_fd(), list.as_raw_fd()]);
         let mut keep = passed.clone();
         keep.push(null.as_raw_fd());

@@ -19,7 +19,7 @@ use ::landlock::ABI;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
-use super::PrivateFolder;
+use super::private::PrivateFolder;
 use crate::child::blueprint::Kind;
 use crate::error::SandboxError;
 use crate::landlock::{self, Rights};

@@ -10,43 +10,88 @@
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::process::geteuid;
 
-use super::{PrivateFolder, rules};
+use super::private::PrivateFolder;
+use super::rules;
 use crate::cgroup::{Group, Owner};
-use crate::child::GO;
 use crate::child::blueprint::{Blueprint, Landlock};
+use crate::child::first_steps::GO;
 use crate::child::keeper::{self, User};
 use crate::enforcement::{Degraded, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
-use crate::launch::{Cell, has_further_groups};
+use crate::hint::not_offered;
+use crate::identity::has_further_groups;
+use crate::isolation::backend::{Abilities, Backend, StartRequest};
+use crate::isolation::cell::Cell;
+use crate::isolation::first_process::{CellFacts, CellParts, FirstProcess, ProcessCell};
 use crate::limits::machine::Machine;
-use crate::limits::{Bounds, LimitInForce};
+use crate::limits::values::{Bounds, LimitInForce};
+use crate::outcome::Origin;
+use crate::process::Process;
 use crate::roots::Roots;
-use crate::spec::{CellSpec, Command};
-use crate::streams::{Streams, above_standard, new_terminal};
+use crate::spec::Command;
+use crate::streams::{above_standard, new_terminal};
 use crate::{cgroup, landlock, overlay, process, program, seccomp};
 
 /// First Landlock version that isolates signals and abstract sockets.
 const OLDEST_LANDLOCK: i32 = 6;
 
-/// Starts a cell of this kind, after one with namespaces was `refused`.
+/// The backend of Landlock alone.
+#[derive(Debug)]
+pub(crate) struct LandlockOnly;
+
+impl Backend for LandlockOnly {
+    fn name(&self) -> &'static str {
+        "landlock"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn Cell>, SandboxError> {
+        launch(request).map(|cell| Box::new(cell) as Box<dyn Cell>)
+    }
+}
+
+/// The parts of a cell of this backend.
+struct LandlockParts {
+    private: PrivateFolder,
+}
+
+impl CellParts for LandlockParts {
+    fn own_folder(&self) -> Option<&Path> {
+        Some(self.private.path())
+    }
+
+    fn end(self, process: Process, group: Option<Group>, _: bool) -> Result<Option<String>, SandboxError> {
+        process.kill();
+        process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+        drop(group);
+        let removed = self.private.remove();
+        Ok(removed.err().map(|error| format!("removal of the private folder: {error}")))
+    }
+}
+
 // BOUNDED: one retry, because control groups are given up first.
-pub(super) fn launch(
-    spec: &CellSpec,
-    command: &Command,
-    streams: Streams,
-    refused: SandboxError,
-) -> Result<Cell, SandboxError> {
+fn launch(request: &StartRequest<'_>) -> Result<ProcessCell<LandlockParts>, SandboxError> {
+    let StartRequest { spec, host, command, streams } = *request;
     let Some(version) = landlock::version().filter(|&version| version >= OLDEST_LANDLOCK) else {
-        return Err(neither(refused, "Landlock of Linux 6.12 or later is missing too"));
+        let hint = "use Linux 6.12 or later, with `landlock` in its list of security modules";
+        return Err(not_offered("Landlock of Linux 6.12 or later is missing", hint));
     };
     let roots = Roots::new(spec)?;
     let user = match owner_instead_of_root(&roots)? {
         RightsOwner::Nobodys => {
-            return Err(neither(refused, "without them no command runs in a workspace that root owns"));
+            let hint = "start Handfast as the user who owns the workspace";
+            return Err(not_offered(
+                "without namespaces no command runs in a workspace that root owns",
+                hint,
+            ));
         }
         RightsOwner::Owners(user) => Some(user),
         RightsOwner::Callers => None,
@@ -54,11 +99,11 @@ pub(super) fn launch(
     let private = PrivateFolder::new(&spec.spool_directory, user)?;
     private.write(&spec.home_files)?;
     // The rights of another user do not cover a folder that belongs to the caller alone.
-    let home = spec.shared_home().filter(|_| user.is_none()).and_then(|home| home.enter().ok());
+    let home = host.shared_home(spec).filter(|_| user.is_none()).and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(|home| private.link_caches(home.kept())).transpose()?;
     let mut allowed = rules::allow(spec, &roots, (&private, kept.as_deref()), version)?;
-    let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
-    let mut start = program::prepare(&private.in_environment(spec), &command, streams.announced())?;
+    let confined = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
+    let mut start = program::prepare(&private.in_environment(spec), &confined, streams.announced())?;
     // Without a user namespace the kernel counts all processes of the user.
     let machine = Machine { counts_processes_by_namespace: false, ..Machine::this().clone() };
     let bounds = Bounds::of(&spec.limits, &machine);
@@ -109,12 +154,13 @@ pub(super) fn launch(
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
         drop(process);
         cgroup::give_up();
-        return launch(spec, &command, streams, refused);
+        return launch(request);
     }
     send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
-    let mut cell = Cell::degraded(process, control, ends, enforcement, started_at);
-    (cell.group, cell.private, cell.home) = (group, Some(private), home);
-    Ok(cell)
+    let first = FirstProcess { process, control, ends, group };
+    let (origin, steps) = (Origin::Made, Vec::new());
+    let facts = CellFacts { enforcement, origin, started_at, steps, home };
+    Ok(ProcessCell::new(request, first, facts, LandlockParts { private }))
 }
 
 /// The owner of the rights that a command gets.
@@ -136,16 +182,6 @@ fn owner_instead_of_root(roots: &Roots) -> Result<RightsOwner, SandboxError> {
         (0, _) | (_, 0) => RightsOwner::Nobodys,
         (user, group) => RightsOwner::Owners(User { user, group }),
     })
-}
-
-/// Extends the error for a machine on which neither kind of confinement is available.
-fn neither(refused: SandboxError, also: &str) -> SandboxError {
-    match refused {
-        SandboxError::Unavailable { what, hint, source } => {
-            SandboxError::Unavailable { what: format!("{what}, and {also}"), hint, source }
-        }
-        other => other,
-    }
 }
 
 fn enforcement(

@@ -1,12 +1,8 @@
-//! Cells made by the system's bwrap, for hosts on which this program may not use namespaces but
-//! bwrap may: an AppArmor profile allows it, or it is set-user-id.
+//! Start of a cell of bwrap.
 //!
 //! bwrap builds the file system of an ordinary cell's view, and starts this program again in it as
 //! the cell's first process. That process verifies that hidden files are hidden, applies Landlock
 //! and the filter, and runs the command. Until then it knows nothing of the command.
-
-mod arguments;
-mod tool;
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{getegid, geteuid};
 
+use super::arguments::{self, Arguments};
+use super::tool::Tool;
 use crate::cgroup::{self, Group, Owner};
 use crate::child::report::Report;
 use crate::child::request::{self, RequestPart};
@@ -22,41 +20,90 @@ use crate::enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };
 use crate::error::SandboxError;
+use crate::hint::not_offered;
 use crate::home::InUse;
-use crate::identity::Identity;
+use crate::identity::{Identity, has_further_groups};
+use crate::isolation::backend::{Abilities, Backend, StartRequest};
+use crate::isolation::cell::Cell;
+use crate::isolation::first_process::{CellFacts, CellParts, FirstProcess, ProcessCell};
 use crate::landlock;
-use crate::launch::{Cell, has_further_groups};
 use crate::limits::machine::Machine;
-use crate::limits::{Bounds, LimitInForce};
+use crate::limits::values::{Bounds, LimitInForce};
+use crate::outcome::Origin;
 use crate::overlay;
 use crate::process::Process;
 use crate::program;
 use crate::roots::Roots;
-use crate::spec::{CellSpec, Command};
-use crate::streams::{Streams, above_standard};
+use crate::spec::Entrance;
+use crate::streams::above_standard;
 use crate::view::{self, ShownParts};
-use arguments::Arguments;
-use tool::Tool;
 
 /// Maximum wait for bwrap: a thousand times its usual time.
 const TIMEOUT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
-/// Starts a cell of this kind; returns `None` if none is available.
+/// The backend of the system's bwrap.
+#[derive(Debug)]
+pub(crate) struct Bubblewrap {
+    /// Way into cells that bwrap makes. Without it, bwrap is not used.
+    entrance: Option<Entrance>,
+}
+
+impl Bubblewrap {
+    pub(crate) fn new(entrance: Option<Entrance>) -> Self {
+        Self { entrance }
+    }
+}
+
+impl Backend for Bubblewrap {
+    fn name(&self) -> &'static str {
+        "bubblewrap"
+    }
+
+    /// An overlay, a session network and covers for later files need this program's own namespaces.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn start(&self, request: &StartRequest<'_>) -> Result<Box<dyn Cell>, SandboxError> {
+        launch(self.entrance.as_ref(), request).map(|cell| Box::new(cell) as Box<dyn Cell>)
+    }
+}
+
+/// The parts of a cell of this backend.
+struct BubblewrapParts {
+    /// The process that made the cell and ends with the cell's first process.
+    maker: Process,
+}
+
+impl CellParts for BubblewrapParts {
+    fn end(self, process: Process, group: Option<Group>, _: bool) -> Result<Option<String>, SandboxError> {
+        process.kill();
+        process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+        drop((self.maker, group));
+        Ok(None)
+    }
+}
+
 // BOUNDED: one retry, because control groups are given up first.
-pub(super) fn launch(
-    spec: &CellSpec,
-    command: &Command,
-    streams: Streams,
-) -> Result<Option<Cell>, SandboxError> {
+fn launch(
+    entrance: Option<&Entrance>,
+    request: &StartRequest<'_>,
+) -> Result<ProcessCell<BubblewrapParts>, SandboxError> {
+    let StartRequest { spec, host, command, streams } = *request;
     // A host that refuses namespaces to root also refuses them to root's children.
-    let Some(entrance) = spec.entrance.as_ref().filter(|_| !geteuid().is_root()) else { return Ok(None) };
-    let Some(tool) = Tool::find() else { return Ok(None) };
+    if geteuid().is_root() {
+        return Err(not_offered("bwrap makes no cells for root", "start Handfast as an ordinary user"));
+    }
+    let entrance = entrance.ok_or_else(|| {
+        not_offered("this program cannot enter the cells of bwrap", "start the program `handfast` itself")
+    })?;
+    let tool = Tool::find().ok_or_else(|| {
+        not_offered("bwrap is not installed", "install the package `bubblewrap` of the system")
+    })?;
     let roots = Roots::new(spec)?;
     let landlock = landlock::version();
     let mut start = program::prepare(spec, command, streams.announced())?;
-    // No file is covered later in a cell of this kind.
-    start.hands_over = false;
-    let home = spec.shared_home().and_then(|home| home.enter().ok());
+    let home = host.shared_home(spec).and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(InUse::kept);
     let shown =
         ShownParts { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
@@ -81,41 +128,48 @@ pub(super) fn launch(
         .map_err(SandboxError::io("making a socket pair"))?;
     let started_at = overlay::now();
     let inner = above_standard(inner)?;
-    let maker = tool.start(&arguments, &inner, entrance)?;
+    let maker = tool.start(&arguments.words, &arguments.files, &inner, entrance)?;
     // After this drop, an end of bwrap closes the socket, which the wait below notices.
     drop(inner);
-    let Some(process) = first_process(&control)? else { return Ok(None) };
+    let process = first_process(&control)?;
     arguments.unmoved.iter().try_for_each(arguments::CoveredFile::check)?;
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
         drop((process, maker));
         cgroup::give_up();
-        return launch(spec, command, streams);
+        return launch(Some(entrance), request);
     }
     let (ends, theirs) = streams.make(spec.terminal, None)?;
     let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
     let part = RequestPart::Call { start: &start, standard: theirs.standard };
-    let request = request::encode(&arguments.checks, &rules, &part, &[]);
+    let message = request::encode(&arguments.checks, &rules, &part, &[]);
     let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
-    request::transmit(control.as_fd(), &request, &descriptors)
+    request::transmit(control.as_fd(), &message, &descriptors)
         .map_err(SandboxError::io("telling the cell what to run"))?;
     let enforcement = enforcement(&tool, &roots, landlock, limits, (view.home, view.missing))?;
-    let mut cell = Cell::degraded(process, control, ends, enforcement, started_at);
-    (cell.group, cell.steps, cell.maker, cell.home) = (group, arguments.checks, Some(maker), home);
-    Ok(Some(cell))
+    let first = FirstProcess { process, control, ends, group };
+    let (origin, steps) = (Origin::Made, arguments.checks);
+    let facts = CellFacts { enforcement, origin, started_at, steps, home };
+    Ok(ProcessCell::new(request, first, facts, BubblewrapParts { maker }))
 }
 
-/// Waits for the first process of the cell; returns `None` if it does not report.
-fn first_process(control: &OwnedFd) -> Result<Option<Process>, SandboxError> {
+/// Waits for the first process of the cell.
+fn first_process(control: &OwnedFd) -> Result<Process, SandboxError> {
+    let silent = || {
+        not_offered(
+            "bwrap makes no cell on this machine",
+            "see what `bwrap --unshare-all --ro-bind / / true` reports",
+        )
+    };
     let mut ready = [PollFd::new(control, PollFlags::IN)];
     if !matches!(poll(&mut ready, Some(&TIMEOUT)), Ok(1)) {
-        return Ok(None);
+        return Err(silent());
     }
     match Report::receive_with(control.as_fd()) {
         Ok(Some((Report::Ready, Some(descriptor)))) => {
             let pid = id_of(&descriptor)?;
-            Ok(Some(Process::adopt(pid, descriptor)))
+            Ok(Process::adopt(pid, descriptor))
         }
-        _ => Ok(None),
+        _ => Err(silent()),
     }
 }
 

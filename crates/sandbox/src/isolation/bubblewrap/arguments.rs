@@ -12,15 +12,12 @@ use std::path::{Path, PathBuf};
 use rustix::mount::MountAttrFlags;
 use rustix::process::{getgid, getuid};
 
-use super::tool::{Tool, handed};
+use super::tool::{ENTRANCE, Tool, handed};
 use crate::child::blueprint::{ExpectedEntry, INNER_ID, Kind, Mount, Place, Source, Step};
 use crate::error::SandboxError;
 use crate::roots::{Root, Roots};
 use crate::spec::Entrance;
 use crate::view::SCRATCH;
-
-/// Path of this program in the cell. Landlock stops every command from reading or running it.
-pub(super) const ENTRANCE: &str = "/.cell/handfast";
 
 /// The cover of a denied file: a device, and devices do not work in bwrap's bind mounts.
 const NOTHING: &str = "/dev/null";
