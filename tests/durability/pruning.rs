@@ -10,9 +10,9 @@ use serde_json::json;
 use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Store as _};
 use store_sqlite::SqliteStore;
 
-use crate::every_point::stride;
+use crate::durability::every_point::stride;
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 /// Number of old checkpoints. Pruning leaves the newest hundred of a workspace.
 const OLD: usize = 104;
