@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
+use engine::{CallRequest, Ceiling, Door, Engine, NoAsker, Origin, Principal};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
@@ -212,7 +212,7 @@ impl PendingRequest {
         CallRequest {
             tool: name.to_owned(),
             arguments,
-            caller: Caller {
+            principal: Principal {
                 session: self.options.session.clone(),
                 holder: None,
                 door: Door::Csp,

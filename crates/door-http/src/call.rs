@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dialects::Dialect;
-use engine::{Answer, Approval, Asker, CallRequest, Caller, Ceiling, Door, NoAsker};
+use engine::{Answer, Approval, Asker, CallRequest, Ceiling, Door, NoAsker, Principal};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderMap};
 use serde::Deserialize;
@@ -86,7 +86,7 @@ pub(crate) async fn call(
     let mut request = CallRequest {
         tool: String::new(),
         arguments: Value::Null,
-        caller: Caller {
+        principal: Principal {
             session: sender.session.clone(),
             holder: Some(sender.session.clone()),
             door: Door::Http,
@@ -118,7 +118,7 @@ pub(crate) async fn call(
     let (events, reply) = reply::events(StopOnDrop(stop));
     let listener = Arc::new(Listener { events: events.clone(), last: Mutex::default() });
     request.progress = listener.clone();
-    request.caller.asker = listener;
+    request.principal.asker = listener;
     let (engine, dialect) = (shared.engine.clone(), shared.options.dialect);
     tokio::spawn(async move {
         let call = engine.call(request);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Asker, CallRequest, Caller, Door, Origin};
+use engine::{Asker, CallRequest, Door, Origin, Principal};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ContentBlock,
     ElicitRequest, ElicitResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InputRequest,
@@ -287,7 +287,7 @@ impl<C: Calls> EngineServer<C> {
             cache: false,
             tool,
             arguments,
-            caller: Caller {
+            principal: Principal {
                 session: self.options.session.clone(),
                 holder: self.options.holder.clone(),
                 door: Door::Mcp,

@@ -103,22 +103,22 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn arrived(request: CallRequest, now: Timestamp, id: CallId, is_traced: bool) -> Self {
-        let CallRequest { tool, arguments, caller, stop, progress, cache, origin } = request;
+        let CallRequest { tool, arguments, principal, stop, progress, cache, origin } = request;
         Self {
             id,
-            session: caller.session,
+            session: principal.session,
             // A caller under a ceiling shares nothing with callers without one.
-            holder: caller.holder.filter(|_| caller.ceiling.is_unbounded()),
-            door: caller.door,
+            holder: principal.holder.filter(|_| principal.ceiling.is_unbounded()),
+            door: principal.door,
             user: None,
-            dialect: caller.dialect,
-            asker: caller.asker,
+            dialect: principal.dialect,
+            asker: principal.asker,
             stop,
             progress,
             tool,
             presentation: Presentation::Record,
             // A cached answer may contain data that a caller under a ceiling may not see.
-            cache: cache && caller.ceiling.is_unbounded(),
+            cache: cache && principal.ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
             sent: SentSecrets::default(),
@@ -135,7 +135,7 @@ impl Call {
             background: false,
             outlives_session: false,
             decision: None,
-            ceiling: caller.ceiling,
+            ceiling: principal.ceiling,
             leased: None,
             approved_by: None,
             foreseen: ForeseenWrites::default(),

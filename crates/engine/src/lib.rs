@@ -83,7 +83,7 @@ pub use policy_check::PolicyCheck;
 pub use program::Program;
 pub use redact::{Pieces, RedactingReader, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
-pub use request::{CallRequest, Caller, Door};
+pub use request::{CallRequest, Door, Principal};
 pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
 pub use store::{Filter, Watch};

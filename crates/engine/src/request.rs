@@ -14,8 +14,8 @@ pub struct CallRequest {
     pub tool: String,
     /// Arguments: a JSON object.
     pub arguments: Value,
-    /// Caller.
-    pub caller: Caller,
+    /// Principal.
+    pub principal: Principal,
     /// Signal that ends the call early. A door requests [`tool::StopReason::Cancelled`] when its
     /// client cancels or disconnects.
     pub stop: Stop,
@@ -28,9 +28,9 @@ pub struct CallRequest {
     pub origin: Origin,
 }
 
-/// Caller, and the person who can be asked.
+/// Principal, and the person who can be asked.
 #[derive(Clone)]
-pub struct Caller {
+pub struct Principal {
     /// Session: a connection, or one run of the command line.
     pub session: SessionId,
     /// Holder of the session: the credential that it was opened with. Processes that outlive the
@@ -47,14 +47,14 @@ pub struct Caller {
     pub ceiling: Ceiling,
 }
 
-impl Caller {
+impl Principal {
     /// Returns a caller that acts on behalf of this one: a scheduled task, a sub-agent, a plugin.
     /// Its permissions are those that both ceilings allow, so never more than this caller's. The
     /// new caller has its own session, whose background commands and approvals belong to no other
     /// caller. Nothing outlives this session.
     #[must_use]
-    pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Caller {
-        Caller { session, holder: None, ceiling: self.ceiling.meet(wanted), ..self.clone() }
+    pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Principal {
+        Principal { session, holder: None, ceiling: self.ceiling.meet(wanted), ..self.clone() }
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    CallRequest, Caller, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, NoAsker, Parts, Redactor,
-    Registry,
+    CallRequest, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, NoAsker, Parts, Principal,
+    Redactor, Registry,
 };
 use policy::{Mode, Policy};
 use roots::Roots;
@@ -130,7 +130,7 @@ impl Tool for Obedient {
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
-    caller: Caller,
+    principal: Principal,
 }
 
 fn policy_of(workspace: &std::path::Path, mode: Mode, profile: &str) -> Policy {
@@ -172,7 +172,7 @@ impl Bench {
             services: tool::Services::default(),
         })
         .unwrap();
-        let caller = Caller {
+        let principal = Principal {
             session: SessionId("parent".to_owned()),
             holder: None,
             door: Door::Library,
@@ -180,19 +180,19 @@ impl Bench {
             asker: Arc::new(NoAsker { hint: "nobody".to_owned() }),
             ceiling: Ceiling::default(),
         };
-        Self { folder, engine: Arc::new(engine), caller }
+        Self { folder, engine: Arc::new(engine), principal }
     }
 
     fn workspace(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("workspace")
     }
 
-    fn call(&self, caller: &Caller, arguments: Value) -> CallResult {
+    fn call(&self, principal: &Principal, arguments: Value) -> CallResult {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.engine.call(CallRequest {
             tool: "obedient".to_owned(),
             arguments,
-            caller: caller.clone(),
+            principal: principal.clone(),
             stop: Stop::default(),
             progress: Arc::new(NoProgress),
             cache: false,
@@ -200,8 +200,8 @@ impl Bench {
         }))
     }
 
-    fn under(&self, ceiling: &Ceiling) -> Caller {
-        self.caller.on_behalf(SessionId("child".to_owned()), ceiling)
+    fn under(&self, ceiling: &Ceiling) -> Principal {
+        self.principal.on_behalf(SessionId("child".to_owned()), ceiling)
     }
 }
 
@@ -242,8 +242,8 @@ fn a_ceiling_without_writing_holds_for_the_plan_the_roots_and_the_cell() {
     };
     assert_eq!(names(), ["a.txt", "private"]);
     // The control: the same calls by the caller itself.
-    assert_eq!(code(&bench.call(&bench.caller, rogue)), None);
-    let output = said(&bench.call(&bench.caller, line));
+    assert_eq!(code(&bench.call(&bench.principal, rogue)), None);
+    let output = said(&bench.call(&bench.principal, line));
     assert!(output.contains("by-command.txt"), "{output}");
     assert_eq!(names(), ["by-command.txt", "d", "private", "rogue.txt"]);
 }
@@ -259,8 +259,8 @@ fn the_rules_of_a_ceiling_hold_for_file_tools_and_commands_too() {
     let output = said(&bench.call(&child, line.clone()));
     assert!(!output.contains("hidden") && output.contains("visible"), "{output}");
     // The control.
-    assert_eq!(said(&bench.call(&bench.caller, read)), "read");
-    assert_eq!(said(&bench.call(&bench.caller, line)), "hiddenvisible");
+    assert_eq!(said(&bench.call(&bench.principal, read)), "read");
+    assert_eq!(said(&bench.call(&bench.principal, line)), "hiddenvisible");
 }
 
 #[test]
@@ -273,12 +273,12 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
     };
     let bench = Bench::with(Mode::FullAuto, &listing(&["a", "b"]));
     let rules = |hosts: &[&str]| Arc::new(policy_of(&bench.workspace(), Mode::FullAuto, &listing(hosts)));
-    let reached = |caller: &Caller| {
+    let reached = |principal: &Principal| {
         let port = server.address.port();
         let line = format!(
             "$ for host in a b c; do curl -s -m 20 http://$host.localhost:{port}/ > answer && grep -q ^$host. answer && printf $host; done"
         );
-        let result = bench.call(caller, json!({"plans": "make", "does": line}));
+        let result = bench.call(principal, json!({"plans": "make", "does": line}));
         (said(&result), result.meta.warnings.join(" "))
     };
     let bounded = bench.under(&Ceiling::default().with_policy(rules(&["a", "c"])));
@@ -298,7 +298,7 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
     });
     assert_eq!(reached(&silent).0, "");
     // The control: the same calls by the caller itself.
-    assert_eq!(reached(&bench.caller).0, "ab");
+    assert_eq!(reached(&bench.principal).0, "ab");
     assert_eq!(server.seen().len(), 3);
 }
 
@@ -380,7 +380,7 @@ fn levels_follow_the_arguments_and_never_fall_below_what_is_done() {
         }
         let checked = bench.engine.check("obedient", arguments.clone()).unwrap();
         assert_eq!(checked.level.as_str(), expected, "{arguments}");
-        let asked = code(&bench.call(&bench.caller, arguments.clone()));
+        let asked = code(&bench.call(&bench.principal, arguments.clone()));
         // A safe call passes, and so does a command that only reads.
         let passes = expected == "safe" || plans == "ls";
         assert_eq!(asked, (!passes).then_some(Code::Approval), "{arguments}");

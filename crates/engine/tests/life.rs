@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Offer, Parts, Redactor, Registry,
-    Scope,
+    Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Offer, Parts, Principal, Redactor,
+    Registry, Scope,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -213,7 +213,7 @@ impl Bench {
         CallRequest {
             tool: tool.to_owned(),
             arguments,
-            caller: Caller {
+            principal: Principal {
                 session: SessionId("s1".to_owned()),
                 holder: None,
                 door: Door::Library,

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use engine::{CallRequest, Caller, CellSetup, Door, Engine, NoAsker, Parts, Redactor, Registry};
+use engine::{CallRequest, CellSetup, Door, Engine, NoAsker, Parts, Principal, Redactor, Registry};
 use jiff::{Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ fn request() -> CallRequest {
     CallRequest {
         tool: "probe_write".to_owned(),
         arguments: json!({}),
-        caller: Caller {
+        principal: Principal {
             session: SessionId("s1".to_owned()),
             holder: None,
             door: Door::Library,

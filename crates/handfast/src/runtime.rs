@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Door, NoAsker, PolicyCheck, UndoOutcome};
+use engine::{Approvals, Asker, CallRequest, Ceiling, Door, NoAsker, PolicyCheck, Principal, UndoOutcome};
 use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
@@ -439,7 +439,7 @@ impl Runtime {
             request: CallRequest {
                 tool: tool.into(),
                 arguments,
-                caller: Caller {
+                principal: Principal {
                     session: self.composed.session.clone(),
                     holder: None,
                     door: Door::Library,
@@ -546,7 +546,7 @@ impl Call<'_> {
     /// Limits what the call may do, in addition to the policy. Meant for calls on behalf of
     /// somebody else.
     pub fn within(mut self, ceiling: &Ceiling) -> Self {
-        self.request.caller.ceiling = self.request.caller.ceiling.meet(ceiling);
+        self.request.principal.ceiling = self.request.principal.ceiling.meet(ceiling);
         self
     }
 }

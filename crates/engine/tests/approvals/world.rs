@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Caller, Ceiling, CellSetup, Door, Engine, Grant, NoAsker, Parts,
+    Answer, Approval, Asker, CallRequest, Ceiling, CellSetup, Door, Engine, Grant, NoAsker, Parts, Principal,
     Redactor, Registry, Scope,
 };
 use policy::{Policy, ProgramFile, Programs, Setup};
@@ -211,7 +211,7 @@ pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
     CallRequest {
         tool: "both".to_owned(),
         arguments,
-        caller: Caller {
+        principal: Principal {
             session: SessionId("s1".to_owned()),
             holder: None,
             door: Door::Library,

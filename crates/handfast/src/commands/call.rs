@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Asker, CallRequest, Caller, Door};
+use engine::{Asker, CallRequest, Door, Principal};
 use serde_json::Value;
 use tool::{CallResult, Code, NoProgress, Stop, StopReason, ToolError};
 
@@ -35,7 +35,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     let request = CallRequest {
         tool: call.tool.clone(),
         arguments: Value::Null,
-        caller: Caller {
+        principal: Principal {
             session: composed.session.clone(),
             holder: None,
             door: Door::CommandLine,

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
+use engine::{CallRequest, Ceiling, Door, Engine, NoAsker, Origin, Principal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -64,12 +64,12 @@ pub(super) fn keep_up(composed: &Composed) {
 
 async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) -> bool {
     let asker = Arc::new(NoAsker { hint: "nobody asked for this call".to_owned() });
-    let caller =
-        Caller { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
+    let principal =
+        Principal { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
     let request = CallRequest {
         tool: TOOL.to_owned(),
         arguments: json!({"scope": "changed_only"}),
-        caller,
+        principal,
         stop: Stop::default(),
         progress: Arc::new(NoProgress),
         cache: false,

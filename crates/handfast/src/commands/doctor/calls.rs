@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{CallRequest, Caller, Door, NoAsker};
+use engine::{CallRequest, Door, NoAsker, Principal};
 use serde_json::{Value, json};
 use tool::{NoProgress, Outcome, Stop};
 
@@ -37,7 +37,7 @@ pub(super) fn make_calls(
             let request = CallRequest {
                 tool: "shell_execute".to_owned(),
                 arguments: json!({ "command": program, "argv": words }),
-                caller: Caller {
+                principal: Principal {
                     session: composed.session.clone(),
                     holder: None,
                     door: Door::CommandLine,
