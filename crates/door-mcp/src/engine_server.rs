@@ -283,21 +283,14 @@ impl<C: Calls> EngineServer<C> {
             None => Arc::new(NoProgress),
         };
         let named = tool.clone();
+        let session = self.options.session.clone();
+        let mut principal = Principal::new(Door::Mcp, session, self.options.dialect.as_str(), asker);
+        principal.holder.clone_from(&self.options.holder);
         let request = CallRequest {
-            cache: false,
-            tool,
-            arguments,
-            principal: Principal {
-                session: self.options.session.clone(),
-                holder: self.options.holder.clone(),
-                door: Door::Mcp,
-                dialect: self.options.dialect.as_str(),
-                asker,
-                ceiling: engine::Ceiling::default(),
-            },
             stop: turn.stop.clone(),
             progress,
             origin: if self.calls.is_traced() { origin::of(turn) } else { Origin::default() },
+            ..CallRequest::new(principal, tool, arguments)
         };
         let result =
             if let Some(UnusableCall { problem, hint }) = turn.extensions.get::<UnusableCall>().cloned() {

@@ -8,6 +8,7 @@ mod admit;
 mod approvals;
 mod audit_reading;
 mod bounded_output;
+mod budget;
 mod cache;
 mod call;
 mod ceiling;
@@ -42,6 +43,7 @@ mod redact;
 mod registry;
 mod renames;
 mod request;
+mod resources;
 mod retained_output;
 mod running;
 mod saved_contents;
@@ -49,6 +51,7 @@ mod secrets;
 mod snapshot;
 mod stopping;
 mod summary;
+mod timer;
 mod toolchains;
 mod trace;
 mod undo;
@@ -57,7 +60,7 @@ mod view_of_call;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use database::Databases;
 use policy::Policy;
@@ -65,8 +68,8 @@ use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
-    Stop, StopReason, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Owner, Place, Redaction, ResourcePool,
+    Services, SessionId, Stop, StopReason, Threads, Timer, ToolError,
 };
 use vault::Vault;
 
@@ -75,6 +78,7 @@ pub use approvals::{
     PatternKind, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
+pub use budget::{Allowance, Budget};
 pub use cell::{CellSetup, built_in_limits};
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
@@ -83,11 +87,12 @@ pub use policy_check::PolicyCheck;
 pub use program::Program;
 pub use redact::{Pieces, RedactingReader, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
-pub use request::{CallRequest, Door, Principal};
+pub use request::{CallRequest, Door, Internal, Principal};
 pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
 pub use store::{Filter, Watch};
 pub use summary::Summarizer;
+pub use timer::TokioTimer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
@@ -95,6 +100,7 @@ pub use user_action::by_hand;
 
 use call::Call;
 use cell_spec::CellSpecTask;
+use resources::{BackgroundCommands, Resources};
 use running::RunningCall;
 use stopping::StopOnDrop;
 
@@ -115,6 +121,8 @@ pub struct Parts {
     pub catalogue: Catalogue,
     /// Wall clock.
     pub clock: Arc<dyn Clock>,
+    /// Timer of the engine's own waits: [`TokioTimer`], or one that a test drives.
+    pub timer: Arc<dyn Timer>,
     /// Settings that all cells share.
     pub cell: CellSetup,
     /// Secrets to cover, in addition to those of the vault.
@@ -135,6 +143,9 @@ pub struct Parts {
     pub user: Option<String>,
     /// Services for tools that the engine itself does not use.
     pub services: Services,
+    /// Resources of the composer that outlive calls, besides those of the engine. Each pool is told
+    /// when an owner ends.
+    pub resources: Vec<Arc<dyn ResourcePool>>,
     /// Commands by which the user reaches this state.
     pub program: Program,
 }
@@ -157,6 +168,7 @@ pub struct Engine {
     store: Arc<Store>,
     registry: Registry,
     clock: Arc<dyn Clock>,
+    timer: Arc<dyn Timer>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
     hidden: hidden::HiddenFiles,
@@ -164,7 +176,7 @@ pub struct Engine {
     programs: denied::DeniedPrograms,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
-    sessions: Option<Arc<Sessions>>,
+    sessions: Option<Arc<BackgroundCommands>>,
     services: Services,
     databases: Option<Arc<Databases>>,
     meanings: Option<Arc<memory::Meanings>>,
@@ -186,7 +198,8 @@ pub struct Engine {
     summarizer: Option<Arc<dyn Summarizer>>,
     user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
-    resting: networks::ReleaseFlag,
+    threads: Threads,
+    resources: Arc<Resources>,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
 }
@@ -204,6 +217,7 @@ impl Engine {
             registry,
             catalogue,
             clock,
+            timer,
             cell,
             redactor,
             vault,
@@ -214,8 +228,11 @@ impl Engine {
             summarizer,
             user,
             mut services,
+            resources: mut pools,
             program,
         } = parts;
+        let threads = Threads::new(clock.clone());
+        services.insert(Arc::new(threads.clone()));
         services.insert(Arc::new(catalogue));
         services
             .insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
@@ -243,7 +260,8 @@ impl Engine {
             folder: cell.records.clone(),
         };
         notices.extend(recorder.take_over());
-        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
+        let denied =
+            Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone(), threads.clone()));
         notices.extend(denied.take_away_left());
         let toolchains = toolchains::Toolchains::new(
             cell.toolchains.clone(),
@@ -260,11 +278,23 @@ impl Engine {
                 None
             })
         });
-        let networks = networks::Networks::new(cell.spawner.clone());
+        let sessions = sessions.map(|built_in| {
+            let limits = cell::session_limits(&policy, built_in);
+            BackgroundCommands::new(Sessions::new(limits, Arc::new(recorder)))
+        });
+        let deps = networks::NetworkDeps {
+            clock: clock.clone(),
+            timer: timer.clone(),
+            threads: threads.clone(),
+            snapshots: snapshots.clone(),
+        };
+        let networks = networks::Networks::new(cell.spawner.clone(), deps);
+        // Commands end before the networks that they use.
+        pools.extend(sessions.clone().map(|commands| commands as Arc<dyn ResourcePool>));
+        pools.push(networks.clone());
         let notices = notices.iter().map(|notice| program.put_into(notice).into_owned()).collect();
         Ok(Self {
-            sessions: sessions
-                .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
+            sessions,
             snapshots,
             homes: homes.map(Arc::new),
             notices,
@@ -281,12 +311,13 @@ impl Engine {
             store,
             registry,
             clock,
+            timer,
             cell,
             redactor,
             vault,
             services,
             databases,
-            meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens))),
+            meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens, threads.clone()))),
             leases: approvals::Leases::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),
@@ -296,7 +327,8 @@ impl Engine {
             summarizer,
             user: user.map(Arc::from),
             networks,
-            resting: networks::ReleaseFlag::default(),
+            resources: Arc::new(Resources::new(pools, threads.clone())),
+            threads,
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
@@ -345,7 +377,11 @@ impl Engine {
     }
 
     pub(crate) fn calls_running(&self) -> usize {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.running().len()
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if calls are traced, so that their origins are needed.
@@ -391,33 +427,33 @@ impl Engine {
         result.unwrap_or(broken_off)
     }
 
-    /// Stops every call and waits until each has ended and is recorded. Then ends every session and
-    /// waits until its output is stored. Later calls are refused.
+    /// Stops every call and waits until each has ended and is recorded. Then ends everything that
+    /// outlives calls, and waits until the output of commands is stored. Later calls are refused.
     pub async fn shutdown(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.stop_calls().await;
-        if let Some(sessions) = self.sessions.clone() {
-            // If the task panics, the remaining sessions end with the program.
-            let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
-        }
-        self.networks.close();
+        self.end(Owner::Runtime).await;
         self.denied.settle();
     }
 
+    /// Stops every call, and ends everything that outlives calls, without an async runtime. Blocks
+    /// until the latter has ended; calls end soon. Later calls are refused.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        let stops: Vec<Stop> = self.running().values().cloned().collect();
+        stops.iter().for_each(|stop| stop.request(StopReason::Cancelled));
+        self.resources.end(&Owner::Runtime);
+    }
+
     /// Ends a session's background commands, waits until their output is stored, releases the rest.
-    pub async fn end_session(self: &Arc<Self>, session: &SessionId) {
-        let owners = call::owners(session);
-        // If the task panics, the remaining sessions end with the program.
-        let engine = self.clone();
-        let _ = tokio::task::spawn_blocking(move || {
-            for owner in &owners {
-                if let Some(sessions) = &engine.sessions {
-                    sessions.close_all_of(owner);
-                }
-                engine.let_go(engine.networks.forget(owner));
-            }
-        })
-        .await;
+    pub async fn end_session(&self, session: &SessionId) {
+        self.end(Owner::Session(session.clone())).await;
+    }
+
+    async fn end(&self, owner: Owner) {
+        let resources = self.resources.clone();
+        // If the task panics, the remaining resources end with the program.
+        let _ = tokio::task::spawn_blocking(move || resources.end(&owner)).await;
     }
 
     async fn stop_calls(&self) {
@@ -425,10 +461,7 @@ impl Engine {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let stops: Vec<Stop> = {
-                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-                running.values().cloned().collect()
-            };
+            let stops: Vec<Stop> = self.running().values().cloned().collect();
             if stops.is_empty() {
                 self.removals.wait().await;
                 if let Some(snapshots) = &self.snapshots {
@@ -466,6 +499,13 @@ impl Engine {
             // A failure is retried the next time.
             self.removals.work(move || drop(homes.tend(now)));
         }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Nothing is left to do after a shutdown.
+        self.close();
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    CallRequest, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, NoAsker, Parts, Principal,
-    Redactor, Registry,
+    Allowance, CallRequest, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, Internal, NoAsker,
+    Parts, Principal, Redactor, Registry,
 };
 use policy::{Mode, Policy};
 use roots::Roots;
@@ -22,12 +22,12 @@ use sandbox::{CellSpec, Command, Program, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store::{AuditRow, Filter, Store};
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{
-    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool, Example, Lane,
-    Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, EffectState, ErasedTool,
+    Example, Lane, Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans and does what its arguments ask for.
@@ -130,6 +130,7 @@ impl Tool for Obedient {
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
+    store: Arc<Store>,
     principal: Principal,
 }
 
@@ -152,13 +153,15 @@ impl Bench {
         let spool = folder.path().join("spool");
         std::fs::create_dir(&spool).unwrap();
         let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Obedient)];
+        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
         let engine = Engine::new(Parts {
             place: Place::at(workspace.clone()),
             policy: Arc::new(policy_of(&workspace, mode, profile)),
-            store: Arc::new(Store::open(&folder.path().join("state")).unwrap()),
+            store: store.clone(),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(FixedClock::default()),
+            timer: Arc::new(engine::TokioTimer),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
             vault: None,
@@ -170,17 +173,12 @@ impl Bench {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources: Vec::new(),
         })
         .unwrap();
-        let principal = Principal {
-            session: SessionId("parent".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker: Arc::new(NoAsker { hint: "nobody".to_owned() }),
-            ceiling: Ceiling::default(),
-        };
-        Self { folder, engine: Arc::new(engine), principal }
+        let asker = Arc::new(NoAsker { hint: "nobody".to_owned() });
+        let principal = Principal::new(Door::Library, SessionId("parent".to_owned()), "handfast", asker);
+        Self { folder, engine: Arc::new(engine), store, principal }
     }
 
     fn workspace(&self) -> PathBuf {
@@ -189,15 +187,13 @@ impl Bench {
 
     fn call(&self, principal: &Principal, arguments: Value) -> CallResult {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(self.engine.call(CallRequest {
-            tool: "obedient".to_owned(),
-            arguments,
-            principal: principal.clone(),
-            stop: Stop::default(),
-            progress: Arc::new(NoProgress),
-            cache: false,
-            origin: engine::Origin::default(),
-        }))
+        runtime.block_on(self.engine.call(CallRequest::new(principal.clone(), "obedient", arguments)))
+    }
+
+    /// Returns the audit row of a call that has ended.
+    fn row(&self, result: &CallResult) -> AuditRow {
+        let rows = self.store.audit().list(&Filter::default()).unwrap();
+        rows.into_iter().rev().find(|row| row.row.call == result.meta.call_id.0).unwrap().row
     }
 
     fn under(&self, ceiling: &Ceiling) -> Principal {
@@ -335,7 +331,7 @@ fn no_chain_of_callers_climbs() {
     let child = bench.under(&reader());
     // The child asks for unbounded permissions for the grandchild.
     let grandchild = child.on_behalf(SessionId("grandchild".to_owned()), &Ceiling::default());
-    assert_eq!(grandchild.ceiling, child.ceiling);
+    assert_eq!(grandchild.ceiling(), child.ceiling());
     let result = bench.call(&grandchild, json!({"plans": "write", "does": "write x"}));
     assert_eq!(code(&result), Some(Code::Permission));
     let narrower = Ceiling { effects: EffectKinds::of(&[EffectKind::Write]), ..Ceiling::default() };
@@ -356,6 +352,39 @@ fn what_has_expired_or_may_not_ask_is_refused_and_nobody_is_asked() {
     assert_eq!(code(&bench.call(&bench.under(&silent), write.clone())), Some(Code::Permission));
     // The control: a caller that may ask gets an approval that can be given later.
     assert_eq!(code(&bench.call(&bench.under(&Ceiling::default()), write)), Some(Code::Approval));
+}
+
+#[test]
+fn a_principal_is_recorded_as_what_it_is_with_its_parent_and_spends_no_more_than_its_budget() {
+    let bench = Bench::new(Mode::FullAuto);
+    let read = json!({"plans": "read"});
+    let parent = bench.call(&bench.principal, read.clone()).meta.call_id;
+    let now = FixedClock::default().0;
+    let lead = bench.principal.clone().spending("the agent `lead`", calls(3), now);
+    let mut child = lead.on_behalf(SessionId("child".to_owned()), &Ceiling::default());
+    child = child.spending("the agent `tester`", calls(1), now);
+    (child.door, child.parent) = (Door::Internal(Internal::KnowledgeWatcher), Some(parent.clone()));
+    let made = bench.call(&child, read.clone());
+    assert_eq!(code(&made), None, "{made:?}");
+    let row = bench.row(&made);
+    assert_eq!((row.door.as_str(), row.session.as_deref()), ("knowledge-watcher", Some("child")));
+    let plan: Value = serde_json::from_str(row.plan.as_deref().unwrap()).unwrap();
+    assert_eq!(plan["parent"], json!(parent.0), "{plan}");
+    let refused = bench.call(&child, read.clone());
+    let error = refused.error().unwrap();
+    assert_eq!((error.code, error.effect), (Code::Quota, EffectState::None));
+    assert!(error.message.contains("the budget of the agent `tester` is used up"), "{error:?}");
+    // The control: the parent has a budget left, and a caller without a budget is not limited.
+    assert_eq!(code(&bench.call(&lead, read.clone())), None);
+    assert_eq!(lead.budget().left(now), calls(1));
+    let first = bench.call(&bench.principal, read);
+    assert_eq!(code(&first), None);
+    let plan: Value = serde_json::from_str(bench.row(&first).plan.as_deref().unwrap()).unwrap();
+    assert_eq!(plan.get("parent"), None, "a caller that acts for itself has none");
+}
+
+fn calls(calls: u64) -> Allowance {
+    Allowance { calls: Some(calls), time: None }
 }
 
 #[test]

@@ -81,6 +81,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         registry: Registry::new([ErasedTool::tool(Write(Mutex::new(0)))]).unwrap(),
         catalogue: Catalogue::default(),
         clock,
+        timer: Arc::new(engine::TokioTimer),
         cell: CellSetup { changes, ..CellSetup::default() },
         redactor: Redactor::new([]),
         vault: None,
@@ -92,27 +93,15 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         summarizer: None,
         user: None,
         services: tool::Services::default(),
+        resources: Vec::new(),
     };
     Arc::new(Engine::new(parts).unwrap())
 }
 
 fn request() -> CallRequest {
-    CallRequest {
-        tool: "probe_write".to_owned(),
-        arguments: json!({}),
-        principal: Principal {
-            session: SessionId("s1".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker: Arc::new(NoAsker { hint: String::new() }),
-            ceiling: engine::Ceiling::default(),
-        },
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: engine::Origin::default(),
-    }
+    let asker = Arc::new(NoAsker { hint: String::new() });
+    let principal = Principal::new(Door::Library, SessionId("s1".to_owned()), "handfast", asker);
+    CallRequest::new(principal, "probe_write", json!({}))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use retrieval::embedder::{Embedder, Failure, OpenModel};
 use store::{MemoryCaller, Store, Unembedded};
-use tool::Stop;
+use tool::{Owner, Stop, Threads};
 
 /// Time for which a search waits for the vector of its question, including opening the model.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,6 +39,7 @@ const MAX_PIECES: usize = 8;
 /// The model and its work in progress.
 pub(crate) struct Meanings {
     opens: OpenModel,
+    threads: Threads,
     patience: Duration,
     /// Counter of running questions: each holds one clone.
     asked: Arc<()>,
@@ -53,8 +54,8 @@ pub(crate) struct Question {
 }
 
 impl Meanings {
-    pub(crate) fn new(opens: OpenModel) -> Self {
-        Self { opens, patience: TIMEOUT, asked: Arc::default(), works: Arc::default() }
+    pub(crate) fn new(opens: OpenModel, threads: Threads) -> Self {
+        Self { opens, threads, patience: TIMEOUT, asked: Arc::default(), works: Arc::default() }
     }
 
     /// Returns the vector of a question. A thread of its own makes it, because a model that does
@@ -67,14 +68,15 @@ impl Meanings {
         let gone = Arc::new(AtomicBool::new(false));
         let (opens, text, asked, ends) =
             (self.opens.clone(), text.to_owned(), self.asked.clone(), gone.clone());
-        let work = move || {
-            let answer = ask(&opens, &text, &|| ends.load(Ordering::Relaxed));
+        let work = move |stop: &Stop| {
+            let answer = ask(&opens, &text, &|| ends.load(Ordering::Relaxed) || stop.requested().is_some());
             drop(asked);
             // A receiver that is gone needs no answer.
             let _ = says.send(answer);
         };
-        let begun = std::thread::Builder::new().name("meaning".to_owned()).spawn(work);
-        begun.map_err(|error| Failure::Failed(format!("cannot start a thread: {error}")))?;
+        self.threads
+            .start("meaning", Owner::Runtime, work)
+            .map_err(|error| Failure::Failed(error.message))?;
         let began = Instant::now();
         loop {
             let failure = match hears.recv_timeout(LOOK) {
@@ -128,13 +130,13 @@ impl Meanings {
         }
         let (store, who, model) = (Arc::downgrade(store), who.clone(), model.clone());
         let works = self.works.clone();
-        let begun = std::thread::Builder::new().name("meanings".to_owned()).spawn(move || {
+        let begun = self.threads.start("meanings", Owner::Runtime, move |stop| {
             // A failure here repeats at the next search, which reports it.
             let next = |store: &Weak<Store>| {
                 let store = store.upgrade()?;
-                read_some(&store, &who, model.as_ref(), &|| false).ok()
+                read_some(&store, &who, model.as_ref(), &|| stop.requested().is_some()).ok()
             };
-            while next(&store).is_some_and(|left| left > 0) {}
+            while stop.requested().is_none() && next(&store).is_some_and(|left| left > 0) {}
             works.store(false, Ordering::SeqCst);
         });
         if begun.is_err() {
@@ -252,7 +254,11 @@ mod tests {
     }
 
     fn meanings(patience: Duration, opens: OpenModel) -> Meanings {
-        Meanings { patience, ..Meanings::new(opens) }
+        Meanings { patience, ..Meanings::new(opens, threads()) }
+    }
+
+    fn threads() -> Threads {
+        Threads::new(Arc::new(testkit::FixedClock::default()))
     }
 
     fn who() -> MemoryCaller {

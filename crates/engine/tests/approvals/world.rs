@@ -168,6 +168,7 @@ impl World {
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(self.clock.clone()),
+            timer: Arc::new(engine::TokioTimer),
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
             vault: None,
@@ -179,6 +180,7 @@ impl World {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources: Vec::new(),
         });
         Arc::new(engine.unwrap())
     }
@@ -208,22 +210,8 @@ pub(crate) fn arguments() -> Value {
 }
 
 pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
-    CallRequest {
-        tool: "both".to_owned(),
-        arguments,
-        principal: Principal {
-            session: SessionId("s1".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker,
-            ceiling: Ceiling::default(),
-        },
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: engine::Origin::default(),
-    }
+    let principal = Principal::new(Door::Library, SessionId("s1".to_owned()), "handfast", asker);
+    CallRequest::new(principal, "both", arguments)
 }
 
 pub(crate) fn nobody() -> Arc<dyn Asker> {
