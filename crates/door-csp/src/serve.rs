@@ -9,7 +9,7 @@ use engine::{CallRequest, Door, Engine, NoAsker, Origin, Principal};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
-use tool::{ByteReservation, Code, Progress, SessionId, Stop, StopReason, ToolError};
+use tool::{ByteReservation, Code, SessionId, Stop, StopReason, ToolError};
 
 use crate::answer::{self, RequestedCommand};
 use crate::incoming::{Incoming, Requests};

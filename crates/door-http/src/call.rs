@@ -185,13 +185,6 @@ fn wants_events(headers: &HeaderMap) -> bool {
     kinds.peek().is_some() && kinds.all(|kind| kind == "text/event-stream")
 }
 
-/// Discards progress reports, for clients without a stream.
-struct NoProgress;
-
-impl Progress for NoProgress {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
-}
-
 /// Cancels a call when its client disconnects.
 struct StopOnDrop(Stop);
 

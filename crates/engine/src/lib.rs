@@ -60,7 +60,7 @@ mod view_of_call;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use database::Databases;
 use policy::Policy;
@@ -68,8 +68,8 @@ use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Owner, Place, Redaction, ResourcePool,
-    Services, SessionId, Stop, StopReason, Threads, Timer, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services,
+    Stop, Threads, Timer, ToolError,
 };
 use vault::Vault;
 
@@ -380,10 +380,6 @@ impl Engine {
         self.running().len()
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns true if calls are traced, so that their origins are needed.
     pub fn is_traced(&self) -> bool {
         self.tracer.is_some()
@@ -427,55 +423,6 @@ impl Engine {
         result.unwrap_or(broken_off)
     }
 
-    /// Stops every call and waits until each has ended and is recorded. Then ends everything that
-    /// outlives calls, and waits until the output of commands is stored. Later calls are refused.
-    pub async fn shutdown(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        self.stop_calls().await;
-        self.end(Owner::Runtime).await;
-        self.denied.settle();
-    }
-
-    /// Stops every call, and ends everything that outlives calls, without an async runtime. Blocks
-    /// until the latter has ended; calls end soon. Later calls are refused.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        let stops: Vec<Stop> = self.running().values().cloned().collect();
-        stops.iter().for_each(|stop| stop.request(StopReason::Cancelled));
-        self.resources.end(&Owner::Runtime);
-    }
-
-    /// Ends a session's background commands, waits until their output is stored, releases the rest.
-    pub async fn end_session(&self, session: &SessionId) {
-        self.end(Owner::Session(session.clone())).await;
-    }
-
-    async fn end(&self, owner: Owner) {
-        let resources = self.resources.clone();
-        // If the task panics, the remaining resources end with the program.
-        let _ = tokio::task::spawn_blocking(move || resources.end(&owner)).await;
-    }
-
-    async fn stop_calls(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            let stops: Vec<Stop> = self.running().values().cloned().collect();
-            if stops.is_empty() {
-                self.removals.wait().await;
-                if let Some(snapshots) = &self.snapshots {
-                    snapshots.put_away();
-                }
-                return;
-            }
-            for stop in stops {
-                stop.request(StopReason::Cancelled);
-            }
-            ended.await;
-        }
-    }
-
     /// Starts the search for denied files and prepares a waiting cell, so that the first command
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
@@ -499,13 +446,6 @@ impl Engine {
             // A failure is retried the next time.
             self.removals.work(move || drop(homes.tend(now)));
         }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // Nothing is left to do after a shutdown.
-        self.close();
     }
 }
 

@@ -26,8 +26,8 @@ use store::{Filter, RecordedRow, Store};
 use testkit::{FixedClock, MovingTimer};
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,
-    Example, Lane, Level, Place, Plan, Presentation, Progress, ResourcePool, SessionId, Spec, Stop,
-    StopReason, TextCap, Timeout, Tool, ToolError,
+    Example, Lane, Level, Place, Plan, Presentation, Progress, ResourcePool, SessionId, Spec, StopReason,
+    TextCap, Timeout, Tool, ToolError,
 };
 
 /// Deadline of the calls, by the timer that the tests drive.

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::{Checkpoint, CheckpointState, Store};
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, NoProgress, Place, Plan,
-    Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation,
+    SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Clock that tests set.

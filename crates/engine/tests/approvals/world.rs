@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Ceiling, CellSetup, Door, Engine, Grant, NoAsker, Parts, Principal,
+    Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Grant, NoAsker, Parts, Principal,
     Redactor, Registry, Scope,
 };
 use policy::{Policy, ProgramFile, Programs, Setup};
@@ -19,8 +19,7 @@ use store::Store;
 use testkit::MovingClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,
-    Example, Lane, Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout,
-    Tool, ToolError,
+    Example, Lane, Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans a command and a write, and does neither.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::{Asker, CallRequest, Door, Principal};
 use serde_json::Value;
-use tool::{CallResult, Code, NoProgress, Stop, StopReason, ToolError};
+use tool::{CallResult, Code, Stop, StopReason, ToolError};
 
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};

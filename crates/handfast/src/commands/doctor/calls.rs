@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::{CallRequest, Door, NoAsker, Principal};
 use serde_json::{Value, json};
-use tool::{NoProgress, Outcome, Stop};
+use tool::Outcome;
 
 use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};
