@@ -1,9 +1,9 @@
-//! What outlives a call: the list of it, and its end with the runtime.
+//! Resources that outlive a call: their list, and their end with the runtime.
 
 use std::process::Command;
 
-use handfast::Runtime;
 use handfast::tool::{Owner, Resource};
+use handfast::{Mode, Runtime};
 use serde_json::{Value, json};
 use testkit::web::Server;
 
@@ -58,7 +58,7 @@ fn no_thread_of_a_runtime_is_left_after_its_shutdown_or_its_drop() {
         let server = format!("embeddings:\n  endpoint: {}\n  model: m\n", endpoint.to_str().unwrap());
         std::fs::write(folder.join("config.yaml"), server).unwrap();
         let before = threads();
-        let runtime = fixture.builder().allow_host("api.example.com").build().unwrap();
+        let runtime = fixture.builder().mode(Mode::FullAuto).allow_host("api.example.com").build().unwrap();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         use_everything(&runtime, &tokio);
         let while_used = threads();
@@ -84,7 +84,7 @@ fn no_thread_of_a_runtime_is_left_after_its_shutdown_or_its_drop() {
 fn a_background_command_is_listed_with_its_owner_and_its_output_without_secrets() {
     let fixture = Fixture::new().with_vault();
     fixture.store("api_key", "a-secret-of-some-length");
-    let runtime = fixture.builder().build().unwrap();
+    let runtime = fixture.builder().mode(Mode::FullAuto).build().unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let command = "echo written; touch made; echo a-secret-of-some-length > /dev/null; sleep 1000";
     let call = runtime.call("shell_execute", json!({"command": command, "background": true}));

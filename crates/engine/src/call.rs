@@ -83,7 +83,7 @@ pub(crate) struct Call {
     pub(crate) decision: Option<Decision>,
     /// Upper limit on what the caller may do.
     pub(crate) ceiling: Ceiling,
-    /// What the caller may spend.
+    /// Budget of the caller.
     pub(crate) budget: Budget,
     /// Rules of the call, if they differ from the engine's: with leased patterns, or under a
     /// ceiling.

@@ -120,7 +120,7 @@ pub enum Door {
     Csp,
     /// The Rust library.
     Library,
-    /// None: a part of Handfast makes the call.
+    /// No door: a part of Handfast makes the call.
     Internal(Internal),
 }
 

@@ -1,4 +1,4 @@
-//! Everything that outlives a call in one runtime: the list of it, and its end with its owner.
+//! Resources that outlive calls in one runtime: their list, and their end with their owners.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

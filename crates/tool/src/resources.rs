@@ -34,13 +34,13 @@ pub struct Resource {
     pub owner: Owner,
     /// Time at which the resource was made.
     pub since: Timestamp,
-    /// What it is for, in words for a human.
+    /// Purpose of the resource, in words for a human.
     pub description: String,
-    /// What the resource uses of this machine.
+    /// Usage of this machine.
     pub usage: ResourceUsage,
 }
 
-/// What a resource uses of this machine. `None` means that the figure is unknown.
+/// Usage of this machine by a resource. `None` means that the figure is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
     /// Number of threads of this process.
