@@ -330,9 +330,9 @@ fn a_question_whose_caller_is_gone_is_said_to_be_one() {
     let fixture = Fixture::new().asking();
     let id = asked(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
-    assert!(shown.contains("caller gone") && shown.contains("when it is made again"), "{shown}");
+    assert!(shown.contains("call ended") && shown.contains("when it is made again"), "{shown}");
     let listed = fixture.run(&["approvals", "list"]).stdout;
-    assert!(listed.contains("caller gone"), "{listed}");
+    assert!(listed.contains("call ended"), "{listed}");
     let listed = fixture.run(&["approvals", "list", "--json"]).json();
     assert_eq!((&listed[0]["state"], &listed[0]["caller_waits"]), (&json!("waiting"), &json!(false)));
     let approved = fixture.run(&["approvals", "approve", &id]);

@@ -9,8 +9,9 @@ use testkit::web::Server;
 
 use crate::harness::Fixture;
 use crate::http::Up;
-use crate::knowledge::by_subject;
-use crate::load::wait;
+
+use super::knowledge::by_subject;
+use super::load::wait;
 
 /// Variable with the address of a server for vectors, set in a process that runs one test alone.
 const ALONE: &str = "HANDFAST_TEST_ALONE";
@@ -42,10 +43,11 @@ fn no_thread_of_a_runtime_is_left_after_its_shutdown_or_its_drop() {
     // The threads of other tests would be counted too, so this test runs itself alone.
     let Some(endpoint) = std::env::var_os(ALONE) else {
         let server = Server::http(by_subject);
-        let this = "resources::no_thread_of_a_runtime_is_left_after_its_shutdown_or_its_drop";
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let this = format!("{module}::no_thread_of_a_runtime_is_left_after_its_shutdown_or_its_drop");
         let program = std::env::current_exe().unwrap();
         let url = server.url("/v1/embeddings");
-        let run = Command::new(program).args(["--exact", this]).env(ALONE, url).output().unwrap();
+        let run = Command::new(program).args(["--exact", &this]).env(ALONE, url).output().unwrap();
         let output = String::from_utf8_lossy(&run.stdout);
         assert!(run.status.success() && output.contains("1 passed"), "{output}");
         return;

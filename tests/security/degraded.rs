@@ -2,6 +2,7 @@
 //! The host is an outer user namespace without further ones. Every refusal has its control there, without
 //! Handfast.
 
+mod chosen;
 mod closed;
 mod reading;
 mod way_out;

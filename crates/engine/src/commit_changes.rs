@@ -107,7 +107,7 @@ impl Engine {
     /// Returns `None` if nothing is prepared.
     fn next(&self, context: &Context) -> Option<NextCall> {
         let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
-        Some(NextCall { snapshots, cell: context.service().ok() })
+        Some(NextCall { snapshots, cell: context.service().ok().zip(context.service().ok()) })
     }
 
     async fn drop_changes(

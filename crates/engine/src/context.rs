@@ -42,6 +42,7 @@ impl Engine {
                 snapshot.hide(&specified.hidden)?;
             }
             services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..specified.cell }));
+            services.insert(Arc::new(specified.host));
             told = specified.told;
         } else if let Some(snapshot) = before.snapshot() {
             services.insert(Arc::new(snapshot.draft()?));

@@ -217,7 +217,7 @@ impl Engine {
         }
         let writes_elsewhere =
             || self.policy.roots().iter().any(|root| root.write && root.path != self.place.workspace);
-        spec.lane != Lane::Command || !writes_elsewhere() && sandbox::has_namespaces()
+        spec.lane != Lane::Command || !writes_elsewhere() && self.can_give_overlay(&self.policy)
     }
 
     /// Examines the changes that a tool has made itself, and completes the checkpoint.

@@ -28,6 +28,7 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod isolation;
 mod job_output;
 mod life;
 mod memory;
@@ -174,6 +175,7 @@ pub struct Engine {
     hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
+    isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<BackgroundCommands>>,
@@ -306,6 +308,7 @@ impl Engine {
             hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
+            isolations: isolation::Isolations::new(cell.entrance.clone()),
             place,
             policy,
             store,
@@ -427,15 +430,15 @@ impl Engine {
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
         if self.policy.passes_undoable() {
-            sandbox::has_namespaces();
+            self.can_give_overlay(&self.policy);
         }
-        let Ok(cell_spec::SpecifiedCell { cell, .. }) =
+        let Ok(cell_spec::SpecifiedCell { cell, host, .. }) =
             self.specification(&self.policy, &self.denied, denied::Writes::Apart)
         else {
             return;
         };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
-            snapshots.make_ready(Some(&cell));
+            snapshots.make_ready(Some((&cell, &host)));
         }
     }
 

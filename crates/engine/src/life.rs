@@ -376,7 +376,7 @@ impl Engine {
 
     /// Judges the files that a command wrote directly, after it has ended and before its answer.
     async fn look_after(self: &Arc<Self>, context: &Arc<Context>) {
-        let Ok(cell) = context.service::<sandbox::CellSpec>() else { return };
+        let Ok(cell) = context.service::<sandbox::CellHost>() else { return };
         // A background command is judged by the calls that ask about it.
         let Some(masks) = cell.late_masks.clone().filter(|masks| masks.have_ended()) else { return };
         if masks.write_anything_directly() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::{CellSpec, Command, OwnedSessions, SessionError};
+use sandbox::{CellHost, CellSpec, Command, OwnedSessions, SessionError};
 use tool::{Code, Context, ToolError};
 
 use crate::shell_execute::Output;
@@ -11,7 +11,7 @@ use crate::wording::failed;
 /// Starts a session. Returns the output of the call, with the session's id.
 pub(crate) fn start(
     context: &Context,
-    cell: CellSpec,
+    (cell, host): (CellSpec, CellHost),
     line: &str,
     command: Command,
     at_most: Option<Duration>,
@@ -25,7 +25,7 @@ pub(crate) fn start(
     })?;
     let id = format!("sh-{}", context.call.0);
     let cell = CellSpec { overlay: None, ..cell };
-    let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
+    let session = sessions.start(&id, line, cell, host, command, at_most).map_err(|error| match error {
         SessionError::Start(error) => failed(error),
         error => ToolError::new(Code::Quota, error.to_string())
             .hint("close one with shell_session, then try again; the user can change `limits.sessions` of the profile")

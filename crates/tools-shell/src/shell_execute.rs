@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use sandbox::{
-    CellSpec, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream, TerminalSize,
-    WorkspaceChanges,
+    CellHost, CellSpec, ChangeSource, Command, EndReason, Exit, Program, SandboxError, Stopper, Stream,
+    TerminalSize,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -208,7 +208,7 @@ impl Tool for ShellExecute {
             context.used_snapshot(SnapshotUse { taken_at: SystemTime::UNIX_EPOCH, nothing_else: true });
             return Ok(Output::applied());
         }
-        let cell = context.service::<CellSpec>()?;
+        let (cell, host) = (context.service::<CellSpec>()?, context.service::<CellHost>()?);
         let working_directory = match &args.working_directory {
             Some(directory) => context.place.resolve("working_directory", directory)?,
             None => context.place.workspace.clone(),
@@ -231,7 +231,7 @@ impl Tool for ShellExecute {
         };
         let command = Command { program, working_directory };
         if args.background {
-            return background::start(context, cell, &line, command, at_most);
+            return background::start(context, (cell, CellHost::clone(&host)), &line, command, at_most);
         }
         let stopper = Stopper::new().map_err(failed)?;
         let at_request = stopper.clone();
@@ -246,15 +246,15 @@ impl Tool for ShellExecute {
             *begun = !bytes.ends_with(b"\n");
         };
         // The engine enforces the deadline: it requests the stop, so that all tools share one clock.
-        let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
+        let outcome = match sandbox::run(&cell, &host, &command, None, &stopper, &mut report) {
             // Not started yet: without a disposable overlay, a command that only reads gets read-only files.
             Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })
                 if cell.reads_only && cell.overlay.is_some() && !args.dry_run =>
             {
                 let read_only = CellSpec { overlay: None, overlay_only: false, ..CellSpec::clone(&cell) };
-                sandbox::run(&read_only, &command, None, &stopper, &mut report)
+                sandbox::run(&read_only, &host, &command, None, &stopper, &mut report)
             }
-            // Not started yet: a host without namespaces has another kind of cell, without an overlay.
+            // Not started yet: an isolation that has no overlay here runs the command without one.
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
             {
@@ -267,7 +267,7 @@ impl Tool for ShellExecute {
                     return Err(failed(refused));
                 }
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
-                let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
+                let outcome = sandbox::run(&direct, &host, &command, None, &stopper, &mut report);
                 if outcome.is_ok() {
                     context.warn(format!("{NO_COPY}: {refused}"));
                 }
@@ -278,7 +278,7 @@ impl Tool for ShellExecute {
         .map_err(failed)?;
 
         context.report_enforced(outcome.enforcement.summary());
-        if outcome.enforcement.workspace == WorkspaceChanges::Overlay {
+        if let ChangeSource::UpperFolder(_) = outcome.changes {
             let nothing_else = outcome.enforcement.direct.is_empty();
             context.used_snapshot(SnapshotUse { taken_at: outcome.started_at, nothing_else });
             if outcome.exit != Exit::Code(0) && names_cross_device_link(&outcome.stderr) {
@@ -316,7 +316,7 @@ impl Tool for ShellExecute {
         match outcome.ended {
             EndReason::Finished => return Ok(output),
             EndReason::Killed => {
-                let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
+                let uncovered = host.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
                 return Err(killed(uncovered).effect(EffectState::Maybe).data(json(output)?));
             }
             EndReason::Deadline | EndReason::Stopped | EndReason::Idle => {}

@@ -208,6 +208,7 @@ fn read(
     let wanted = RequestedPart {
         offset: args.offset.unwrap_or(0),
         limit: usize::try_from(limit(args)).unwrap_or(usize::MAX),
+        lines: if args.limit.is_some() { usize::MAX } else { TextCap::DEFAULT_LINES },
         regex: args.regex.as_deref().map(compile).transpose()?,
         raw: args.raw,
     };

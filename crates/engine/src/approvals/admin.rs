@@ -52,16 +52,16 @@ pub struct StoredQuestion {
     pub message: Option<String>,
     /// Id of a command's changes that are set aside until the question is answered.
     pub changes: Option<String>,
-    /// True if the call waits for the answer. An approval then lets it continue. If the caller is
-    /// gone, the same call passes once when it is made again.
+    /// True if the call waits for the answer. An approval then lets it continue. If the call has
+    /// ended, the same call passes once when it is made again.
     pub caller_waits: bool,
 }
 
 impl StoredQuestion {
-    /// Returns the state in a word or two: `caller gone` for a waiting question whose caller has gone.
+    /// Returns the state in a word or two: `call ended` for a waiting question of a call that has ended.
     pub fn state_name(&self) -> &'static str {
         match self.state {
-            ApprovalState::Waiting if !self.caller_waits => "caller gone",
+            ApprovalState::Waiting if !self.caller_waits => "call ended",
             state => state.as_str(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandbox::CellSpec;
+use sandbox::{CellHost, CellSpec};
 use tokio::task::JoinHandle;
 
 use crate::snapshot::{Snapshot, Snapshots};
@@ -13,7 +13,7 @@ use super::SavedState;
 pub(crate) struct NextCall {
     pub(super) snapshots: Arc<Snapshots>,
     /// Cell of this call, if it was a command.
-    pub(super) cell: Option<Arc<CellSpec>>,
+    pub(super) cell: Option<(Arc<CellSpec>, Arc<CellHost>)>,
 }
 
 /// Background work after responses. Removals may take long, and no response waits for them.
@@ -24,7 +24,8 @@ impl BackgroundWork {
     /// Prepares the next call, which may come at any moment, and then removes a snapshot.
     pub(super) fn add(&self, snapshot: Snapshot, next: Option<NextCall>) {
         self.work(move || {
-            let cell = next.as_ref().and_then(|next| next.cell.as_deref());
+            let cell = next.as_ref().and_then(|next| next.cell.as_ref());
+            let cell = cell.map(|(cell, host)| (&**cell, &**host));
             if let Some(next) = &next {
                 next.snapshots.make_ready(cell);
             }
@@ -33,7 +34,7 @@ impl BackgroundWork {
             // Large sets of changes use much memory, which is returned to the system here.
             sandbox::give_memory_back();
             // The spawner's work takes longest and comes last, because the next call does not need it.
-            if let Some(spawner) = cell.and_then(|cell| cell.spawner.as_ref()) {
+            if let Some(spawner) = cell.and_then(|(_, host)| host.spawner.as_ref()) {
                 spawner.look_after_the_ended();
             }
         });

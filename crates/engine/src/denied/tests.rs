@@ -72,17 +72,17 @@ fn while_a_cell_runs(workspace: &Path, hiding: &MaskSet, act: impl Fn() + Send) 
     let spec = sandbox::CellSpec {
         workspace: workspace.to_owned(),
         frozen: hiding.marked.guarded.clone(),
-        late_masks: hiding.later.clone(),
         spool_directory: workspace.to_owned(),
         output_limit: 1 << 20,
         ..sandbox::CellSpec::default()
     };
+    let host = sandbox::CellHost { late_masks: hiding.later.clone(), ..sandbox::CellHost::default() };
     let line = "echo begun; exec sleep 600".to_owned();
     let command =
         sandbox::Command { program: sandbox::Program::Shell(line), working_directory: workspace.to_owned() };
     let stopper = sandbox::Stopper::new().unwrap();
     let ended = stopper.clone();
-    let outcome = sandbox::run(&spec, &command, None, &stopper, &mut |_, _| {
+    let outcome = sandbox::run(&spec, &host, &command, None, &stopper, &mut |_, _| {
         act();
         ended.stop();
     });

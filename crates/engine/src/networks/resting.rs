@@ -118,7 +118,7 @@ impl OfSession {
 
 #[cfg(test)]
 mod tests {
-    use sandbox::CellSpec;
+    use sandbox::CellHost;
     use testkit::{FixedClock, MovingTimer};
     use tool::{Owner, ResourcePool, SessionId, Threads};
 
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_session_keeps_its_network_while_it_runs_something_and_five_seconds_longer() {
-        if !sandbox::has_namespaces() {
+        let host = CellHost::default();
+        if !host.isolation.can_give_network() {
             return;
         }
         let (clock, timer) = (Arc::new(FixedClock::default()), MovingTimer::default());
@@ -152,7 +153,7 @@ mod tests {
         let networks = Networks::new(None, deps);
         let enter = |session: &str| {
             let in_use = networks.enter(session, owner(session));
-            networks.settle(session, &mut CellSpec::default()).unwrap();
+            networks.settle(session, &mut host.clone()).unwrap();
             in_use
         };
         let runs = enter("runs");

@@ -3,14 +3,14 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
-use sandbox::{CellSpec, Spawner};
+use sandbox::{CellHost, CellSpec, Spawner};
 
 use super::{ChangedBy, Snapshots, overlay};
 
 impl Snapshots {
     /// Prepares the folders for the next call of this kind. For a command with the view of `cell`,
     /// starts a waiting cell that already keeps changes there. The next call reports errors.
-    pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
+    pub(crate) fn make_ready(&self, cell: Option<(&CellSpec, &CellHost)>) {
         let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
         // Another thread that holds the lock prepares the same folders.
         let Ok(closed) = self.making.try_lock() else { return };
@@ -18,9 +18,9 @@ impl Snapshots {
             return;
         }
         let Ok(mut call) = self.area.begin() else { return };
-        let begun = cell.map(|cell| {
+        let begun = cell.map(|(cell, host)| {
             let overlay = Some(overlay(&call));
-            sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
+            host.make_ready(&CellSpec { overlay, ..cell.clone() })
         });
         if let Some(Err(_)) = begun {
             // The folders cannot be used any more. The next start removes folders that cannot be
@@ -29,8 +29,8 @@ impl Snapshots {
             let Ok(other) = self.area.begin() else { return };
             call = other;
         }
-        if let Some(cell) = cell {
-            *self.ready_in() = cell.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
+        if let Some((_, host)) = cell {
+            *self.ready_in() = host.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
         }
         *self.ready(changed_by) = Some(call);
     }

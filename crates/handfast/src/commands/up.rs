@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dialects::Dialect;
 use door_http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::serving::{prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
@@ -160,7 +160,7 @@ fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json:
         ));
     }
     let token = agent.map(|token| token.text.as_str());
-    text.push_str(&configurations(&base, token, composed.toolset.dialect));
+    text.push_str(&configurations(&base, token, &first_request(composed)));
     text
 }
 
@@ -174,20 +174,25 @@ fn reached_at(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Returns a call that changes nothing and exists in the dialect.
-fn first_call(dialect: Dialect) -> Value {
-    let (tool, arguments) = match dialect {
+/// Returns the end of a `curl` line: a call that changes nothing, or the list of tools if this
+/// server does not have the tool of that call.
+fn first_request(composed: &Composed) -> (&'static str, String) {
+    let (tool, arguments) = match composed.toolset.dialect {
         Dialect::Handfast | Dialect::Elophanto => ("file_list", json!({"path": "."})),
         Dialect::Sluagh => ("run_command", json!({"command": "ls", "args": []})),
         Dialect::Msc => ("list_files", json!({"path": ".", "recursive": false})),
         Dialect::Sage => ("Bash", json!({"command": "ls"})),
         Dialect::Csp1 => ("exec", json!({"COMMAND": "ls"})),
     };
-    json!({"tool": tool, "arguments": arguments})
+    if composed.engine.tools().iter().any(|served| served.name() == tool) {
+        ("/v1/call", format!(" -d '{}'", json!({"tool": tool, "arguments": arguments})))
+    } else {
+        ("/v1/tools", String::new())
+    }
 }
 
 /// Returns the configuration of common clients, each in its own format.
-fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
+fn configurations(base: &str, token: Option<&str>, (path, body): &(&str, String)) -> String {
     let bearer = token.map(|token| format!("Authorization: Bearer {token}"));
     let option = bearer.as_ref().map(|bearer| format!(" --header \"{bearer}\"")).unwrap_or_default();
     let headers = token.map(|token| format!(", \"headers\": {{\"Authorization\": \"Bearer {token}\"}}"));
@@ -203,7 +208,6 @@ fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
          default_tools_approval_mode = \"approve\"\n\
          VS Code, in .vscode/mcp.json:\n    \
          {{\"servers\": {{\"handfast\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}\n\
-         by hand:\n    curl {base}/v1/call{curl} -d '{}'\n",
-        first_call(dialect)
+         by hand:\n    curl {base}{path}{curl}{body}\n"
     )
 }

@@ -90,7 +90,9 @@ fn a_command_on_a_terminal_that_waits_for_an_answer_says_so_at_its_end() {
 
 #[test]
 fn a_background_command_is_refused_where_nothing_outlives_the_call() {
-    let workspace = Workspace::new().with_service(Arc::new(CellSpec::default()));
+    let workspace = Workspace::new()
+        .with_service(Arc::new(CellSpec::default()))
+        .with_service(Arc::new(CellHost::default()));
     let error = run(&workspace, json!({"command": "true", "background": true})).unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
     assert!(error.hint.unwrap().contains("a connection that stays"));
