@@ -1,20 +1,5 @@
 //! Calls that are killed or interrupted, and processes that share one state.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::needless_pass_by_value,
-    reason = "a test program: it starts processes, and what goes wrong in it ends it"
-)]
-
-#[path = "../harness.rs"]
-mod harness;
-#[path = "../server.rs"]
-mod server;
-#[path = "../shown.rs"]
-mod shown;
-
 mod databases;
 mod every_point;
 mod full_disk;
@@ -26,20 +11,11 @@ mod vault;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
-use harness::Fixture;
 use serde_json::{Value, json};
-use server::Server;
 
-/// Waits up to 30 seconds for something that another process does. Tests never judge the time itself.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what} never came about");
-        std::thread::yield_now();
-    }
-}
+use crate::harness::{Fixture, eventually};
+use crate::server::Server;
 
 /// Returns true if the command line of a process on this machine contains this text.
 fn runs(marker: &str) -> bool {
@@ -156,10 +132,10 @@ fn kill_9_leaves_a_change_with_its_checkpoint_or_neither() {
             .spawn()
             .unwrap();
         let mut ended = false;
-        eventually("the sign", || {
+        // A pause between two looks would miss a sign that is there for a moment.
+        while !ended && !sign(&fixture) {
             ended = child.try_wait().unwrap().is_some();
-            ended || sign(&fixture)
-        });
+        }
         // Wait a little longer in each round.
         (0..turn * 50).for_each(|_| std::thread::yield_now());
         if !ended {

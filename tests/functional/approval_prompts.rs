@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use crate::functional::screen::Terminal;
 use crate::harness::Fixture;
-use crate::screen::Terminal;
 
 /// Makes a question that waits for an answer, and returns its id.
 fn waiting(fixture: &Fixture) -> String {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::functional::mcp_over_http::{call, open, post};
 use crate::harness::Fixture;
 use crate::http::{Up, bearer};
-use crate::mcp_over_http::{call, open, post};
 use crate::shown::data_of;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
@@ -57,7 +57,7 @@ pub(crate) fn wait(what: impl Fn() -> Option<String>) {
     let until = Instant::now() + PATIENCE;
     while let Some(still) = what() {
         assert!(Instant::now() < until, "{still}");
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 

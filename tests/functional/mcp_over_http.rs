@@ -417,7 +417,7 @@ fn an_id_over_http_comes_back_as_it_was_written() {
     let token = bearer(&up.agent);
     let headers =
         [&*token, "content-type: application/json", "accept: application/json, text/event-stream", &session];
-    for id in crate::mcp::IDS {
+    for id in crate::functional::mcp::IDS {
         for (session, method) in [(true, "ping"), (true, "nothing/such"), (false, "ping")] {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#);
             let headers = if session { &headers[..] } else { &headers[..3] };

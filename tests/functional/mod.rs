@@ -1,28 +1,5 @@
 //! The program as people and agents use it, tried on the whole binary.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::needless_pass_by_value,
-    reason = "a test program: it starts processes, and what goes wrong in it ends it"
-)]
-
-#[path = "../collector.rs"]
-mod collector;
-#[path = "../harness.rs"]
-mod harness;
-#[path = "../http.rs"]
-mod http;
-#[path = "../https.rs"]
-mod https;
-#[path = "../server.rs"]
-mod server;
-#[path = "../shown.rs"]
-mod shown;
-#[path = "../specialist.rs"]
-mod specialist;
-
 mod agent;
 mod agent_clients;
 mod approval_prompts;

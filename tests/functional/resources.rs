@@ -7,11 +7,10 @@ use handfast::{Mode, Runtime};
 use serde_json::{Value, json};
 use testkit::web::Server;
 
+use crate::functional::knowledge::by_subject;
+use crate::functional::load::wait;
 use crate::harness::Fixture;
 use crate::http::Up;
-
-use super::knowledge::by_subject;
-use super::load::wait;
 
 /// Variable with the address of a server for vectors, set in a process that runs one test alone.
 const ALONE: &str = "HANDFAST_TEST_ALONE";

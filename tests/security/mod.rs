@@ -1,27 +1,6 @@
 //! Attempts of a call that must fail, tried on the whole binary. Each test carries a control that
 //! shows that the attempt itself works.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::needless_pass_by_value,
-    reason = "a test program: it starts processes, and what goes wrong in it ends it"
-)]
-
-#[path = "../server.rs"]
-mod client;
-#[path = "../harness.rs"]
-mod harness;
-#[path = "../http.rs"]
-mod http;
-#[path = "../https.rs"]
-mod https;
-#[path = "../shown.rs"]
-mod shown;
-#[path = "../specialist.rs"]
-mod specialist;
-
 mod approvals;
 mod bubblewrap;
 mod cell;

@@ -1,25 +1,25 @@
-//! The suite of `tests/cells` once more, in cells that were prepared for the call; and tests of
+//! The suite of `tests/sandbox/cells` once more, in cells that were prepared for the call; and tests of
 //! objects that must not be taken from a cell like that.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]
 #![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
 
-#[path = "cells/attacks.rs"]
+#[path = "sandbox/cells/attacks.rs"]
 mod attacks;
-#[path = "cells/development.rs"]
+#[path = "sandbox/cells/development.rs"]
 mod development;
-#[path = "cells/ending.rs"]
+#[path = "sandbox/cells/ending.rs"]
 mod ending;
-#[path = "cells/files.rs"]
+#[path = "sandbox/cells/files.rs"]
 mod files;
-#[path = "cells/homes.rs"]
+#[path = "sandbox/cells/homes.rs"]
 mod homes;
-#[path = "cells/late.rs"]
+#[path = "sandbox/cells/late.rs"]
 mod late;
-#[path = "cells/limits.rs"]
+#[path = "sandbox/cells/limits.rs"]
 mod limits;
-#[path = "cells/support.rs"]
+#[path = "sandbox/cells/support.rs"]
 mod support;
 
 use std::fs::{self, DirBuilder};

@@ -1,13 +1,6 @@
 //! Tests of calls on behalf of another caller, and of levels that depend on arguments, with a tool
 //! that does more than it plans.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::needless_pass_by_value,
-    reason = "a test program: what goes wrong in it ends it"
-)]
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

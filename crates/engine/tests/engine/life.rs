@@ -1,12 +1,5 @@
 //! Tests of the layers around a call, through the engine and with tools made for the purpose.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::needless_pass_by_value,
-    reason = "a test program: what goes wrong in it ends it"
-)]
-
 mod resources;
 
 use std::collections::VecDeque;

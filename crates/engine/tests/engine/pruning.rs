@@ -1,11 +1,5 @@
 //! Tests that a long-lived runtime prunes expired files after its responses.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test program: what goes wrong in it ends it"
-)]
-
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};

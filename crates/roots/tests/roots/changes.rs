@@ -1,14 +1,10 @@
 //! Tests of writing, creating, moving and removing.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
-mod fixture;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use fixture::{Fixture, never};
+use crate::fixture::{Fixture, never};
 use roots::{Removal, Roots, RootsError};
 
 fn write(roots: &Roots, path: &Path, content: &str) -> Result<roots::CommitResult, RootsError> {

@@ -1,14 +1,10 @@
 //! Tests of a link that is swapped in at any moment of an operation.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
-mod fixture;
-
 use std::fs;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fixture::{Fixture, never};
+use crate::fixture::{Fixture, never};
 use roots::Removal;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 

@@ -1,17 +1,13 @@
 //! Tests of reach: links in every position, other roots, single paths, and entries that are not
 //! files.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
-mod fixture;
-
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use fixture::Fixture;
+use crate::fixture::{DenyByName, Fixture};
 use roots::{EntryKind, LastLink, Right, Root, Roots, RootsError, real_path};
 
 fn read(roots: &Roots, path: &Path) -> Result<String, RootsError> {
@@ -149,7 +145,7 @@ fn what_is_no_file_is_named_and_not_opened() {
 fn a_device_is_named_and_not_opened() {
     let roots = Roots::new(
         vec![Root::open(Path::new("/dev/null"), Right::Write).unwrap()],
-        std::sync::Arc::new(fixture::DenyByName),
+        std::sync::Arc::new(DenyByName),
     );
     let error = roots.open_file(Path::new("/dev/null")).unwrap_err();
     assert!(matches!(error, RootsError::WrongKind { found: EntryKind::Device, .. }), "{error}");

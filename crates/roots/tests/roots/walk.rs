@@ -1,14 +1,10 @@
 //! Tests of walks in pages.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
-mod fixture;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use fixture::Fixture;
+use crate::fixture::Fixture;
 use roots::{Entry, Folder, Result, Step, Visit, Walk, WalkSummary};
 
 struct Collect {

@@ -1,7 +1,5 @@
-//! Tests that cells leave no resources behind in the program that runs them. The test is alone in
-//! its file, because it counts the resources of its whole process.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+//! Tests that cells leave no resources behind in the program that runs them. The test runs
+//! alone, because it counts the resources of its whole process.
 
 use std::fs;
 use std::time::Duration;
@@ -20,6 +18,7 @@ fn children() -> String {
 
 #[test]
 fn no_descriptor_and_no_child_is_left_by_cells_however_they_end() {
+    let _alone = crate::alone();
     let workspace = tempfile::tempdir().unwrap();
     let spec = CellSpec {
         workspace: workspace.path().canonicalize().unwrap(),

@@ -1,8 +1,6 @@
 //! Tests of the exits of a network of cells: connections made in a cell arrive outside of it, and
 //! no others do.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;

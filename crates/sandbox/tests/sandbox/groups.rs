@@ -1,12 +1,6 @@
 //! The end of cells' control groups, even when the program that made them is killed. Each test
 //! watches a separate program, the example `run_cell`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the program that is watched runs outside of any cell on purpose"
-)]
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

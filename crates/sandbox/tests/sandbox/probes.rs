@@ -1,7 +1,5 @@
 //! Tests that the probes find the state of this machine, and notice a failure.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
 use std::path::PathBuf;
 
 use sandbox::{Attempter, Probe, Verdict, probe};

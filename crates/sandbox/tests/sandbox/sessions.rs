@@ -1,12 +1,5 @@
 //! Tests of commands that run on while their caller does other things.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "a test program: what goes wrong in it ends it"
-)]
-
 use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -397,7 +390,7 @@ fn await_open(count: usize) {
 fn what_background_commands_of_a_closed_owner_held_is_given_back() {
     // Runs in a separate process, so that no other test opens files in it.
     if std::env::var_os("ALONE").is_none() {
-        let name = "what_background_commands_of_a_closed_owner_held_is_given_back";
+        let name = "sessions::what_background_commands_of_a_closed_owner_held_is_given_back";
         let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
         let status = alone.args(["--exact", name]).env("ALONE", "1").status().unwrap();
         assert!(status.success());

@@ -2,12 +2,6 @@
 //! example `run_cell`, because a spawner must start before there are threads, and a test harness
 //! has some.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the program that is killed runs outside of any cell on purpose"
-)]
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

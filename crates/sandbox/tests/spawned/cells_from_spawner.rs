@@ -1,44 +1,24 @@
-//! The suite of `tests/cells` once more, in cells that waited.
+//! The suite of `tests/sandbox/cells` once more, in cells that waited.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-#![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]
-#![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
-
-#[path = "cells/attacks.rs"]
+#[path = "../sandbox/cells/attacks.rs"]
 mod attacks;
-#[path = "cells/development.rs"]
+#[path = "../sandbox/cells/development.rs"]
 mod development;
-#[path = "cells/ending.rs"]
+#[path = "../sandbox/cells/ending.rs"]
 mod ending;
-#[path = "cells/files.rs"]
+#[path = "../sandbox/cells/files.rs"]
 mod files;
-#[path = "cells/homes.rs"]
+#[path = "../sandbox/cells/homes.rs"]
 mod homes;
-#[path = "cells/late.rs"]
+#[path = "../sandbox/cells/late.rs"]
 mod late;
-#[path = "cells/limits.rs"]
+#[path = "../sandbox/cells/limits.rs"]
 mod limits;
-#[path = "cells/support.rs"]
+#[path = "../sandbox/cells/support.rs"]
 mod support;
 
-use std::sync::{Arc, OnceLock};
-
+use crate::SPAWNER;
 use sandbox::{CellHost, CellSpec, Origin, Outcome, Pool, Program, SandboxError, Spawner};
-
-static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
-
-/// Runs before `main`, and so before the threads of the test harness.
-extern "C" fn start() {
-    let spawner = Spawner::start(Pool::default()).unwrap();
-    SPAWNER.set(Arc::new(spawner)).unwrap();
-}
-
-// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a
-// function of the C convention may ignore. The standard library needs no setup for the work of
-// `start`.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
 
 /// Runs through the spawner, and verifies that: a suite that fell back would prove nothing.
 fn run(

@@ -2,9 +2,6 @@
 //!
 //! The disks are small and mounted in a user namespace, which the sandbox needs too.
 
-#![expect(clippy::disallowed_methods, reason = "these tests are about another process and its disk")]
-#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 

@@ -1,9 +1,6 @@
 //! Patches made by real tools: this project's own history, and the output of `git diff` and `diff
 //! -u` for generated files.
 
-#![expect(clippy::disallowed_methods, reason = "git and diff are what patches come from")]
-#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

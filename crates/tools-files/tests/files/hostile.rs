@@ -1,7 +1,5 @@
 //! Invalid paths for every tool: each path gives the right code, is named, and changes nothing.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 

@@ -1,8 +1,5 @@
 //! A kill during an overwrite leaves the old or the new content of a file, and nothing in between.
 
-#![expect(clippy::disallowed_methods, reason = "these tests are about another process and what it leaves")]
-#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Patches and edits of hostile size and form.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
 use std::fmt::Write;
 
 use serde_json::{Value, json};

@@ -1,7 +1,5 @@
 //! Coverage of a search: ignore files at every level, and pages without gaps.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
-
 use serde_json::{Value, json};
 use testkit::{Workspace, run_tool};
 use tool::ToolError;

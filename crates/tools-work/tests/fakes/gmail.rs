@@ -15,22 +15,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use serde_json::{Value, json};
 
-use crate::web::{Reply, Request, Server};
-pub use discovery::{Discovery, ValidRequest};
+pub(crate) use discovery::{Discovery, ValidRequest};
 use logins::Logins;
 use mailbox::Mailbox;
+use testkit::web::{Reply, Request, Server};
 
 /// Address of the mailbox's owner.
-pub const ACCOUNT: &str = "ada@example.com";
+pub(crate) const ACCOUNT: &str = "ada@example.com";
 /// Client id that the logins know.
-pub const CLIENT_ID: &str = "0123456789-handfast.apps.example.com";
+pub(crate) const CLIENT_ID: &str = "0123456789-handfast.apps.example.com";
 /// Secret of that client.
-pub const CLIENT_SECRET: &str = "GOCSPX-0123456789abcdefgh";
+pub(crate) const CLIENT_SECRET: &str = "GOCSPX-0123456789abcdefgh";
 
 /// The server.
-pub struct Gmail {
+pub(crate) struct Gmail {
     /// Underlying web server, which records the requests.
-    pub server: Server,
+    pub(crate) server: Server,
     state: Arc<Mutex<State>>,
 }
 
@@ -44,7 +44,7 @@ struct State {
 /// A failure of one of the next API requests. A failure waits for the first request that it applies
 /// to.
 #[derive(Debug, Clone)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// A message is sent, and the connection ends before the answer.
     LosesAnswer,
     /// A message is not sent, and the connection ends.
@@ -79,7 +79,7 @@ impl Default for Gmail {
 impl Gmail {
     /// Starts a server with the mailbox of Ada, which has one message, from Grace. Nobody is logged
     /// in.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = Arc::new(Mutex::new(State {
             discovery: Discovery::own(),
             mailbox: Mailbox::new(),
@@ -99,33 +99,33 @@ impl Gmail {
     }
 
     /// Returns the server's URL.
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         self.server.url("/")
     }
 
     /// Adds failures, which happen once each, in this order.
-    pub fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
+    pub(crate) fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
         self.with(|state| state.trouble.extend(trouble));
     }
 
     /// Puts a message into the mailbox and returns its id.
-    pub fn deliver(&self, raw: impl AsRef<[u8]>) -> String {
+    pub(crate) fn deliver(&self, raw: impl AsRef<[u8]>) -> String {
         self.with(|state| state.mailbox.add(raw.as_ref(), &["INBOX", "UNREAD"], None))
     }
 
     /// Puts a message with this payload into the mailbox and returns its id. The payload has the
     /// form in which Gmail returns it.
-    pub fn deliver_parts(&self, payload: Value) -> String {
+    pub(crate) fn deliver_parts(&self, payload: Value) -> String {
         self.with(|state| state.mailbox.add_parts(payload))
     }
 
     /// Returns every sent message, whole, the oldest first.
-    pub fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         self.with(|state| state.mailbox.sent())
     }
 
     /// Returns the number of requests to send a message.
-    pub fn sends(&self) -> usize {
+    pub(crate) fn sends(&self) -> usize {
         self.server
             .seen()
             .iter()
@@ -134,18 +134,18 @@ impl Gmail {
     }
 
     /// Gives each sent message another `Message-ID`, as some servers do.
-    pub fn renames(&self) {
+    pub(crate) fn renames(&self) {
         self.with(|state| state.mailbox.renames = true);
     }
 
     /// Limits the number of results of a page.
-    pub fn bound_pages(&self, most: usize) {
+    pub(crate) fn bound_pages(&self, most: usize) {
         self.with(|state| state.mailbox.most_of_a_page = most);
     }
 
     /// Logs in like a person who grants these scopes. Returns the access token and the refresh
     /// token.
-    pub fn log_in(&self, scopes: &[&str]) -> (String, String) {
+    pub(crate) fn log_in(&self, scopes: &[&str]) -> (String, String) {
         self.with(|state| state.logins.give(&scopes.join(" ")))
     }
 
@@ -154,37 +154,37 @@ impl Gmail {
     ///
     /// # Errors
     /// Returns a description of the fault in the address.
-    pub fn consent(&self, address: &str, says_yes: bool) -> Result<String, String> {
+    pub(crate) fn consent(&self, address: &str, says_yes: bool) -> Result<String, String> {
         self.with(|state| state.logins.consent(address, says_yes))
     }
 
     /// Forgets every access token, as if it had expired after its hour.
-    pub fn forget_access(&self) {
+    pub(crate) fn forget_access(&self) {
         self.with(|state| state.logins.access.clear());
     }
 
     /// Revokes the refresh token and every access token.
-    pub fn revoke(&self) {
+    pub(crate) fn revoke(&self) {
         self.with(|state| state.logins.revoke());
     }
 
     /// Returns true if a refresh token is valid.
-    pub fn is_logged_in(&self) -> bool {
+    pub(crate) fn is_logged_in(&self) -> bool {
         self.with(|state| state.logins.refresh.is_some())
     }
 
     /// Returns how often a token was requested or renewed.
-    pub fn renewals(&self) -> usize {
+    pub(crate) fn renewals(&self) -> usize {
         self.server.seen().iter().filter(|request| request.path == "/token").count()
     }
 
     /// Sets the answers to the next token requests, each used once, the last first.
-    pub fn token_trouble(&self, trouble: impl IntoIterator<Item = Reply>) {
+    pub(crate) fn token_trouble(&self, trouble: impl IntoIterator<Item = Reply>) {
         self.with(|state| state.logins.trouble.extend(trouble));
     }
 
     /// Sets the lifetime of tokens that are issued from now on, in seconds.
-    pub fn tokens_last(&self, seconds: u64) {
+    pub(crate) fn tokens_last(&self, seconds: u64) {
         self.with(|state| state.logins.lasts = seconds);
     }
 

@@ -11,20 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::web::{Reply, Request, Server};
-pub use graph::Schema;
+pub(crate) use graph::Schema;
 use records::Records;
+use testkit::web::{Reply, Request, Server};
 
 /// API key that the server accepts.
-pub const KEY: &str = "lin_api_0123456789abcdefghij";
+pub(crate) const KEY: &str = "lin_api_0123456789abcdefghij";
 /// Maximum complexity of one query, and of all queries with one key in an hour (Linear's
 /// documentation, "Rate limiting").
 const MAX_COMPLEX: f64 = 10_000.0;
 
 /// The server.
-pub struct Linear {
+pub(crate) struct Linear {
     /// Underlying web server, which records the requests.
-    pub server: Server,
+    pub(crate) server: Server,
     state: Arc<Mutex<State>>,
 }
 
@@ -37,7 +37,7 @@ struct State {
 
 /// A failure of one of the next queries. A failure waits for the first query that it applies to.
 #[derive(Debug, Clone)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// A mutation is done, and the connection ends before the answer.
     LosesAnswer,
     /// A mutation is not done, and the connection ends.
@@ -63,7 +63,7 @@ impl Default for Linear {
 impl Linear {
     /// Starts a server without issues. Its workspace has two teams (ENG and OPS), four people,
     /// states and labels. The key is Ada's, and one of the people is inactive.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = Arc::new(Mutex::new(State {
             schema: Schema::own(),
             records: Records::new(),
@@ -79,37 +79,37 @@ impl Linear {
     }
 
     /// Returns the URL for queries.
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         self.server.url("/graphql")
     }
 
     /// Adds failures, which happen once each, in this order.
-    pub fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
+    pub(crate) fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
         self.with(|state| state.trouble.extend(trouble));
     }
 
     /// Limits the complexity of a query.
-    pub fn bound_complexity(&self, most: f64) {
+    pub(crate) fn bound_complexity(&self, most: f64) {
         self.with(|state| state.most_complex = most);
     }
 
     /// Adds an issue to the team ENG and returns its identifier.
-    pub fn with_issue(&self, title: &str) -> String {
+    pub(crate) fn with_issue(&self, title: &str) -> String {
         self.with(|state| state.records.seed_issue(title))
     }
 
     /// Returns all issues.
-    pub fn issues(&self) -> Vec<Value> {
+    pub(crate) fn issues(&self) -> Vec<Value> {
         self.with(|state| state.records.issues().to_vec())
     }
 
     /// Returns all comments.
-    pub fn comments(&self) -> Vec<Value> {
+    pub(crate) fn comments(&self) -> Vec<Value> {
         self.with(|state| state.records.comments().to_vec())
     }
 
     /// Returns every query so far, in order: its document and its variables.
-    pub fn questions(&self) -> Vec<(String, Value)> {
+    pub(crate) fn questions(&self) -> Vec<(String, Value)> {
         let read = |request: &Request| {
             let question: Value = serde_json::from_slice(&request.body).expect("a question is JSON");
             (question["query"].as_str().expect("it has a document").to_owned(), question["variables"].clone())
@@ -118,7 +118,7 @@ impl Linear {
     }
 
     /// Returns the number of mutations so far.
-    pub fn mutations(&self) -> usize {
+    pub(crate) fn mutations(&self) -> usize {
         self.questions().iter().filter(|(document, _)| is_mutation(document)).count()
     }
 

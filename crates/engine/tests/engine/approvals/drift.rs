@@ -11,7 +11,7 @@ use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 use tool::Code;
 
-use crate::world::{Meanwhile, World, asked, block, call, code, grant, nobody};
+use super::world::{Meanwhile, World, asked, block, call, code, grant, nobody};
 
 /// Change of one dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]

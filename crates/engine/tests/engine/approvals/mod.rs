@@ -1,7 +1,5 @@
 //! Tests of approvals through the engine: races, drift, and the scope of one answer.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program: what goes wrong in it ends it")]
-
 mod drift;
 mod world;
 

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process;
 
-use crate::support::{Place, run_cell, stderr};
+use super::support::{Place, run_cell, stderr};
 
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
@@ -195,7 +195,7 @@ fn shared_memory_and_queues_of_the_host_are_absent() {
     python(&format!("import ctypes; ctypes.CDLL(None).shmctl({segment}, 0, None)"));
     std::fs::remove_file(&file).unwrap();
     assert_eq!(seen_outside, segment, "the control");
-    assert_eq!(crate::support::stdout(&inside), "-1\nabsent\n");
+    assert_eq!(super::support::stdout(&inside), "-1\nabsent\n");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn no_process_of_the_host_is_visible() {
     assert_eq!(seen.lines().last(), Some("2"), "process ids start anew");
     let outcome = place.sh("kill -0 1; cat /proc/1/environ /proc/1/cmdline /proc/1/maps; ls /proc/1/fd");
     assert_eq!(
-        crate::support::stdout(&outcome),
+        super::support::stdout(&outcome),
         "",
         "the first process of the cell shows nothing of its memory"
     );
@@ -258,7 +258,7 @@ fn landlock_closes_what_mounts_and_modes_leave_open() {
     }
     // Both paths are the same file, which its mode makes readable for every user; a rule covers
     // only one of them.
-    assert_eq!(crate::support::stdout(&outcome), "644\nread\n");
+    assert_eq!(super::support::stdout(&outcome), "644\nread\n");
     assert!(stderr(&outcome).contains("Permission denied"), "{}", stderr(&outcome));
 }
 

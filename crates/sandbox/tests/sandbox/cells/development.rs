@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox::{Exit, Program, SandboxError};
 
-use crate::support::{Place, stderr, stdout};
+use super::support::{Place, stderr, stdout};
 
 #[test]
 fn a_shell_has_pipes_here_documents_jobs_and_substitutions() {

@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use sandbox::{Command, EndReason, Exit, Outcome, Program, Stopper};
 
-use crate::run;
-use crate::support::{
+use super::run;
+use super::support::{
     Place, TIMEOUT, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
 };
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use sandbox::{Exit, SandboxError};
 
-use crate::support::{Place, is_root, stderr, stdout};
+use super::support::{Place, is_root, stderr, stdout};
 
 #[test]
 fn a_file_of_the_host_is_absent_and_one_of_the_workspace_is_there() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sandbox::{Exit, Home, KeptHome};
 
-use crate::support::{Place, is_root, stderr, stdout};
+use super::support::{Place, is_root, stderr, stdout};
 
 /// Makes a place whose cells keep the caches of their home in a separate folder.
 fn place() -> (Place, Arc<KeptHome>, tempfile::TempDir) {
@@ -132,11 +132,11 @@ fn nobody_has_the_caches_alone_while_a_command_runs() {
         program: sandbox::Program::Shell("echo running".to_owned()),
         working_directory: place.spec.workspace.clone(),
     };
-    crate::run(
+    super::run(
         &place.spec,
         &place.host,
         &command,
-        Some(crate::support::TIMEOUT),
+        Some(super::support::TIMEOUT),
         &sandbox::Stopper::new().unwrap(),
         &mut |_, _| {
             observed.lock().unwrap().push(home.alone().unwrap().is_none());

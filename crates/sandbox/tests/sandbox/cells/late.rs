@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use sandbox::{CellHost, Command, Exit, LateMasks, Outcome, Overlay, Program, Stopper};
 
-use crate::run;
-use crate::support::{Place, TIMEOUT, stdout};
+use super::run;
+use super::support::{Place, TIMEOUT, stdout};
 
 const SECRET: &str = "s3cr3t-text";
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use sandbox::{Exit, Layer, Limit, Limits, Outcome};
 
-use crate::support::{Place, is_root, stderr, stdout};
+use super::support::{Place, is_root, stderr, stdout};
 
 const MEGABYTE: u64 = 1 << 20;
 

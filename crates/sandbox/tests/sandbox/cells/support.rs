@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sandbox::{CellHost, CellSpec, Command, Outcome, Program, SandboxError, Stopper};
 
-use crate::run;
+use super::run;
 
 /// Deadline for commands that should not take long; reaching it fails a test through the way in
 /// which the command ended.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Timespec, Timestamps, XattrFlags, getxattr, setxattr};
 
-use crate::support::{each, state};
+use super::support::{each, state};
 
 /// Returns true if this marks a deleted name.
 fn is_whiteout(path: &Path) -> bool {

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sandbox::{CellSpec, EndReason, Program, Stopper};
 
-use crate::support::{each, is_root, overlay_at, run, run_cell, state};
+use super::support::{each, is_root, overlay_at, run, run_cell, state};
 
 /// Longer than any step here may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -85,7 +85,7 @@ fn changes_of_others_are_told_by_the_time_at_which_it_started() {
 
 #[test]
 fn a_hundred_commands_on_one_workspace_at_once_see_it_alike_and_keep_apart() {
-    let place = crate::support::Place::new(sandbox::Origin::Spawner);
+    let place = super::support::Place::new(sandbox::Origin::Spawner);
     place.write("file", "old");
     place.write("gone", "old");
     let before = state(&place.spec.workspace);

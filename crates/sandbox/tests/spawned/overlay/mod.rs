@@ -2,10 +2,6 @@
 //!
 //! When the tests run as root, they run once more as an ordinary user.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-#![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
-#![expect(clippy::disallowed_methods, reason = "what is watched runs outside of any cell on purpose")]
-
 mod changes;
 mod ending;
 mod placeholders;
@@ -15,24 +11,6 @@ mod support;
 mod walls;
 
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
-
-use sandbox::{Pool, Spawner};
-
-static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
-
-/// Runs before `main`, and so before the threads of the test harness.
-extern "C" fn start() {
-    let spawner = Spawner::start(Pool::default()).unwrap();
-    SPAWNER.set(Arc::new(spawner)).unwrap();
-}
-
-// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a
-// function of the C convention may ignore. The standard library needs no setup for the work of
-// `start`.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
 
 /// Id of a user that owns no files (`nobody` of Debian).
 const NOBODY: &str = "65534";
@@ -51,11 +29,12 @@ fn all_of_this_holds_for_an_ordinary_user_too() {
         std::fs::copy(from, &to).unwrap();
         to
     };
-    let tests = copy(&std::env::current_exe().unwrap(), "deps/overlay");
+    let tests = copy(&std::env::current_exe().unwrap(), "deps/spawned");
     copy(&support::run_cell(), "examples/run_cell");
     let output = Command::new("setpriv")
         .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all", "--"])
         .arg(tests)
+        .arg("overlay::")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

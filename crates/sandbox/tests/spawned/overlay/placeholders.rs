@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::llistxattr;
 use sandbox::{Exit, Placeholder};
 
-use crate::support::{Place, each};
+use super::support::{Place, each};
 
 const MARK: &CStr = c"user.overlay.test-hidden";
 

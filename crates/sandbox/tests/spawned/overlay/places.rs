@@ -6,7 +6,7 @@ use std::process::Command;
 
 use sandbox::Exit;
 
-use crate::support::{Place, each, is_root, overlay_at, run_cell};
+use super::support::{Place, each, is_root, overlay_at, run_cell};
 
 #[test]
 fn other_roots_are_written_directly_and_named() {

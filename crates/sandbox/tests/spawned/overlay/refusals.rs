@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use sandbox::{CellSpec, Overlay, SandboxError, WorkspaceChanges};
 
-use crate::places::behind;
-use crate::support::{each, is_root, overlay_at};
+use super::places::behind;
+use super::support::{each, is_root, overlay_at};
 
 #[test]
 fn folders_that_are_not_private_or_not_beside_each_other_are_refused() {

@@ -5,12 +5,12 @@ use std::os::unix::fs::symlink;
 
 use sandbox::Exit;
 
-use crate::support::each;
+use super::support::each;
 
 #[test]
 fn masked_files_and_folders_stay_hidden_whatever_is_moved() {
     each(|place| {
-        let mut place = crate::support::Place::like(place);
+        let mut place = super::support::Place::like(place);
         for name in [".env", "keys/deep/a.pem", "sub/.env"] {
             place.write(name, "secret");
         }
@@ -53,7 +53,7 @@ fn masked_files_and_folders_stay_hidden_whatever_is_moved() {
 #[test]
 fn a_masked_file_that_the_host_replaces_meanwhile_stays_hidden() {
     each(|place| {
-        let mut place = crate::support::Place::like(place);
+        let mut place = super::support::Place::like(place);
         place.write(".env", "secret");
         place.write("go", "");
         place.spec.masked = vec![place.path(".env")];
@@ -74,7 +74,7 @@ fn a_masked_file_that_the_host_replaces_meanwhile_stays_hidden() {
 #[test]
 fn frozen_paths_are_read_only_and_cannot_be_moved_away() {
     each(|place| {
-        let mut place = crate::support::Place::like(place);
+        let mut place = super::support::Place::like(place);
         place.write("repo/.git/hooks/pre-commit", "original");
         place.write("repo/.git/config", "original");
         place.write("repo/file", "x");

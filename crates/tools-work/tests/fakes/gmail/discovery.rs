@@ -8,10 +8,10 @@ use base64::engine::general_purpose::URL_SAFE;
 use serde_json::{Map, Value};
 use url::form_urlencoded::parse;
 
-use crate::web::Request;
+use testkit::web::Request;
 
 /// A discovery document.
-pub struct Discovery {
+pub(crate) struct Discovery {
     methods: Map<String, Value>,
     schemas: Value,
     /// Parameters of every method.
@@ -20,23 +20,23 @@ pub struct Discovery {
 
 /// A valid request.
 #[derive(Debug)]
-pub struct ValidRequest {
+pub(crate) struct ValidRequest {
     /// Id of the method, such as `gmail.users.messages.get`.
-    pub method: String,
+    pub(crate) method: String,
     /// Parameters by name, including those of the path.
-    pub parameters: HashMap<String, Vec<String>>,
+    pub(crate) parameters: HashMap<String, Vec<String>>,
     /// Metadata of an uploaded message, and the message.
-    pub body: (Value, Vec<u8>),
+    pub(crate) body: (Value, Vec<u8>),
 }
 
 impl Discovery {
     /// Returns the part that is used here.
-    pub fn own() -> Self {
+    pub(crate) fn own() -> Self {
         Self::parse(include_str!("discovery.json"))
     }
 
     /// Parses a whole document.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let document: Value = serde_json::from_str(text).expect("a discovery document is JSON");
         let mut methods = Map::new();
         collect(&document, &mut methods);
@@ -53,7 +53,7 @@ impl Discovery {
     ///
     /// # Errors
     /// Returns a description of the first deviation from the document.
-    pub fn asked(&self, request: &Request) -> Result<ValidRequest, String> {
+    pub(crate) fn asked(&self, request: &Request) -> Result<ValidRequest, String> {
         let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
         let path = path.trim_start_matches('/');
         let found = self.methods.iter().find_map(|(id, method)| {
@@ -140,7 +140,7 @@ impl Discovery {
     }
 
     /// Returns a description of the answer's first deviation from the document, if there is one.
-    pub fn answer_fault(&self, method: &str, answer: &Value) -> Option<String> {
+    pub(crate) fn answer_fault(&self, method: &str, answer: &Value) -> Option<String> {
         self.fault(&self.methods[method]["response"], answer, method)
     }
 
@@ -179,7 +179,7 @@ impl Discovery {
     }
 
     /// Returns everything in this document that `other` lacks.
-    pub fn beyond(&self, other: &Self) -> Vec<String> {
+    pub(crate) fn beyond(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (id, method) in &self.methods {
             match other.methods.get(id) {

@@ -10,7 +10,7 @@ use url::Url;
 use url::form_urlencoded::parse;
 
 use super::{CLIENT_ID, CLIENT_SECRET};
-use crate::web::{Reply, Request};
+use testkit::web::{Reply, Request};
 
 pub(super) struct Logins {
     /// Scopes by access token.

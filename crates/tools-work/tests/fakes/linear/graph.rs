@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::records::Records;
 
 /// A schema that documents are validated by.
-pub struct Schema(Valid<apollo_compiler::Schema>);
+pub(crate) struct Schema(Valid<apollo_compiler::Schema>);
 
 /// Reason why a query is refused.
 pub(super) enum Fault {
@@ -25,18 +25,18 @@ const PAGE: f64 = 50.0;
 
 impl Schema {
     /// Returns the part of the schema that the server has.
-    pub fn own() -> Self {
+    pub(crate) fn own() -> Self {
         Self::parse(include_str!("schema.graphql"), "schema.graphql")
     }
 
     /// Parses a schema.
-    pub fn parse(text: &str, name: &str) -> Self {
+    pub(crate) fn parse(text: &str, name: &str) -> Self {
         let schema = apollo_compiler::Schema::parse_and_validate(text, name);
         Self(schema.unwrap_or_else(|faults| panic!("{name} is no schema: {}", faults.errors)))
     }
 
     /// Returns the fault of a document and its variables, or `None` if both are valid.
-    pub fn fault(&self, document: &str, variables: &Value) -> Option<String> {
+    pub(crate) fn fault(&self, document: &str, variables: &Value) -> Option<String> {
         self.read(document, variables).err()
     }
 
@@ -52,7 +52,7 @@ impl Schema {
     }
 
     /// Returns every name and type of this schema that `other` lacks or defines differently.
-    pub fn beyond(&self, other: &Self) -> Vec<String> {
+    pub(crate) fn beyond(&self, other: &Self) -> Vec<String> {
         use apollo_compiler::schema::ExtendedType::{Enum, InputObject, Object, Scalar};
         let mut beyond = Vec::new();
         let types = self.0.types.iter().filter(|(_, of)| !of.is_built_in());

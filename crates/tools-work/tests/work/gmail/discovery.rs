@@ -4,11 +4,11 @@
 //! document. If `HANDFAST_GMAIL_DISCOVERY` names a file with the published document, they are
 //! checked against that too.
 
+use crate::fakes::gmail::Discovery;
 use serde_json::json;
-use testkit::gmail::Discovery;
 use testkit::web::Request;
 
-use crate::Fixture;
+use crate::gmail::Fixture;
 
 fn published() -> Option<Discovery> {
     let path = std::env::var_os("HANDFAST_GMAIL_DISCOVERY")?;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::fakes::gmail::Trouble;
 use serde_json::{Value, json};
-use testkit::gmail::Trouble;
 use tool::{Code, EffectState, Retry};
 
-use crate::{Fixture, subjects, to_grace};
+use crate::gmail::{Fixture, subjects, to_grace};
 
 fn search() -> Value {
     json!({"query": "compiler"})

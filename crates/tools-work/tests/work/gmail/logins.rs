@@ -7,7 +7,7 @@ use tools_work::oauth::{ACCESS, REFRESH, SCOPES};
 use tools_work::{Endpoints, Gmail};
 use vault::{Change, HostRule, VaultError};
 
-use crate::{Fixture, subjects, to_grace};
+use crate::gmail::{Fixture, subjects, to_grace};
 
 fn search() -> Value {
     json!({"query": "compiler"})
@@ -45,7 +45,7 @@ fn a_token_that_is_refused_in_between_is_renewed_once_also_for_a_send() {
     assert_eq!((fixture.server.renewals(), fixture.server.sent().len()), (2, 1));
     // A server that refuses every token ends the retries.
     fixture.server.trouble(vec![
-        testkit::gmail::Trouble::Refuses(
+        crate::fakes::gmail::Trouble::Refuses(
             401,
             "authError",
             "Invalid Credentials".to_owned(),
@@ -66,7 +66,8 @@ fn of_programs_at_once_one_renews_and_the_others_take_what_it_got() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             // Each call has its own vault handle, as a separate process does.
-            let context = crate::with_services(testkit::Workspace::new(), fixture.folder.path()).context();
+            let context =
+                crate::gmail::with_services(testkit::Workspace::new(), fixture.folder.path()).context();
             let fixture = &fixture;
             scope.spawn(move || {
                 let found = fixture.call_in(&context, "gmail_search", search()).unwrap();

@@ -1,13 +1,5 @@
 //! The Gmail tools against a test server that behaves like Gmail.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::needless_pass_by_value,
-    reason = "a test program"
-)]
-
 mod discovery;
 mod failures;
 mod logins;
@@ -19,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fakes::gmail::{ACCOUNT, CLIENT_ID, CLIENT_SECRET, Gmail as Server};
+use crate::fakes::linear::{KEY, Linear as LinearServer};
 use fetch::web::Web;
 use serde_json::{Value, json};
-use testkit::gmail::{ACCOUNT, CLIENT_ID, CLIENT_SECRET, Gmail as Server};
-use testkit::linear::{KEY, Linear as LinearServer};
 use testkit::{FixedClock, Workspace, check_family, run_in};
 use tool::{Clock, Code, Context, Effect, Hosts, Level, ToolError};
 use tools_work::oauth::{self, Client, Grant, Login};

@@ -1,10 +1,10 @@
 //! Messages are not sent twice, whatever happens to the answers.
 
+use crate::fakes::gmail::Trouble;
 use serde_json::json;
-use testkit::gmail::Trouble;
 use tool::{Code, EffectState, Retry};
 
-use crate::{Fixture, to_grace};
+use crate::gmail::{Fixture, to_grace};
 
 #[test]
 fn an_answer_that_is_lost_sends_nothing_again() {

@@ -5,7 +5,7 @@ use testkit::{DenyNames, TestSecrets, Workspace, assert_contains};
 use tool::{Code, EffectState};
 use tools_work::oauth;
 
-use crate::{Fixture, subjects, to_grace};
+use crate::gmail::{Fixture, subjects, to_grace};
 
 const WITH_FILES: &str = "From: =?utf-8?q?J=C3=BCrgen?= <j@example.com>\r\nTo: ada@example.com, b@example.com\r\nCc: c@example.com\r\n\
     Subject: =?iso-8859-1?Q?Gr=FC=DFe?=\r\nMessage-ID: <f-1@example.com>\r\nMIME-Version: 1.0\r\n\

@@ -1,10 +1,10 @@
 //! Linear's errors, with the advice for callers.
 
+use crate::fakes::linear::{KEY, Trouble};
 use serde_json::{Value, json};
-use testkit::linear::{KEY, Trouble};
 use tool::{Code, EffectState, Retry};
 
-use crate::{Fixture, Rules, within};
+use crate::linear_action::{Fixture, Rules, within};
 
 fn create() -> Value {
     json!({"team": "ENG", "title": "T"})

@@ -1,13 +1,5 @@
 //! `linear_action` against a test server that behaves like Linear.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::needless_pass_by_value,
-    reason = "a test program"
-)]
-
 mod failures;
 mod once;
 mod schema;
@@ -17,9 +9,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fakes::linear::{KEY, Linear as Server};
 use fetch::web::Web;
 use serde_json::{Value, json};
-use testkit::linear::{KEY, Linear as Server};
 use testkit::{Workspace, run_in};
 use tool::{Code, Context, Effect, Hosts, Level, ToolError};
 use tools_work::{Endpoints, Gmail, Linear};

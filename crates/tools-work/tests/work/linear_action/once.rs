@@ -1,10 +1,10 @@
 //! Objects are not created twice, whatever happens to the answers.
 
+use crate::fakes::linear::Trouble;
 use serde_json::json;
-use testkit::linear::Trouble;
 use tool::{Code, EffectState};
 
-use crate::{Fixture, within};
+use crate::linear_action::{Fixture, within};
 
 #[test]
 fn an_answer_that_is_lost_makes_no_second_issue() {

@@ -4,11 +4,11 @@
 //! schema. If `HANDFAST_LINEAR_SCHEMA` names a file with the published schema, they are checked
 //! against that too.
 
+use crate::fakes::linear::Schema;
 use serde_json::{Value, json};
-use testkit::linear::Schema;
 use tools_work::queries;
 
-use crate::Fixture;
+use crate::linear_action::Fixture;
 
 fn published() -> Option<Schema> {
     let path = std::env::var_os("HANDFAST_LINEAR_SCHEMA")?;

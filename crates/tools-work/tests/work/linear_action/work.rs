@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::assert_contains;
 
-use crate::Fixture;
+use crate::linear_action::Fixture;
 
 #[test]
 fn an_issue_is_made_with_everything_that_can_be_named_and_changed_again() {
