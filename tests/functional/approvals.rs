@@ -116,6 +116,31 @@ fn an_approval_is_void_when_the_script_is_another_by_then() {
 }
 
 #[test]
+fn an_approval_is_bound_to_code_however_the_line_names_it() {
+    for (line, file) in [
+        ("sh < build.sh", "build.sh"),
+        ("cat build.sh | sh", "build.sh"),
+        ("cd deep && sh build.sh", "deep/build.sh"),
+        ("python3 -m tasks", "tasks.py"),
+        ("python3 package/", "package/__main__.py"),
+        ("node package/", "package/index.js"),
+        ("sed -f edit.sed build.sh", "edit.sed"),
+        ("make -C deep", "deep/Makefile"),
+    ] {
+        let fixture = Fixture::with_files(&[("build.sh", ""), ("deep/x", ""), ("package/x", "")]).asking();
+        fixture.write(file, "# as approved\n");
+        let run = json!({ "command": line });
+        let id = asked(&fixture, "shell_execute", &run);
+        works(&fixture.run(&["approvals", "approve", &id]));
+        fixture.write(file, "# another\n");
+        let result = call(&fixture, "shell_execute", &run);
+        assert_eq!(result["error"]["code"], "EPERMISSION", "{line}: {result:#}");
+        assert!(result["error"]["message"].as_str().unwrap().contains(file), "{line}: {result:#}");
+        assert_eq!(state(&fixture, &id), "expired", "{line}");
+    }
+}
+
+#[test]
 fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_else() {
     let fixture = Fixture::new().asking();
     let outside = fixture.outside().join("data");

@@ -11,7 +11,8 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
 use tool::{ByteReservation, Code, SessionId, Stop, StopReason, ToolError};
 
-use crate::answer::{self, RequestedCommand};
+use crate::answer;
+use crate::command_end::RequestedCommand;
 use crate::incoming::{Incoming, Requests};
 use crate::request::{self, Request, Task};
 

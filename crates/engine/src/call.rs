@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use policy::{Ceiling, Decision, Part, Policy};
+use policy::{Ceiling, Decision, Part};
 use serde_json::Value;
 use tool::{
     ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
@@ -12,13 +12,12 @@ use tool::{
 };
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
-use crate::db_checkpoint::DbChanges;
-use crate::direct_checkpoint::Author;
-use crate::dry_run::DryRunCall;
+use crate::checkpoint_rows::Author;
+use crate::db_change::DbChanges;
+use crate::digest::digest;
 use crate::networks::InUse;
-use crate::reach::AccessScope;
 use crate::trace::TraceDraft;
-use crate::{Asker, Budget, CallRequest, Door, Engine, SentSecrets, record};
+use crate::{Asker, Budget, CallRequest, Door, SentSecrets};
 
 /// Returns the owners that background commands of a session may have: one for unbounded callers and
 /// one for callers under a ceiling.
@@ -33,6 +32,13 @@ pub(crate) fn session_of(owner: &str) -> SessionId {
 
 /// Beginning of the name that owns the background commands of callers under a ceiling.
 const BOUNDED: &str = "bounded ";
+
+/// The call that a dry run tries.
+pub(crate) struct DryRunCall {
+    pub(crate) level: Level,
+    pub(crate) effects: Vec<Part>,
+    pub(crate) undoable: bool,
+}
 
 /// One call on its way through the layers. Each layer adds its results.
 pub(crate) struct Call {
@@ -74,8 +80,6 @@ pub(crate) struct Call {
     pub(crate) shows_difference: bool,
     /// The call that a dry run tries.
     pub(crate) dry_run: Option<DryRunCall>,
-    /// Arguments of a command, in case it has to run in another way than was decided on.
-    pub(crate) again: Value,
     /// True if what the call starts outlives the call.
     pub(crate) background: bool,
     /// True if what the call starts outlives its session too.
@@ -145,7 +149,6 @@ impl Call {
             undoable: false,
             shows_difference: false,
             dry_run: None,
-            again: Value::Null,
             background: false,
             outlives_session: false,
             decision: None,
@@ -244,7 +247,7 @@ impl Call {
 
     /// Returns the digest of exactly this call: the tool, its arguments, its effects.
     pub(crate) fn digest(&self) -> String {
-        record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
+        digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
     /// Returns the owner of what the call starts: the holder if it is to outlive the session.
@@ -269,16 +272,6 @@ impl Call {
     pub(crate) fn owner_in_session(&self) -> String {
         let [unbounded, bounded] = owners(&self.session);
         if self.ceiling.is_unbounded() { unbounded } else { bounded }
-    }
-
-    /// Returns the rules for this call: those of the engine with its leases, under its ceiling.
-    pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
-        self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
-    }
-
-    /// Returns the roots of these rules.
-    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a AccessScope {
-        self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 
     /// Ends the call and builds the result that the door returns.

@@ -74,7 +74,6 @@ pub(crate) fn specification(
     let workspace = &place.workspace;
     let of_profile = policy.limits_over(built_in_limits());
     let mut spec = CellSpec {
-        workspace: workspace.clone(),
         search_path: setup.search_path.clone(),
         environment: setup.environment.clone(),
         home_files: setup.home_files.clone(),
@@ -82,13 +81,8 @@ pub(crate) fn specification(
         output_limit: of_profile.output_bytes.unwrap_or(OUTPUT_LIMIT),
         limits: limits(&of_profile),
         strict: policy.strict(),
-        ..CellSpec::default()
+        ..folders(policy, workspace)
     };
-    for root in whole_roots(policy, workspace) {
-        let rights =
-            if root.write && policy.cell_writes() { &mut spec.read_write } else { &mut spec.read_only };
-        rights.push(root.path.clone());
-    }
     let shown = shown(policy, workspace);
     let of_toolchains = toolchains.shown(&shown)?;
     spec.toolchains = of_toolchains.parts;
@@ -113,11 +107,22 @@ pub(crate) fn specification(
     // shows.
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
+    Ok((spec, host, marked.warning))
+}
+
+/// Returns the part of the specification that names the workspace and the listed folders.
+pub(crate) fn folders(policy: &Policy, workspace: &Path) -> CellSpec {
+    let mut spec = CellSpec { workspace: workspace.to_owned(), ..CellSpec::default() };
+    for root in whole_roots(policy, workspace) {
+        let rights =
+            if root.write && policy.cell_writes() { &mut spec.read_write } else { &mut spec.read_only };
+        rights.push(root.path.clone());
+    }
     if !policy.cell_writes() {
         // A path that is listed several times has the fewest rights.
-        spec.read_only.push(workspace.clone());
+        spec.read_only.push(workspace.to_owned());
     }
-    Ok((spec, host, marked.warning))
+    spec
 }
 
 /// Returns the folders that a cell shows: the workspace and the folders of the profile's lists.

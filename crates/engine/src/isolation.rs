@@ -9,6 +9,7 @@ use sandbox::{Entrance, Isolation, IsolationChoice};
 use tool::ToolError;
 
 use crate::Engine;
+use crate::snapshot::Snapshots;
 
 /// The isolations that the profiles of one runtime have chosen. Each is made once, because it
 /// remembers what this machine offers.
@@ -40,10 +41,10 @@ impl Isolations {
 }
 
 impl Engine {
-    /// Returns true if the cells of commands can isolate changes in an overlay, under this policy on
-    /// this machine. Blocks for some milliseconds the first time.
-    pub(crate) fn can_give_overlay(&self, policy: &Policy) -> bool {
-        self.isolations.of(policy).is_ok_and(|isolation| isolation.can_give_overlay())
+    /// Returns true if the cells of commands would change the workspace through an overlay alone,
+    /// under this policy on this machine. Blocks for some milliseconds the first time.
+    pub(crate) fn can_give_overlay(&self, snapshots: &Snapshots, policy: &Policy) -> bool {
+        self.isolations.of(policy).is_ok_and(|isolation| snapshots.have_overlays(&isolation, policy))
     }
 }
 

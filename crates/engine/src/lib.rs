@@ -15,11 +15,15 @@ mod ceiling;
 mod cell;
 mod cell_cache;
 mod cell_spec;
+mod change_area;
+mod checkpoint_rows;
 mod commit_changes;
 mod context;
+mod db_change;
 mod db_checkpoint;
 mod denied;
 mod difference;
+mod digest;
 mod direct_checkpoint;
 mod dry_run;
 mod egress_gate;
@@ -33,7 +37,9 @@ mod job_output;
 mod life;
 mod memory;
 mod networks;
+mod new_call_id;
 mod no_network;
+mod origin;
 mod placeholders;
 mod policy_check;
 mod program;
@@ -49,17 +55,19 @@ mod retained_output;
 mod running;
 mod saved_contents;
 mod secrets;
+mod settle_checkpoints;
+mod small_file;
 mod snapshot;
 mod stopping;
 mod summary;
 mod timer;
 mod toolchains;
 mod trace;
+mod trace_of_call;
 mod undo;
 mod user_action;
 mod view_of_call;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -69,8 +77,8 @@ use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services,
-    Stop, Threads, Timer, ToolError,
+    AnyTool, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services, Threads,
+    Timer, ToolError,
 };
 use vault::Vault;
 
@@ -83,6 +91,7 @@ pub use budget::{Allowance, Budget};
 pub use cell::{CellSetup, built_in_limits};
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
+pub use origin::{Origin, Parent};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use policy_check::PolicyCheck;
 pub use program::Program;
@@ -95,14 +104,14 @@ pub use store::{Filter, Watch};
 pub use summary::Summarizer;
 pub use timer::TokioTimer;
 pub use toolchains::Toolchain;
-pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
+pub use trace::{CallTrace, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
 pub use user_action::by_hand;
 
 use call::Call;
-use cell_spec::CellSpecTask;
+use new_call_id::new_call_id;
 use resources::{BackgroundCommands, Resources};
-use running::RunningCall;
+use running::RunningCalls;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -184,6 +193,7 @@ pub struct Engine {
     meanings: Option<Arc<memory::Meanings>>,
     reach: reach::AccessScope,
     leases: approvals::Leases,
+    answers: approvals::AnswerSignals,
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
@@ -193,7 +203,7 @@ pub struct Engine {
     removals: commit_changes::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
-    running: Mutex<HashMap<CallId, Stop>>,
+    running: Arc<RunningCalls>,
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
     program: Program,
@@ -202,7 +212,6 @@ pub struct Engine {
     networks: Arc<networks::Networks>,
     threads: Threads,
     resources: Arc<Resources>,
-    ended: tokio::sync::Notify,
     closed: AtomicBool,
 }
 
@@ -262,8 +271,8 @@ impl Engine {
             folder: cell.records.clone(),
         };
         notices.extend(recorder.take_over());
-        let denied =
-            Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone(), threads.clone()));
+        let area = snapshots.as_ref().map(|snapshots| snapshots.change_area().clone());
+        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, area, threads.clone()));
         notices.extend(denied.take_away_left());
         let toolchains = toolchains::Toolchains::new(
             cell.toolchains.clone(),
@@ -322,8 +331,9 @@ impl Engine {
             databases,
             meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens, threads.clone()))),
             leases: approvals::Leases::default(),
+            answers: approvals::AnswerSignals::default(),
             cache: cache::Cache::default(),
-            running: Mutex::default(),
+            running: Arc::default(),
             counted: figures::Counted::default(),
             tracer,
             program,
@@ -332,7 +342,6 @@ impl Engine {
             networks,
             resources: Arc::new(Resources::new(pools, threads.clone())),
             threads,
-            ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
     }
@@ -380,7 +389,7 @@ impl Engine {
     }
 
     pub(crate) fn calls_running(&self) -> usize {
-        self.running().len()
+        self.running.count()
     }
 
     /// Returns true if calls are traced, so that their origins are needed.
@@ -407,7 +416,7 @@ impl Engine {
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = RunningCall::enter(self.clone(), call.id.clone(), stop.clone());
+        let running = self.running.enter(call.id.clone(), stop.clone(), &self.resources);
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let engine = self.clone();
@@ -429,16 +438,13 @@ impl Engine {
     /// Starts the search for denied files and prepares a waiting cell, so that the first command
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
-        if self.policy.passes_undoable() {
-            self.can_give_overlay(&self.policy);
-        }
-        let Ok(cell_spec::SpecifiedCell { cell, host, .. }) =
-            self.specification(&self.policy, &self.denied, denied::Writes::Apart)
-        else {
-            return;
-        };
+        let specified = self.specification(&self.policy, &self.denied, denied::Writes::Apart);
+        let Ok((cell, host)) = specified.map(|specified| (specified.cell, specified.host)) else { return };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
             snapshots.make_ready(Some((&cell, &host)));
+        }
+        if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.policy.passes_undoable()) {
+            self.can_give_overlay(snapshots, &self.policy);
         }
     }
 
@@ -454,13 +460,4 @@ impl Engine {
 
 fn shut_down() -> ToolError {
     ToolError::new(Code::Unavailable, "this runtime is shutting down").retry(tool::Retry::Now)
-}
-
-/// Builds an id that sorts by time: 12 hexadecimal digits of milliseconds, 10 random ones.
-fn new_call_id(clock: &dyn Clock) -> CallId {
-    let mut chance = [0_u8; 5];
-    // Without the system's random source, the time distinguishes a process's calls well enough.
-    let _ = getrandom::fill(&mut chance);
-    let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-    CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
 }

@@ -1,6 +1,7 @@
 //! Resources that outlive calls in one runtime: their list, and their end with their owners.
 
 use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -40,6 +41,38 @@ impl Resources {
 }
 
 impl Engine {
+    /// Stops every call and waits until each has ended and is recorded. Then ends everything that
+    /// outlives calls, and waits until the output of commands is stored. Later calls are refused.
+    pub async fn shutdown(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.running.stop_all().await;
+        self.removals.wait().await;
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.put_away();
+        }
+        self.end(Owner::Runtime).await;
+        self.denied.settle();
+    }
+
+    /// Stops every call, and ends everything that outlives calls, without an async runtime. Blocks
+    /// until the latter has ended; calls end soon. Later calls are refused.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.running.stop();
+        self.resources.end(&Owner::Runtime);
+    }
+
+    /// Ends a session's background commands, waits until their output is stored, releases the rest.
+    pub async fn end_session(&self, session: &SessionId) {
+        self.end(Owner::Session(session.clone())).await;
+    }
+
+    async fn end(&self, owner: Owner) {
+        let resources = self.resources.clone();
+        // If the task panics, the remaining resources end with the program.
+        let _ = tokio::task::spawn_blocking(move || resources.end(&owner)).await;
+    }
+
     /// Returns everything that outlives calls and exists now, with secrets covered.
     pub fn resources(&self) -> Vec<Resource> {
         self.redactor.refresh();
@@ -58,6 +91,13 @@ impl Engine {
     /// Returns the threads of this runtime. All of them end with it.
     pub fn threads(&self) -> &Threads {
         &self.threads
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Nothing is left to do after a shutdown.
+        self.close();
     }
 }
 

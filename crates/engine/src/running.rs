@@ -1,92 +1,74 @@
-//! The running calls, and the end of a session and of a runtime.
+//! Table of running calls.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tool::{CallId, Owner, SessionId, Stop, StopReason};
+use tokio::sync::Notify;
+use tool::{CallId, Owner, Stop, StopReason};
 
-use crate::Engine;
+use crate::resources::Resources;
 
-/// A running call, as [`Engine::shutdown`] sees it.
+/// Running calls of one engine.
+#[derive(Default)]
+pub(crate) struct RunningCalls {
+    stops: Mutex<HashMap<CallId, Stop>>,
+    ended: Notify,
+}
+
+/// Entry of a running call, which is removed when it is dropped.
 pub(crate) struct RunningCall {
-    engine: Arc<Engine>,
+    all: Arc<RunningCalls>,
+    /// Resources, some of which may end with the call.
+    resources: Arc<Resources>,
     call: CallId,
 }
 
-impl RunningCall {
-    pub(crate) fn enter(engine: Arc<Engine>, call: CallId, stop: Stop) -> Self {
-        engine.running().insert(call.clone(), stop);
-        Self { engine, call }
-    }
-}
-
-impl Drop for RunningCall {
-    fn drop(&mut self) {
-        self.engine.running().remove(&self.call);
-        self.engine.resources.stop(&Owner::Call(self.call.clone()));
-        self.engine.ended.notify_waiters();
-    }
-}
-
-impl Engine {
-    /// Stops every call and waits until each has ended and is recorded. Then ends everything that
-    /// outlives calls, and waits until the output of commands is stored. Later calls are refused.
-    pub async fn shutdown(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        self.stop_calls().await;
-        self.end(Owner::Runtime).await;
-        self.denied.settle();
+impl RunningCalls {
+    /// Enters a call, with the signal that stops it.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        call: CallId,
+        stop: Stop,
+        resources: &Arc<Resources>,
+    ) -> RunningCall {
+        self.stops().insert(call.clone(), stop);
+        RunningCall { all: self.clone(), resources: resources.clone(), call }
     }
 
-    /// Stops every call, and ends everything that outlives calls, without an async runtime. Blocks
-    /// until the latter has ended; calls end soon. Later calls are refused.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        let stops: Vec<Stop> = self.running().values().cloned().collect();
-        stops.iter().for_each(|stop| stop.request(StopReason::Cancelled));
-        self.resources.end(&Owner::Runtime);
+    /// Returns the number of running calls.
+    pub(crate) fn count(&self) -> usize {
+        self.stops().len()
     }
 
-    /// Ends a session's background commands, waits until their output is stored, releases the rest.
-    pub async fn end_session(&self, session: &SessionId) {
-        self.end(Owner::Session(session.clone())).await;
-    }
-
-    async fn end(&self, owner: Owner) {
-        let resources = self.resources.clone();
-        // If the task panics, the remaining resources end with the program.
-        let _ = tokio::task::spawn_blocking(move || resources.end(&owner)).await;
-    }
-
-    async fn stop_calls(&self) {
+    /// Stops every call, and waits until all have ended.
+    pub(crate) async fn stop_all(&self) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let stops: Vec<Stop> = self.running().values().cloned().collect();
-            if stops.is_empty() {
-                self.removals.wait().await;
-                if let Some(snapshots) = &self.snapshots {
-                    snapshots.put_away();
-                }
+            if !self.stop() {
                 return;
-            }
-            for stop in stops {
-                stop.request(StopReason::Cancelled);
             }
             ended.await;
         }
     }
 
-    pub(crate) fn running(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Stops every call without waiting. Returns true if calls are running.
+    pub(crate) fn stop(&self) -> bool {
+        let stops: Vec<Stop> = self.stops().values().cloned().collect();
+        stops.iter().for_each(|stop| stop.request(StopReason::Cancelled));
+        !stops.is_empty()
+    }
+
+    fn stops(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Engine {
+impl Drop for RunningCall {
     fn drop(&mut self) {
-        // Nothing is left to do after a shutdown.
-        self.close();
+        self.all.stops().remove(&self.call);
+        self.resources.stop(&Owner::Call(self.call.clone()));
+        self.all.ended.notify_waiters();
     }
 }

@@ -257,9 +257,6 @@ pub(crate) struct UpArgs {
     /// Let everybody on this machine make calls without a token. Answers to questions still need a token.
     #[arg(long)]
     pub(crate) no_token: bool,
-    /// Offers at /mcp, without a token, only what the official test suite of MCP expects.
-    #[arg(long, hide = true)]
-    pub(crate) conformance: bool,
     /// Maximum time for a client to send a request's head, or the next part of a body. Also applies
     /// to reading the next part of an answer, up to ten seconds.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]

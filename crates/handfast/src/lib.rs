@@ -39,6 +39,8 @@ mod labels;
 #[cfg(feature = "cli")]
 mod listening;
 mod mcp_options;
+#[cfg(feature = "cli")]
+mod mounts;
 mod places;
 #[cfg(feature = "cli")]
 mod program;

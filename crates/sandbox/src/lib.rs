@@ -91,6 +91,7 @@ pub use late_mask::LateMasks;
 pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
 pub use outcome::{CapturedStream, ChangeSource, EndReason, Exit, Origin, Outcome, Stream};
+pub use overlay::distrust_overlay;
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{

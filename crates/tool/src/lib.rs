@@ -15,6 +15,7 @@ mod described;
 mod effect;
 mod error;
 mod id;
+mod json_size;
 mod level;
 mod memories;
 mod nearest;
@@ -22,6 +23,7 @@ mod notes;
 mod place;
 mod resources;
 mod result;
+mod run_result;
 mod schema;
 mod spec;
 mod stop;
@@ -32,8 +34,8 @@ mod visible;
 pub use arguments::spell;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, FullOutput, Hosts, NoProgress, Outputs,
-    Progress, Redaction, Services, SnapshotUse, Timer,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, NoProgress, Outputs, Progress,
+    Redaction, Services, Timer,
 };
 pub use credential::is_credential_name;
 pub use data::{Data, RawJson};
@@ -41,6 +43,7 @@ pub use described::described;
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
+pub use json_size::{MAX_JSON_VALUES, holds_too_many_values};
 pub use level::Level;
 pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage};
 pub use nearest::{MISSPELT, distance, nearest};
@@ -48,6 +51,7 @@ pub use notes::NoteTools;
 pub use place::Place;
 pub use resources::{Owner, Resource, ResourcePool, ResourceUsage};
 pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};
+pub use run_result::{ChangeTreatment, FullOutput, RunResult, SnapshotUse, ToolOutput};
 pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};

@@ -5,17 +5,16 @@ use std::time::Duration;
 use sandbox::{CellHost, CellSpec, Command, OwnedSessions, SessionError};
 use tool::{Code, Context, ToolError};
 
-use crate::shell_execute::Output;
 use crate::wording::failed;
 
-/// Starts a session. Returns the output of the call, with the session's id.
+/// Starts a session. Returns its id, and the limits that its cell enforces.
 pub(crate) fn start(
     context: &Context,
     (cell, host): (CellSpec, CellHost),
     line: &str,
     command: Command,
     at_most: Option<Duration>,
-) -> Result<Output, ToolError> {
+) -> Result<(String, Vec<String>), ToolError> {
     let sessions = context.service::<OwnedSessions>().map_err(|_| {
         ToolError::new(
             Code::Unavailable,
@@ -33,6 +32,5 @@ pub(crate) fn start(
     })?;
     let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();
     facts.push("undoable:no".to_owned());
-    context.report_enforced(facts);
-    Ok(Output::begun(id))
+    Ok((id, facts))
 }

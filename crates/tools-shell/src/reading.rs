@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use regex::bytes::Regex;
 use sandbox::{Part, Phase, Session};
-use tool::{Context, TextCap, ToolError};
+use tool::{Context, ToolError};
 
 use crate::plain;
 

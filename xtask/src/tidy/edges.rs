@@ -36,8 +36,6 @@ enum Layer {
     Dialects,
     /// A wire protocol.
     Door,
-    /// A wire protocol that also carries the messages of other doors.
-    Carrier,
     /// Requests to other servers on behalf of Handfast itself.
     Outward,
     /// The connections of cells.
@@ -55,8 +53,8 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Carrier, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing,
-    Outward, Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing, Outward,
+    Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
@@ -81,7 +79,7 @@ const LAYERS: [(&str, Layer); 29] = [
     ("engine", Engine),
     ("dialects", Dialects),
     ("door-mcp", Door),
-    ("door-http", Carrier),
+    ("door-http", Door),
     ("door-csp", Door),
     ("fetch", Outward),
     ("egress", Egress),
@@ -151,12 +149,12 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
         Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
         TestKit => &[Vocabulary, Policy, Mechanism],
-        Door => &[Vocabulary, Engine, Dialects],
-        Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
+        // Requests to an identity provider go through the client of the other crates.
+        Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
             Vocabulary, Policy, Store, Locks, Mechanism, Search, Meaning, Knowledge, Engine, Tools, Dialects,
-            Door, Carrier, Outward, Outgoing, Telling,
+            Door, Outward, Outgoing, Telling,
         ],
     }
 }
@@ -167,7 +165,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
     match layer {
         Xtask => &[],
         // A door is tested with a real engine, and that needs the engine's parts.
-        Door | Carrier => &[TestKit, Policy, Store, Mechanism],
+        Door => &[TestKit, Policy, Store, Mechanism],
         // Search by meaning is tested with a model.
         Tools => &[TestKit, Search],
         Knowledge => &[TestKit, Meaning],
@@ -285,6 +283,7 @@ mod tests {
             ("fetch", "tool-support"),
             ("door-mcp", "tools-files"),
             ("door-mcp", "door-http"),
+            ("door-http", "door-mcp"),
             ("sandbox", "tool"),
             ("sandbox", "roots"),
             ("tool", "policy"),

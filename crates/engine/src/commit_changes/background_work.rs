@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sandbox::{CellHost, CellSpec};
 use tokio::task::JoinHandle;
+use tool::{EffectState, ToolError};
 
-use crate::snapshot::{Snapshot, Snapshots};
-
-use super::SavedState;
+use crate::snapshot::Snapshots;
 
 /// Preparation for the next call.
 pub(crate) struct NextCall {
@@ -22,7 +21,7 @@ pub(crate) struct BackgroundWork(Mutex<Vec<JoinHandle<()>>>);
 
 impl BackgroundWork {
     /// Prepares the next call, which may come at any moment, and then removes a snapshot.
-    pub(super) fn add(&self, snapshot: Snapshot, next: Option<NextCall>) {
+    pub(super) fn add(&self, remove: impl FnOnce() + Send + 'static, next: Option<NextCall>) {
         self.work(move || {
             let cell = next.as_ref().and_then(|next| next.cell.as_ref());
             let cell = cell.map(|(cell, host)| (&**cell, &**host));
@@ -30,7 +29,7 @@ impl BackgroundWork {
                 next.snapshots.make_ready(cell);
             }
             // The next start removes folders that cannot be removed now.
-            drop(snapshot.discard());
+            remove();
             // Large sets of changes use much memory, which is returned to the system here.
             sandbox::give_memory_back();
             // The spawner's work takes longest and comes last, because the next call does not need it.
@@ -45,13 +44,6 @@ impl BackgroundWork {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|removal| !removal.is_finished());
         all.push(tokio::task::spawn_blocking(work));
-    }
-
-    /// Removes the preparation of a run that did nothing.
-    pub(crate) fn drop_unused(&self, before: SavedState) {
-        if let SavedState::Snapshot(snapshot) = before {
-            self.add(snapshot, None);
-        }
     }
 
     /// Removes the folder of a call.
@@ -69,4 +61,15 @@ impl BackgroundWork {
             let _ = removal.await;
         }
     }
+}
+
+/// Runs work on the changes of a call on a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|panic| {
+        ToolError::internal("handling the changes of the call failed")
+            .effect(EffectState::Maybe)
+            .because(panic)
+    })
 }

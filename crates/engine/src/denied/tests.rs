@@ -125,7 +125,8 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     let (snapshots, _) =
         crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now).unwrap();
     let mut denied = denied(&workspace, &serde_json::json!({}), WatchMode::Fresh);
-    Arc::get_mut(&mut denied).unwrap().snapshots = snapshots.clone();
+    Arc::get_mut(&mut denied).unwrap().area =
+        snapshots.as_ref().map(|snapshots| snapshots.change_area().clone());
     let at = |path: &str| workspace.join(path);
     let put = |path: &str| {
         fs::create_dir_all(at(path).parent().unwrap()).unwrap();

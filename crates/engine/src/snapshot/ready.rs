@@ -5,7 +5,8 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 
 use sandbox::{CellHost, CellSpec, Spawner};
 
-use super::{ChangedBy, Snapshots, overlay};
+use super::changes::overlay;
+use super::{ChangedBy, Snapshots};
 
 impl Snapshots {
     /// Prepares the folders for the next call of this kind. For a command with the view of `cell`,
@@ -17,7 +18,7 @@ impl Snapshots {
         if *closed || self.ready(changed_by).is_some() {
             return;
         }
-        let Ok(mut call) = self.area.begin() else { return };
+        let Ok(mut call) = self.area().begin() else { return };
         let begun = cell.map(|(cell, host)| {
             let overlay = Some(overlay(&call));
             host.make_ready(&CellSpec { overlay, ..cell.clone() })
@@ -26,7 +27,7 @@ impl Snapshots {
             // The folders cannot be used any more. The next start removes folders that cannot be
             // removed now.
             drop(call.discard());
-            let Ok(other) = self.area.begin() else { return };
+            let Ok(other) = self.area().begin() else { return };
             call = other;
         }
         if let Some((_, host)) = cell {

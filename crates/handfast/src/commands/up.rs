@@ -17,7 +17,8 @@ use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, RuntimeOptions, compose};
 use crate::identity::OAuth;
 use crate::listening::{Listening, Server, in_the_way};
-use crate::mcp_options::{NoInput, mcp_options};
+use crate::mcp_options::NoInput;
+use crate::mounts::mounts;
 use crate::report::{command, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
@@ -28,9 +29,6 @@ const FILES_A_CONNECTION: u64 = 4;
 pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failure> {
     if arguments.no_token && !arguments.listen.ip().is_loopback() {
         return Err(Failure::usage(HttpError::Unguarded { address: arguments.listen }));
-    }
-    if arguments.conformance && !arguments.listen.ip().is_loopback() {
-        return Err(Failure::usage("--conformance listens only on a loopback address"));
     }
     let spawner = start_spawner();
     let composed = compose(RuntimeOptions::serving(global, spawner))?;
@@ -53,13 +51,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         let listener = Listener::bind(arguments.listen)
             .map_err(|error| not_listening(error, &composed.state, &composed.workspace))?;
         let _listening = present(&composed, listener.address());
-        if composed.toolset.dialect == Dialect::Csp1 {
-            options.csp = Some(super::csp::options(&composed));
-        }
-        let mut offered = mcp_options(&composed, NoInput(global.no_input));
-        offered.conformance = arguments.conformance;
-        options.open_mcp = arguments.conformance;
-        options.mcp = Some(door_mcp::Endpoint::new(composed.engine.clone(), offered)?);
+        options.mounts = mounts(&composed, NoInput(global.no_input))?;
         super::knowledge_watcher::keep_up(&composed);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
@@ -98,13 +90,10 @@ fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
 
 /// Explains which process already uses the address, and what to do.
 fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
-    let (address, in_use) = match &error {
-        HttpError::Listen { address, source } => (*address, source.kind() == ErrorKind::AddrInUse),
-        HttpError::Unguarded { address } => (*address, false),
+    let address = match &error {
+        HttpError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => *address,
+        _ => return Failure::from(error),
     };
-    if !in_use {
-        return Failure::from(error);
-    }
     let elsewhere = SocketAddr::new(address.ip(), 0);
     let other = format!("`handfast up --listen {elsewhere}` uses a free port");
     Failure::from(match in_the_way(state, address) {

@@ -1,27 +1,71 @@
 //! Tests whether this machine offers an isolation, by an empty command in an empty cell.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::backend::{Abilities, CellHost, Isolation};
 use super::namespaces::backend::Namespaces;
 use crate::error::SandboxError;
+use crate::outcome::{ChangeSource, Outcome};
+use crate::overlay::{ForeseenOverlay, foreseen_overlay};
 use crate::run::run;
-use crate::spec::{CellSpec, Command, Program};
+use crate::spec::{CellSpec, Command, Overlay, Program};
 use crate::stopper::Stopper;
 
 impl Isolation {
-    /// Returns true if cells can isolate the changes of the workspace in an overlay, on this
-    /// machine, tested once. Blocks for some milliseconds the first time.
+    /// Returns true if a command in a cell with these roots would change the workspace through an
+    /// overlay alone, with its changes in a folder inside `area`.
+    ///
+    /// Looks at owners and mounts each time. The first check of a workspace also runs an empty
+    /// command on an overlay in the folders that `begin` makes. That takes some milliseconds.
     ///
     /// Without an overlay, a command writes to the workspace directly, so its changes cannot be
     /// undone. [`run`](crate::run) tries again each time and reports in its outcome what was in
     /// force.
-    pub fn can_give_overlay(&self) -> bool {
-        self.can(|abilities| abilities.overlay)
+    pub fn can_give_overlay(
+        &self,
+        spec: &CellSpec,
+        area: &Path,
+        begin: impl FnOnce() -> io::Result<Overlay>,
+    ) -> bool {
+        if !self.abilities().overlay {
+            return false;
+        }
+        match foreseen_overlay(spec, area) {
+            ForeseenOverlay::None => false,
+            ForeseenOverlay::Certain => true,
+            ForeseenOverlay::Possible(key) => {
+                let is_mounted = self.offered.get() != Some(&false) && self.mounts(&spec.workspace, begin);
+                if is_mounted {
+                    key.note_mounted();
+                }
+                is_mounted
+            }
+        }
     }
 
-    /// Returns true if cells can share a network with egress, on this machine. Blocks as
-    /// [`Isolation::can_give_overlay`] does.
+    /// Mounts an overlay of the workspace in an empty cell.
+    fn mounts(&self, workspace: &Path, begin: impl FnOnce() -> io::Result<Overlay>) -> bool {
+        let Ok(overlay) = begin() else { return false };
+        let isolation = self.preferred_alone();
+        let ran = isolation.run_nothing(CellSpec {
+            workspace: workspace.to_owned(),
+            overlay: Some(overlay),
+            overlay_only: true,
+            ..CellSpec::default()
+        });
+        match &ran {
+            // The value is already known if another test was quicker.
+            Ok(_) => drop(self.offered.set(true)),
+            Err(SandboxError::Unavailable { .. }) => drop(self.offered.set(false)),
+            Err(_) => {}
+        }
+        ran.is_ok_and(|outcome| matches!(outcome.changes, ChangeSource::UpperFolder(_)))
+    }
+
+    /// Returns true if cells can share a network with egress, on this machine. Tested once;
+    /// blocks for some milliseconds the first time.
     pub fn can_give_network(&self) -> bool {
         self.can(|abilities| abilities.network)
     }
@@ -48,20 +92,25 @@ impl Isolation {
 
     /// Runs an empty command in an empty cell.
     pub(super) fn try_out(&self) -> Result<(), SandboxError> {
-        let folder = tempfile::tempdir()
-            .map_err(|source| SandboxError::Io { doing: "making a folder for a trial", source })?;
-        let spec = CellSpec {
-            workspace: folder.path().to_owned(),
-            spool_directory: folder.path().to_owned(),
-            ..CellSpec::default()
-        };
+        let folder = trial_folder()?;
+        self.run_nothing(CellSpec { workspace: folder.path().to_owned(), ..CellSpec::default() }).map(drop)
+    }
+
+    /// Runs an empty command in the cell.
+    fn run_nothing(&self, spec: CellSpec) -> Result<Outcome, SandboxError> {
+        let folder = trial_folder()?;
         let host = CellHost { isolation: self.clone(), ..CellHost::default() };
         let command = Command {
             program: Program::Argv(vec!["/bin/sh".into(), "-c".into(), ":".into()]),
-            working_directory: folder.path().to_owned(),
+            working_directory: spec.workspace.clone(),
         };
-        run(&spec, &host, &command, None, &Stopper::new()?, &mut |_, _| {}).map(drop)
+        let spec = CellSpec { spool_directory: folder.path().to_owned(), ..spec };
+        run(&spec, &host, &command, None, &Stopper::new()?, &mut |_, _| {})
     }
+}
+
+fn trial_folder() -> Result<tempfile::TempDir, SandboxError> {
+    tempfile::tempdir().map_err(|source| SandboxError::Io { doing: "making a folder for a trial", source })
 }
 
 /// Tests whether a cell can have namespaces on this machine. Blocks for some milliseconds.

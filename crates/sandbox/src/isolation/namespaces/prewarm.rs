@@ -82,6 +82,9 @@ fn make(spec: &CellSpec, host: &CellHost, spawner: &Spawner) -> Result<Option<Pr
     let Some(waiting) = spawner.take() else { return Ok(None) };
     let sent = request::transmit(waiting.control.as_fd(), &request, &descriptors);
     let finished = sent.and_then(|()| built(&waiting)).map_err(SandboxError::io("making a cell ready"))?;
+    if let Some(layers) = &layers {
+        layers.note_mounted();
+    }
     if look_at(&roots)? != seen {
         return Err(SandboxError::io("making a cell ready")(Errno::STALE));
     }

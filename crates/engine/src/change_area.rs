@@ -1,17 +1,33 @@
-//! Files that are moved out of a workspace because a command with direct writes created them.
+//! The folder of changes that are not in their workspaces, and the files that are moved there
+//! because a command with direct writes created them.
 
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
-use checkpoint::{TakeMethod, Terms, Time, Workspace};
-
-use super::Snapshots;
+use checkpoint::{Area, TakeMethod, Terms, Time, Workspace};
 
 /// Records of a dead process that watched: the folder of its call, its notes there, and the time of
 /// its last check.
 pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
 
-impl Snapshots {
+/// Folder for changes.
+pub(crate) struct ChangeArea {
+    area: Area,
+    /// Direct writes by commands of dead processes, until they are judged.
+    left: Mutex<Vec<LeftWatched>>,
+}
+
+impl ChangeArea {
+    /// Wraps the folder, with the records that dead processes left there.
+    pub(crate) fn new(area: Area, left: Vec<LeftWatched>) -> Self {
+        Self { area, left: Mutex::new(left) }
+    }
+
+    /// Returns the folder.
+    pub(crate) fn folder(&self) -> &Area {
+        &self.area
+    }
+
     /// Takes the records about direct writes by commands of dead processes, to be judged.
     pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))

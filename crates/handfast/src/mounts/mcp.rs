@@ -1,23 +1,27 @@
-//! `/mcp`: the Model Context Protocol over HTTP. The crate `mcp` implements the protocol.
+//! `/mcp`: the Model Context Protocol over HTTP. The crate `door-mcp` implements the protocol.
 //!
 //! A quick response without other messages is plain JSON. If other messages precede it (progress, a
 //! question to the client's user), or it takes a while, it is the last event of a stream.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use door_mcp::{Answers, Endpoint, Follower, Headers, PostOutcome, SingleHeader, StreamMessage};
-use hyper::StatusCode;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use door_http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use door_http::reply::{self, Event, HEARTBEAT, HEARTBEAT_INTERVAL, JSON, Reply};
+use door_http::{
+    Content, Gauge, Method, Mount, MountHandler, MountPoint, MountRequest, Operation, Role, Sender,
+    StatusCode,
+};
+use door_mcp::{Answers, Endpoint, Follower, Headers, McpError, PostOutcome, SingleHeader, StreamMessage};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tool::{ByteReservation, Code, ToolError};
+use tool::{BoxFuture, ByteReservation, Code, SessionId, ToolError};
 
-use crate::body::{self, Event, RequestBody};
-use crate::call::HEARTBEAT;
-use crate::origin;
-use crate::reply::{self, JSON, Reply};
-use crate::service::ServerState;
+/// The path.
+pub(crate) static POINT: MountPoint =
+    MountPoint { path: "/mcp", roles: &[Role::Agent], methods: "GET, POST, DELETE", operations };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -34,6 +38,105 @@ const PRIMED: &str = "2025-11-25";
 /// Time after which a response becomes a stream: clients and proxies give up a request without data.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
+/// Maximum number of subjects with an endpoint. For one more, the endpoint that was idle for
+/// longest is ended.
+const MAX_SUBJECTS: usize = 1_000;
+
+fn operations() -> Vec<Operation> {
+    let content = |kind, schema, example| Content { kind, schema, example };
+    let object = || json!({ "type": "object" });
+    let notice =
+        "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n";
+    vec![
+        Operation {
+            method: "post",
+            summary: "One message of the Model Context Protocol (streamable HTTP, 2024-11-05 to 2026-07-28).",
+            body: Some(content(JSON, object(), json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))),
+            answer_summary: "The answer, or a stream of messages that ends with it.",
+            answer: content(JSON, object(), json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}})),
+        },
+        Operation {
+            method: "get",
+            summary: "Messages of an MCP session that belong to no request.",
+            body: None,
+            answer_summary: "A stream of messages.",
+            answer: content("text/event-stream", json!({ "type": "string" }), json!(notice)),
+        },
+        Operation {
+            method: "delete",
+            summary: "Ends an MCP session.",
+            body: None,
+            answer_summary: "The session has ended.",
+            answer: content(JSON, object(), json!({})),
+        },
+    ]
+}
+
+/// Returns the mount of MCP with this endpoint.
+pub(crate) fn mount(own: Endpoint) -> Mount {
+    Mount { point: &POINT, handler: Arc::new(Mcp { own, of_subjects: Mutex::default() }) }
+}
+
+/// Handler of MCP messages.
+struct Mcp {
+    /// Endpoint for the tokens of this server.
+    own: Endpoint,
+    /// Endpoints of the identity provider's subjects, each with the time of its last use.
+    of_subjects: Mutex<HashMap<SessionId, (Endpoint, Instant)>>,
+}
+
+impl MountHandler for Mcp {
+    fn respond(&self, request: MountRequest) -> BoxFuture<'_, Reply> {
+        Box::pin(async move {
+            let endpoint = match self.endpoint(&request.sender) {
+                Ok(endpoint) => endpoint,
+                Err(error) => {
+                    return reply::failure(&ToolError::internal("no session can be opened").because(error));
+                }
+            };
+            match request.method {
+                Method::GET => hear(&endpoint, &request),
+                Method::DELETE => end(&endpoint, &request.headers).await,
+                _ => post(&endpoint, request).await,
+            }
+        })
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        let all = self.of_subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_subjects: usize = all.values().map(|(endpoint, _)| endpoint.sessions()).sum();
+        let value = self.own.sessions() + of_subjects;
+        vec![Gauge { name: "handfast_mcp_sessions", help: "Open MCP sessions.", value }]
+    }
+}
+
+impl Mcp {
+    /// Returns the endpoint of a subject, created on first use; for a token of this server, the
+    /// server's own endpoint.
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::for_session`].
+    fn endpoint(&self, sender: &Sender) -> Result<Endpoint, McpError> {
+        if sender.subject.is_none() {
+            return Ok(self.own.clone());
+        }
+        let mut all = self.of_subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((endpoint, used)) = all.get_mut(&sender.session) {
+            *used = Instant::now();
+            return Ok(endpoint.clone());
+        }
+        if all.len() >= MAX_SUBJECTS {
+            let oldest = all.iter().min_by_key(|(_, (_, used))| *used).map(|(session, _)| session.clone());
+            if let Some((ended, _)) = oldest.and_then(|session| all.remove(&session)) {
+                tokio::spawn(async move { ended.end_all().await });
+            }
+        }
+        let endpoint = self.own.for_session(sender.session.clone())?;
+        all.insert(sender.session.clone(), (endpoint.clone(), Instant::now()));
+        Ok(endpoint)
+    }
+}
+
 /// Formats that a client accepts.
 #[derive(Clone, Copy)]
 struct AcceptedFormats {
@@ -42,12 +145,9 @@ struct AcceptedFormats {
 }
 
 /// `POST /mcp`: one message.
-pub(crate) async fn post(
-    shared: &ServerState,
-    endpoint: &Endpoint,
-    headers: &HeaderMap,
-    body: RequestBody,
-) -> Reply {
+async fn post(endpoint: &Endpoint, request: MountRequest) -> Reply {
+    let MountRequest { headers, origin, body, stopping, .. } = request;
+    let headers = &headers;
     if !is_json(headers) {
         let wrong = ToolError::validation("Content-Type", "it must be application/json");
         return reply::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, &wrong);
@@ -57,17 +157,16 @@ pub(crate) async fn post(
         let wrong = ToolError::validation("Accept", "it must be application/json, text/event-stream");
         return reply::error(StatusCode::NOT_ACCEPTABLE, &wrong);
     }
-    let read = match shared.room.read(body).await {
+    let read = match body.read().await {
         Ok(read) => read,
-        Err(why) => return reply::unread(&why),
+        Err(refusal) => return refusal,
     };
-    let carrier = shared.engine.is_traced().then(|| origin::parent(headers)).flatten();
     let said = Headers {
         session: once(headers, &SESSION),
         version: once(headers, &VERSION),
         method: once(headers, &METHOD),
         name: once(headers, &NAME),
-        carrier: carrier.as_ref(),
+        carrier: origin.parent.as_ref(),
     };
     let posted = endpoint.post(&said, &read.bytes).await;
     drop(read);
@@ -80,7 +179,7 @@ pub(crate) async fn post(
         }
         // Clients of earlier revisions mistake an event without data for a broken message.
         PostOutcome::Answers(answers) => {
-            answered(shared, answers, takes, said.version == SingleHeader::Is(PRIMED)).await
+            answered(stopping, answers, takes, said.version == SingleHeader::Is(PRIMED)).await
         }
     }
 }
@@ -89,7 +188,8 @@ pub(crate) async fn post(
 ///
 /// The revision 2026-07-28 has no sessions: there these messages are the response to a
 /// `subscriptions/listen`.
-pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
+fn hear(endpoint: &Endpoint, request: &MountRequest) -> Reply {
+    let headers = &request.headers;
     if !takes(headers).events {
         let wrong = ToolError::validation("Accept", "it must be text/event-stream");
         return reply::error(StatusCode::NOT_ACCEPTABLE, &wrong);
@@ -107,7 +207,7 @@ pub(crate) fn hear(shared: &ServerState, endpoint: &Endpoint, headers: &HeaderMa
             .map(|follower| (follower, once(headers, &VERSION) == SingleHeader::Is(PRIMED))),
     };
     match begun {
-        Ok((follower, primes)) => follow(shared, follower, primes),
+        Ok((follower, primes)) => follow(request.stopping.clone(), follower, primes),
         Err(refused) => reply::bytes(status(refused.status), JSON, refused.text, ByteReservation::default()),
     }
 }
@@ -119,7 +219,7 @@ async fn wait_for_stop(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// `DELETE /mcp`: ends a session.
-pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
+async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     let session = headers.get(&SESSION).and_then(|value| value.to_str().ok());
     match session {
         Some(session) if endpoint.end(session).await => reply::json(StatusCode::OK, &json!({ "ok": true })),
@@ -128,7 +228,12 @@ pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     }
 }
 
-async fn answered(shared: &ServerState, mut answers: Answers, takes: AcceptedFormats, primes: bool) -> Reply {
+async fn answered(
+    stopping: watch::Receiver<bool>,
+    mut answers: Answers,
+    takes: AcceptedFormats,
+    primes: bool,
+) -> Reply {
     let opened = answers.opened.take();
     let begun = if takes.json && takes.events {
         tokio::time::timeout(AT_ONCE, answers.next()).await.ok()
@@ -143,7 +248,7 @@ async fn answered(shared: &ServerState, mut answers: Answers, takes: AcceptedFor
         }
         Some(None) => reply::failure(&ToolError::new(Code::Unavailable, "the session has ended")),
         begun => match answers.follow(begun.flatten()) {
-            Ok(follower) => follow(shared, follower, primes),
+            Ok(follower) => follow(stopping, follower, primes),
             Err(alone) => stream(alone.0, alone.1),
         },
     };
@@ -164,26 +269,25 @@ async fn alone(answers: &mut Answers) -> Option<StreamMessage> {
 }
 
 /// Streams the messages of a session as events that the client can resume from.
-fn follow(shared: &ServerState, mut follower: Follower, primes: bool) -> Reply {
+fn follow(mut stopping: watch::Receiver<bool>, mut follower: Follower, primes: bool) -> Reply {
     let (events, reply) = reply::events(());
-    let mut stopping = shared.stopping.subscribe();
     tokio::spawn(async move {
-        if primes && events.send(body::event_of(&follower.begin(), b"").into()).await.is_err() {
+        if primes && events.send(reply::event_of(&follower.begin(), b"").into()).await.is_err() {
             return;
         }
-        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
         loop {
             tokio::select! {
                 event = follower.next() => {
                     let Some(event) = event else { return };
-                    let text = body::event_of(&event.id, &event.text);
+                    let text = reply::event_of(&event.id, &event.text);
                     let sent = events.send(Event::holding(text, event.held)).await;
                     if event.is_answer || sent.is_err() {
                         return;
                     }
                 }
                 // A client that has not read the previous events needs no heartbeat.
-                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
+                _ = heartbeat.tick() => drop(events.try_send(HEARTBEAT.into())),
                 // The call continues for a while without the stream.
                 () = events.closed() => return,
                 // Calls are awaited; a standing stream would keep the server running forever.
@@ -199,10 +303,10 @@ fn stream(mut answers: Answers, first: Option<StreamMessage>) -> Reply {
     let (events, reply) = reply::events(());
     tokio::spawn(async move {
         let mut next = first;
-        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
         loop {
             if let Some(saying) = next.take() {
-                let text = body::event("message", &saying.text);
+                let text = reply::event("message", &saying.text);
                 let sent = events.send(Event::holding(text, saying.held)).await;
                 if saying.is_answer || sent.is_err() {
                     return;
@@ -214,7 +318,7 @@ fn stream(mut answers: Answers, first: Option<StreamMessage>) -> Reply {
                     None => return,
                 },
                 // A client that has not read the previous events needs no heartbeat.
-                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
+                _ = heartbeat.tick() => drop(events.try_send(HEARTBEAT.into())),
                 // The call ends when `answers` is dropped.
                 () = events.closed() => return,
             }

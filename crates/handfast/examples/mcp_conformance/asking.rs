@@ -1,5 +1,6 @@
 //! Tools and a prompt that end with a question and are repeated with its answer, as in revision 2026-07-28.
 
+use door_mcp::ActiveRequest;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, GetPromptRequestParams,
     GetPromptResponse, GetPromptResult, InputRequest, InputRequests, InputRequiredResult, InputResponses,
@@ -7,15 +8,14 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::tools::object;
-use crate::active_request::ActiveRequest;
+use crate::tools::object;
 
 const BEGIN: &str = "test_input_required_result_";
 
 /// Name of the prompt that asks first.
-pub(super) const PROMPT: &str = "test_input_required_result_prompt";
+pub(crate) const PROMPT: &str = "test_input_required_result_prompt";
 
-pub(super) fn list() -> Vec<Tool> {
+pub(crate) fn list() -> Vec<Tool> {
     let names = [
         "elicitation",
         "sampling",
@@ -38,7 +38,7 @@ pub(super) fn list() -> Vec<Tool> {
     tools
 }
 
-pub(super) fn form(message: &str, field: &str, kind: &str) -> Value {
+pub(crate) fn form(message: &str, field: &str, kind: &str) -> Value {
     let schema = json!({"type": "object", "properties": {field: {"type": kind}}, "required": [field]});
     json!({"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}})
 }
@@ -54,7 +54,7 @@ fn roots() -> Value {
 }
 
 /// Builds the questions by key.
-pub(super) fn questions<const N: usize>(questions: [(&str, Value); N]) -> Result<InputRequests, ErrorData> {
+pub(crate) fn questions<const N: usize>(questions: [(&str, Value); N]) -> Result<InputRequests, ErrorData> {
     let read = |(key, question): (&str, Value)| {
         let question: InputRequest = serde_json::from_value(question)
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
@@ -75,12 +75,12 @@ fn said(text: impl Into<String>) -> CallToolResponse {
 }
 
 /// Returns the answer to a question; `None` if there is no valid answer.
-pub(super) fn answer<'a>(responses: Option<&'a InputResponses>, key: &str) -> Option<&'a Value> {
+pub(crate) fn answer<'a>(responses: Option<&'a InputResponses>, key: &str) -> Option<&'a Value> {
     responses.and_then(|responses| responses.get(key)).filter(|answer| answer.is_object())
 }
 
 /// Runs a tool that asks; `None` for any other tool.
-pub(super) fn call(
+pub(crate) fn call(
     request: &CallToolRequestParams,
     turn: &ActiveRequest,
     codec: &RequestStateCodec,
@@ -165,7 +165,7 @@ pub(super) fn call(
 }
 
 /// Runs the prompt that asks; `None` for any other prompt.
-pub(super) fn prompt(request: &GetPromptRequestParams) -> Option<GetPromptResponse> {
+pub(crate) fn prompt(request: &GetPromptRequestParams) -> Option<GetPromptResponse> {
     if request.name != PROMPT {
         return None;
     }

@@ -1,38 +1,27 @@
-//! Fixtures for the official test suite of the protocol: the tools, resources and prompts that the
-//! suite's description requires.
-//!
-//! `handfast up --conformance` offers them in place of the engine's tools, through the same
-//! handler, transports, sessions and streams. No code here reaches the engine, a file or a command.
-
-mod asking;
-mod content;
-mod tasks;
-mod tools;
+//! The tools, resources and prompts that the description of the official test suite requires.
 
 use std::sync::Arc;
 
+use door_mcp::{ActiveRequest, ClientInfo, FutureResult, McpError, Notices, Reply, ServerBackend};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorData,
     GetPromptRequestParams, GetPromptResponse, JsonObject, Prompt, PromptArgument, ReadResourceRequestParams,
     ReadResourceResponse, ReadResourceResult, Reference, RequestStateCodec, Resource, ResourceContents,
     ResourceTemplate, ServerCapabilities, Tool,
 };
+use rmcp::task_manager::TaskManager;
+use tool::BoxFuture;
 
-use crate::McpError;
-use crate::active_request::ActiveRequest;
-use crate::client_info::ClientInfo;
-use crate::notices::Notices;
-use crate::server_backend::{FutureResult, ServerBackend};
-use crate::tasks_2026_07::Tasks;
+use crate::{asking, content, tasks, tools};
 
 /// Resource that the suite may subscribe to.
-const WATCHED: &str = "test://watched-resource";
+pub(crate) const WATCHED: &str = "test://watched-resource";
 
 /// The fixtures of one connection.
 pub(crate) struct Conformance {
     codec: RequestStateCodec,
     notices: Arc<Notices>,
-    tasks: Tasks,
+    tasks: TaskManager,
 }
 
 impl Conformance {
@@ -43,7 +32,7 @@ impl Conformance {
     pub(crate) fn new(notices: Arc<Notices>) -> Result<Self, McpError> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key).map_err(McpError::Random)?;
-        Ok(Self { codec: RequestStateCodec::new_unchecked(key), notices, tasks: Tasks::default() })
+        Ok(Self { codec: RequestStateCodec::new_unchecked(key), notices, tasks: TaskManager::default() })
     }
 }
 
@@ -71,15 +60,16 @@ impl ServerBackend for Conformance {
         &'a self,
         request: CallToolRequestParams,
         turn: &'a ActiveRequest,
-    ) -> FutureResult<'a, CallToolResponse> {
+    ) -> FutureResult<'a, Reply<CallToolResponse>> {
         Box::pin(async move {
-            if let Some(answer) = tasks::call(&request, turn, self.tasks.inside()).await {
-                return answer;
+            if let Some(answer) = tasks::call(&request, turn, &self.tasks).await {
+                return answer.map(Reply::from);
             }
-            match asking::call(&request, turn, &self.codec) {
+            let answer = match asking::call(&request, turn, &self.codec) {
                 Some(answer) => answer,
                 None => tools::call(&request, turn, &self.notices).await,
-            }
+            };
+            answer.map(Reply::from)
         })
     }
 
@@ -99,7 +89,7 @@ impl ServerBackend for Conformance {
         &'a self,
         request: ReadResourceRequestParams,
         _turn: &'a ActiveRequest,
-    ) -> FutureResult<'a, ReadResourceResponse> {
+    ) -> FutureResult<'a, Reply<ReadResourceResponse>> {
         Box::pin(async move {
             let uri = request.uri;
             let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
@@ -124,11 +114,11 @@ impl ServerBackend for Conformance {
                     return Err(ErrorData::resource_not_found("there is no such resource", Some(named)));
                 }
             };
-            Ok(ReadResourceResult::new(vec![contents]).into())
+            Ok(ReadResourceResponse::from(ReadResourceResult::new(vec![contents])).into())
         })
     }
 
-    fn tasks(&self) -> &Tasks {
+    fn tasks(&self) -> &TaskManager {
         &self.tasks
     }
 
@@ -180,5 +170,9 @@ impl ServerBackend for Conformance {
             let wanted = wanted.map(|value| (*value).to_owned()).collect();
             CompletionInfo::new(wanted).map_err(|problem| ErrorData::internal_error(problem, None))
         })
+    }
+
+    fn end(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }

@@ -3,23 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use door_mcp::{ActiveRequest, Notice, Notices, Severity};
 use rmcp::model::{
     AudioContent, CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
     ErrorData, JsonObject, ServerRequest, Tool,
 };
 use serde_json::{Value, json};
 
-use super::WATCHED;
-use super::content::{self, AUDIO, IMAGE};
-use crate::active_request::ActiveRequest;
-use crate::log::Severity;
-use crate::notices::{Notice, Notices};
-use crate::outbox::Message;
+use crate::content::{self, AUDIO, IMAGE};
+use crate::fixtures::WATCHED;
 
 /// Pause between two messages of a call.
 const STEP: Duration = Duration::from_millis(50);
 
-pub(super) fn list() -> Vec<Tool> {
+pub(crate) fn list() -> Vec<Tool> {
     let text =
         |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     let nothing = json!({"type": "object", "properties": {}});
@@ -69,7 +66,7 @@ fn schema_2020_12() -> Value {
     })
 }
 
-pub(super) fn object(value: &Value) -> Arc<JsonObject> {
+pub(crate) fn object(value: &Value) -> Arc<JsonObject> {
     Arc::new(value.as_object().cloned().unwrap_or_default())
 }
 
@@ -81,7 +78,7 @@ fn said(text: impl Into<String>) -> CallToolResult {
 ///
 /// # Errors
 /// `-32602` if there is no such tool; `-32021` if the client lacks a required capability.
-pub(super) async fn call(
+pub(crate) async fn call(
     request: &CallToolRequestParams,
     turn: &ActiveRequest,
     notices: &Notices,
@@ -123,10 +120,7 @@ pub(super) async fn call(
         }
         "test_tool_with_progress" => {
             for done in [0, 50, 100] {
-                if let Some(token) = turn.progress.clone() {
-                    let params = json!({"progress": done, "total": 100});
-                    turn.line.outbox.post(Message::of_progress(&params, token));
-                }
+                turn.report(done, 100);
                 tokio::time::sleep(STEP).await;
             }
             said("Progress was reported.")
@@ -241,7 +235,7 @@ async fn elicit(turn: &ActiveRequest, message: &str, properties: &Value, require
 async fn ask(turn: &ActiveRequest, method: &str, params: &Value) -> Result<Value, String> {
     let request = json!({"method": method, "params": params});
     let request: ServerRequest = serde_json::from_value(request).map_err(|error| error.to_string())?;
-    turn.line.ask(request).await.map(|heard| heard.said).map_err(|unsaid| unsaid.to_string())
+    turn.ask(request).await.map_err(|unsaid| unsaid.to_string())
 }
 
 fn failed(problem: String) -> CallToolResult {

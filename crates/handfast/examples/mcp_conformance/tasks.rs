@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use door_mcp::ActiveRequest;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
     CreateTaskResult, ErrorData, InputRequest, InputRequiredResult, Tool,
@@ -9,15 +10,14 @@ use rmcp::model::{
 use rmcp::task_manager::{TaskContext, TaskExit, TaskFuture, TaskManager, TaskOptions};
 use serde_json::{Value, json};
 
-use super::asking::{answer, form, questions};
-use super::tools::object;
-use crate::active_request::ActiveRequest;
+use crate::asking::{answer, form, questions};
+use crate::tools::object;
 
 /// Tools that require a task, and tools for which a task is optional.
 const ONLY_TASKS: [&str; 4] = ["failing_job", "confirm_delete", "multi_input", "test_tool_with_task"];
 const OTHERS: [&str; 3] = ["greet", "slow_compute", "protocol_error_job"];
 
-pub(super) fn list() -> Vec<Tool> {
+pub(crate) fn list() -> Vec<Tool> {
     let schema = json!({"type": "object", "properties": {
         "name": {"type": "string"}, "seconds": {"type": "number"}, "label": {"type": "string"},
         "filename": {"type": "string"},
@@ -77,7 +77,7 @@ async fn work(
 }
 
 /// Runs one of these tools; `None` for any other tool.
-pub(super) async fn call(
+pub(crate) async fn call(
     request: &CallToolRequestParams,
     turn: &ActiveRequest,
     tasks: &TaskManager,

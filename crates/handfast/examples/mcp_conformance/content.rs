@@ -6,14 +6,14 @@ use rmcp::model::{
 };
 
 /// One red pixel, as a PNG image in Base64.
-pub(super) const IMAGE: &str =
+pub(crate) const IMAGE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
 /// Silence, as a WAV file in Base64.
-pub(super) const AUDIO: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
+pub(crate) const AUDIO: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 /// Builds a text resource.
-pub(super) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
+pub(crate) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
     ResourceContents::TextResourceContents {
         uri: uri.to_owned(),
         mime_type: Some(kind.to_owned()),
@@ -26,7 +26,7 @@ pub(super) fn text(uri: &str, kind: &str, text: &str) -> ResourceContents {
 ///
 /// # Errors
 /// `-32602` if there is no prompt of this name.
-pub(super) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
+pub(crate) fn prompt(request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     let argument = |name: &str| {
         let arguments = request.arguments.as_ref();
         arguments
