@@ -76,8 +76,9 @@ impl Networks {
         for (way_out, _) in released.iter().filter_map(|session| session.way_out.as_ref()) {
             way_out.close();
         }
-        if !released.is_empty() {
-            drop(released);
+        let held_networks = released.iter().any(|session| session.network.is_some());
+        drop(released);
+        if held_networks {
             sandbox::give_memory_back();
         }
     }
