@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ::traces::Exporter;
 use dialects::Dialect;
-use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, Tracer};
+use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, TokioTimer, Tracer};
 use fetch::web::Web;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
@@ -183,6 +183,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         catalogue: catalogue(registry.tools(), configuration.toolset.dialect, vault.clone())?,
         registry,
         clock,
+        timer: Arc::new(TokioTimer),
         cell,
         redactor: Redactor::new(secrets),
         vault: Some(vault),
@@ -193,6 +194,7 @@ pub(crate) fn compose(wanted: RuntimeOptions) -> Result<Composed, Failure> {
         summarizer,
         user: Some(host_environment.user.clone()),
         services,
+        resources: Vec::new(),
         program: program(&state, &host_environment),
     })?;
     for notice in engine.notices() {

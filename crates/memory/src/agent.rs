@@ -24,6 +24,7 @@ const SHORT: Duration = Duration::from_secs(2);
 /// A search makes the missing vectors, not a write. No write therefore waits for a model, and
 /// memories from the time before there was one are found by their meaning too. A model may be slow
 /// or broken: a search waits for it a few seconds, then searches by words only, and reports so.
+#[derive(Clone)]
 pub struct Memories {
     store: Arc<dyn Store>,
     meaning: Option<Arc<Meaning>>,
@@ -81,11 +82,24 @@ impl Memories {
         AgentMemory { store: self.store.clone(), meaning: self.meaning.clone(), who, earlier }
     }
 
+    /// Returns true if the thread that makes vectors after the answers is at work.
+    pub fn is_working(&self) -> bool {
+        self.meaning.as_ref().is_some_and(|meaning| meaning.worker.is_running())
+    }
+
+    /// Asks the threads of the memory to end. Does not wait.
+    pub fn request_stop(&self) {
+        if let Some(meaning) = &self.meaning {
+            meaning.questions.stop();
+            meaning.worker.request_stop();
+        }
+    }
+
     /// Ends the thread that makes vectors after the answers, and waits until it has ended. Tells the
     /// threads that work on questions to end. Later searches go by words.
     pub fn stop(&self) {
+        self.request_stop();
         if let Some(meaning) = &self.meaning {
-            meaning.questions.stop();
             meaning.worker.stop();
         }
     }

@@ -29,18 +29,23 @@ impl Worker {
         *thread = std::thread::Builder::new().name("memory-vectors".to_owned()).spawn(run).ok();
     }
 
+    /// Asks the thread to end. Does not wait.
+    pub(crate) fn request_stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
     /// Ends the thread, and waits until it has ended.
     pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
+        self.request_stop();
         if let Some(thread) = self.lock().take() {
             // A panic of the thread loses vectors, which the next start of the program makes.
             let _ = thread.join();
         }
     }
 
-    #[cfg(test)]
+    /// Returns true if the thread is at work.
     pub(crate) fn is_running(&self) -> bool {
-        self.lock().is_some()
+        self.lock().as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
@@ -51,6 +56,6 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // The owner that needs to know the end calls `stop`.
-        self.stopped.store(true, Ordering::SeqCst);
+        self.request_stop();
     }
 }

@@ -7,7 +7,12 @@ use super::*;
 
 fn denied(workspace: &Path, profile: &serde_json::Value, keep: WatchMode) -> Arc<DeniedFiles> {
     let policy = testkit::policy_of(workspace, None, profile);
-    Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep, None))
+    Arc::new(DeniedFiles::new(
+        Arc::new(policy.unwrap()),
+        keep,
+        None,
+        tool::Threads::new(Arc::new(testkit::FixedClock::default())),
+    ))
 }
 
 fn walks(denied: &DeniedFiles) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use engine::{CallRequest, Caller, CellSetup, Door, Engine, NoAsker, Parts, Redactor, Registry};
+use engine::{CallRequest, CellSetup, Door, Engine, NoAsker, Parts, Principal, Redactor, Registry};
 use jiff::{Timestamp, ToSpan};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use serde_json::json;
 use store_api::{Checkpoint, CheckpointState, Store};
 use store_sqlite::SqliteStore;
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, NoProgress, Place, Plan,
-    Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation,
+    SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Clock that tests set.
@@ -76,6 +76,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<dyn
         registry: Registry::new([ErasedTool::tool(Write(Mutex::new(0)))]).unwrap(),
         catalogue: Catalogue::default(),
         clock,
+        timer: Arc::new(engine::TokioTimer),
         cell: CellSetup { changes, ..CellSetup::default() },
         redactor: Redactor::new([]),
         vault: None,
@@ -87,27 +88,15 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<dyn
         summarizer: None,
         user: None,
         services: tool::Services::default(),
+        resources: Vec::new(),
     };
     Arc::new(Engine::new(parts).unwrap())
 }
 
 fn request() -> CallRequest {
-    CallRequest {
-        tool: "probe_write".to_owned(),
-        arguments: json!({}),
-        caller: Caller {
-            session: SessionId("s1".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker: Arc::new(NoAsker { hint: String::new() }),
-            ceiling: engine::Ceiling::default(),
-        },
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: engine::Origin::default(),
-    }
+    let asker = Arc::new(NoAsker { hint: String::new() });
+    let principal = Principal::new(Door::Library, SessionId("s1".to_owned()), "handfast", asker);
+    CallRequest::new(principal, "probe_write", json!({}))
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn an_answer_from_elsewhere_takes_the_question_back_and_a_session_is_covered() {
     assert!(call(&serving, again.clone(), asker.clone()).ok());
     assert_eq!(asker.asked.load(Ordering::SeqCst), 1);
     let mut elsewhere = request(again, nobody());
-    elsewhere.caller.session = SessionId("s2".to_owned());
+    elsewhere.principal.session = SessionId("s2".to_owned());
     assert_eq!(code(&block(serving.call(elsewhere))), Some(Code::Approval), "another session is asked");
 }
 
