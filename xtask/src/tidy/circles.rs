@@ -26,7 +26,6 @@ const ALLOWED: &[(&str, usize)] = &[
     ("knowledge", 3),
     ("policy", 20),
     ("retrieval", 2),
-    ("sandbox", 30),
     ("simd", 4),
     ("store", 7),
     ("tools-files", 2),

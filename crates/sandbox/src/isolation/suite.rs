@@ -1,4 +1,4 @@
-//! The same small promises of every backend that this machine offers, through the trait.
+//! Tests of the same small promises of every backend that this machine offers, through the trait.
 //!
 //! As root, the suite runs a second time as an ordinary user, for whom other backends are on offer.
 
@@ -349,7 +349,7 @@ fn what_a_cell_claims_to_enforce_is_enforced() {
         let control = String::from_utf8(control.stdout).unwrap();
         assert_eq!(control.matches("secret").count(), 2, "{control}");
         assert!(control.contains("reached"), "{control}");
-        assert!(control.contains("unshared") || !host.isolation.can_give_overlay(), "{control}");
+        assert!(control.contains("unshared") || !host.isolation.abilities().overlay, "{control}");
     });
 }
 
@@ -359,7 +359,7 @@ fn changes_are_found_where_the_cell_says() {
         let overlay = scene.overlay();
         let spec = CellSpec { overlay: Some(overlay.clone()), ..scene.spec.clone() };
         let outcome = scene.run(&spec, host, "echo changed > plain");
-        if host.isolation.can_give_overlay() {
+        if host.isolation.abilities().overlay {
             let outcome = outcome.unwrap();
             assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Overlay);
             assert_eq!(outcome.changes, ChangeSource::UpperFolder(overlay.upper.clone()));
