@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, usize)] = &[
     ("policy", 20),
     ("retrieval", 2),
     ("simd", 4),
-    ("store", 7),
+    ("store-sqlite", 7),
     ("tools-files", 2),
     ("tools-shell", 2),
     ("tools-web", 6),
