@@ -1,4 +1,4 @@
-//! The same small promises of every backend that this machine offers, through the trait.
+//! Tests of the same small promises of every backend that this machine offers, through the trait.
 //!
 //! As root, the suite runs a second time as an ordinary user, for whom other backends are on offer.
 
