@@ -16,6 +16,7 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     let mut text = String::new();
     answers(&mut text, &shared.answered);
     calls(&mut text, shared);
+    resources(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
     gauge(&mut text, "handfast_http_connections", "Open connections.", open);
     for Gauge { name, help, value } in shared.options.mounts.iter().flat_map(|mount| mount.handler.gauges()) {
@@ -61,6 +62,17 @@ fn calls(text: &mut String, shared: &ServerState) {
     let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
     let _ = writeln!(text, "{name}_sum {}", figures.took_in_all.as_secs_f64());
     let _ = writeln!(text, "{name}_count {all}");
+}
+
+fn resources(text: &mut String, shared: &ServerState) {
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for resource in shared.engine.resources() {
+        *counts.entry(resource.kind).or_default() += 1;
+    }
+    head(text, "handfast_resources", "gauge", "Resources that outlive calls, by kind.");
+    for (kind, count) in counts {
+        let _ = writeln!(text, "handfast_resources{{kind=\"{kind}\"}} {count}");
+    }
 }
 
 fn counter(text: &mut String, name: &str, help: &str, value: u64) {

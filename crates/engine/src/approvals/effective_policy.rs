@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::{LeasePattern, Policy};
-use store::{Lease, LeaseKind};
+use store_api::{Lease, LeaseKind};
 use tool::{Place, ToolError};
 
 use crate::denied::DeniedFiles;

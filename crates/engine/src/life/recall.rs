@@ -1,7 +1,6 @@
 //! Layer that answers reading calls from the cache, for callers that opted in.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tool::{AnyTool, Data, ToolError};
 
@@ -44,7 +43,7 @@ impl Engine {
     }
 
     pub(super) fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
-        let answer = self.cache.get(&lookup.key, lookup.looked, Instant::now())?;
+        let answer = self.cache.get(&lookup.key, lookup.looked, self.timer.now())?;
         call.cached = true;
         Some(answer)
     }
@@ -63,7 +62,7 @@ impl Engine {
         }
         let now = self.look_around().await;
         if now.is_some_and(|now| now.is_as(&before.looked)) {
-            self.cache.put(before.key, answer, before.looked, read_in, Instant::now());
+            self.cache.put(before.key, answer, before.looked, read_in, self.timer.now());
         }
     }
 
