@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
 
-use crate::conformance;
+use crate::functional::conformance;
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer};
 use crate::shown::data_of;
