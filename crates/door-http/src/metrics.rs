@@ -1,5 +1,6 @@
 //! `/metrics`: metrics in the text format of Prometheus (version 0.0.4).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use engine::RANGES_MS;
