@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
 
 use engine::RANGES_MS;
 use hyper::StatusCode;
+use parking_lot::Mutex;
 use tool::ByteReservation;
 
 use crate::reply::{self, Reply};
@@ -17,7 +17,7 @@ pub(crate) struct ResponseCounts(Mutex<BTreeMap<(&'static str, &'static str, u16
 
 impl ResponseCounts {
     pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         *counts.entry((route, method, status.as_u16())).or_default() += 1;
     }
 }
@@ -39,7 +39,7 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
 
 fn answers(text: &mut String, answered: &ResponseCounts) {
     head(text, "handfast_http_requests_total", "counter", "Answered requests.");
-    let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = answered.0.lock();
     for ((route, method, status), count) in counts.iter() {
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(

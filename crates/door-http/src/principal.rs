@@ -4,10 +4,10 @@
 //! background commands and leases, and cannot reach those of others.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use door_mcp::{Endpoint, McpError};
 use hyper::header::{AUTHORIZATION, HeaderMap};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tool::SessionId;
 
@@ -86,7 +86,7 @@ impl Endpoints {
         if sender.subject.is_none() {
             return Ok(own.clone());
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if let Some((endpoint, used)) = all.get_mut(&sender.session) {
             *used = Instant::now();
             return Ok(endpoint.clone());
@@ -104,7 +104,7 @@ impl Endpoints {
 
     /// Returns the number of open sessions of all endpoints.
     pub(crate) fn sessions(&self) -> usize {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         all.values().map(|(endpoint, _)| endpoint.sessions()).sum()
     }
 }

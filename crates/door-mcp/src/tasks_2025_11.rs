@@ -5,9 +5,10 @@
 
 mod asked;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{CallToolRequestParams, CustomRequest, ErrorData, PaginatedRequestParams, ServerResult};
 use rmcp::task_manager::current_timestamp;
 use serde_json::{Value, json};
@@ -137,8 +138,8 @@ impl PastTasks {
         Ok(Some(task))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Task>>> {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Arc<Task>>> {
+        let mut tasks = self.0.lock();
         tasks.retain(|task| task.began.elapsed() < KEPT);
         tasks
     }

@@ -3,9 +3,10 @@
 //! A client that supports tasks still gets a direct response if the call ends soon. Otherwise it
 //! gets the id of a task, with which it polls the outcome, answers questions, or cancels the call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{CallToolResult, CreateTaskResult, ErrorData, GetTaskResult};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use tokio::task::JoinHandle;
@@ -55,13 +56,13 @@ impl Tasks {
     }
 
     fn has_room(&self) -> bool {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = self.named.lock();
         named.retain(|task| self.inside.get_task(task).is_ok());
         named.len() < MOST
     }
 
     fn name(&self, task: &str) {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).push(task.to_owned());
+        self.named.lock().push(task.to_owned());
     }
 }
 

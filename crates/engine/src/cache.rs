@@ -1,9 +1,9 @@
 //! Cache of the answers of read-only calls, for callers that opted in.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tool::Data;
 
 use crate::fingerprint::Fingerprint;
@@ -86,7 +86,7 @@ impl Cache {
     }
 
     fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

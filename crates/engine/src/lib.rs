@@ -56,10 +56,11 @@ mod user_action;
 mod view_of_call;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use database::Databases;
+use parking_lot::Mutex;
 use policy::Policy;
 use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
@@ -345,7 +346,7 @@ impl Engine {
     }
 
     pub(crate) fn calls_running(&self) -> usize {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.running.lock().len()
     }
 
     /// Returns true if calls are traced, so that their origins are needed.
@@ -426,7 +427,7 @@ impl Engine {
             tokio::pin!(ended);
             ended.as_mut().enable();
             let stops: Vec<Stop> = {
-                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                let running = self.running.lock();
                 running.values().cloned().collect()
             };
             if stops.is_empty() {

@@ -12,10 +12,11 @@ pub(crate) use resting::{ReleaseFlag, ReleasedParts};
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use egress::{Carrier, Listeners, ServedNetwork};
+use parking_lot::{Mutex, MutexGuard};
 use policy::Ceiling;
 use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
 
@@ -140,7 +141,7 @@ impl Networks {
         let shared = match known() {
             Some(shared) => shared,
             None => {
-                let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                let _alone = self.making.lock();
                 // Another command of the session may have been first.
                 match known() {
                     Some(shared) => shared,
@@ -230,7 +231,7 @@ impl Networks {
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making.lock();
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
@@ -277,7 +278,7 @@ impl Networks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Table of running calls.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tool::{CallId, Stop};
 
@@ -14,14 +14,14 @@ pub(crate) struct RunningCall {
 
 impl RunningCall {
     pub(crate) fn enter(engine: Arc<Engine>, call: CallId, stop: Stop) -> Self {
-        engine.running.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), stop);
+        engine.running.lock().insert(call.clone(), stop);
         Self { engine, call }
     }
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.engine.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
+        self.engine.running.lock().remove(&self.call);
         self.engine.ended.notify_waiters();
     }
 }

@@ -14,7 +14,7 @@ mod taking;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use checkpoint::{
     Area, Changes, Conflict, Durability, HiddenFile, Note, Outcome, RefusedChange, SavedEntry, StepKind,
@@ -22,6 +22,7 @@ use checkpoint::{
 };
 use database::Databases;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use policy::Policy;
 use sandbox::{Overlay, Spawner};
 use store::Store;

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::MutexGuard;
 use std::thread;
 
+use parking_lot::MutexGuard;
 use retrieval::{Candidate, Evidence, RankedTexts, Weights, background, cosine_of, fuse, terms};
 use rusqlite::{Connection, OptionalExtension, params};
 

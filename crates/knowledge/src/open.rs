@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use retrieval::embedder::{Embedder, OpenModel, OpenedModel};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
@@ -67,7 +68,7 @@ impl Index {
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, VectorCache> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Runs `work` on a connection. If the file is damaged, it is rebuilt and `work` runs again. No
@@ -131,7 +132,7 @@ impl Index {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 
     fn connect(&self) -> Result<Connection, IndexError> {
@@ -158,7 +159,7 @@ impl Index {
     fn remove_damaged(&self) -> Result<(), IndexError> {
         self.idle().clear();
         *self.held() = VectorCache::default();
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.counted.lock() = None;
         let _lock = lock(&self.path.with_extension("lock"))?;
         let is_whole = Connection::open(&self.path)
             .and_then(|connection| {

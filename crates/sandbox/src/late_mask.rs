@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::{Errno, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -151,7 +152,7 @@ impl LateMasks {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change of the state is a single step, so a panic elsewhere has left it consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -197,7 +198,7 @@ impl Late {
     /// Takes one of the cell's namespaces, the user namespace first. The masks are in force when
     /// the second one arrives.
     pub(crate) fn takes(&self, which: Report, namespace: OwnedFd, process: OwnedFd) {
-        let mut first = self.user.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.user.lock();
         match (which, first.take()) {
             (Report::MountNamespace, Some(user)) => {
                 let namespaces = Namespaces { user, mount: namespace };

@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use locks::{FileLock, Kind};
+use parking_lot::{Mutex, MutexGuard};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
 
@@ -198,7 +199,7 @@ impl BlobWriter<'_> {
 }
 
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 #[cfg(test)]

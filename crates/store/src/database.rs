@@ -7,10 +7,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, DropBehavior, OpenFlags, TransactionBehavior};
 use rustix::fs::{FileType, Mode};
 
@@ -205,7 +206,7 @@ impl Database {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 
     /// Masks secrets in the texts of later rows. The first call wins.

@@ -7,9 +7,10 @@ mod finding;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::approvals::{bytes, time};
@@ -108,7 +109,7 @@ impl Memories {
     /// Gives an agent the memories under the name that an earlier version used for it. On a key
     /// conflict, the agent keeps its own memory.
     pub fn adopt(&self, earlier: &str, agent: &str) -> Result<(), StoreError> {
-        let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut adopted = self.adopted.lock();
         if adopted.contains(agent) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! Clocks under the control of a test.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use tool::Clock;
 
 /// A clock that always returns the same time.
@@ -23,14 +24,14 @@ pub struct MovingClock(Arc<Mutex<SignedDuration>>);
 impl MovingClock {
     /// Advances the clock.
     pub fn advance(&self, by: SignedDuration) {
-        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = self.0.lock();
         *passed = passed.saturating_add(by);
     }
 }
 
 impl Clock for MovingClock {
     fn now(&self) -> Timestamp {
-        FixedClock::default().0 + *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        FixedClock::default().0 + *self.0.lock()
     }
 }
 

@@ -4,11 +4,12 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
@@ -109,45 +110,45 @@ impl Context {
 
     /// Reports the limits that the cell of this call enforced, for `meta.sandbox` and the audit.
     pub fn report_enforced(&self, facts: Vec<String>) {
-        *self.enforced.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
+        *self.enforced.lock() = Some(facts);
     }
 
     /// Returns the limits that the cell enforced, or `None` if the call used no cell.
     pub fn enforced(&self) -> Option<Vec<String>> {
-        self.enforced.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.enforced.lock().clone()
     }
 
     /// Adds a warning about a problem besides the call itself. The response carries it in
     /// `meta.warnings`.
     pub fn warn(&self, warning: String) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+        self.warnings.lock().push(warning);
     }
 
     /// Takes the warnings, for the layer that adds them to the response.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.warnings.lock())
     }
 
     /// Reports that a command could not reach other machines: these hosts, or an unnamed one if the
     /// list is empty.
     pub fn report_missed_hosts(&self, hosts: Vec<String>) {
-        *self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts);
+        *self.missed_hosts.lock() = Some(hosts);
     }
 
     /// Takes the hosts that were not reached, for the layer that knows which hosts are listed.
     pub fn take_missed_hosts(&self) -> Option<Vec<String>> {
-        self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.missed_hosts.lock().take()
     }
 
     /// Reports that the call ran on its snapshot, and that every process that could change the
     /// snapshot has ended.
     pub fn used_snapshot(&self, used: SnapshotUse) {
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(used);
+        *self.snapshot.lock() = Some(used);
     }
 
     /// Returns the record of the snapshot that the call ran on.
     pub fn snapshot_use(&self) -> Option<SnapshotUse> {
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.snapshot.lock()
     }
 
     /// Reports that the call could not run on a snapshot and therefore did nothing. The call may
@@ -184,12 +185,12 @@ impl Context {
 
     /// Keeps the full text whose shortened form is in `field` of the output.
     pub fn keep_whole(&self, whole: FullOutput) {
-        self.wholes.lock().unwrap_or_else(PoisonError::into_inner).push(whole);
+        self.wholes.lock().push(whole);
     }
 
     /// Takes the full texts, for the layer that stores them.
     pub fn take_wholes(&self) -> Vec<FullOutput> {
-        std::mem::take(&mut self.wholes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.wholes.lock())
     }
 }
 

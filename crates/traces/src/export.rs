@@ -1,13 +1,14 @@
 //! Path of a trace from the end of its call to the collector.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::time::Duration;
 
 use engine::{CallTrace, TraceFigures, Tracer};
 use fetch::Client;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -97,10 +98,10 @@ impl Exporter {
     /// Sends the queued spans, as far as the collector accepts them within `patience`. Later spans
     /// are dropped.
     pub fn close(&self, patience: Duration) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.queue.lock().take();
         self.closing.send_replace(true);
         // The wait ends here, even if the thread did not finish in time.
-        let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience);
+        let _ = self.ended.lock().recv_timeout(patience);
     }
 }
 
@@ -112,7 +113,7 @@ impl Tracer for Exporter {
             return;
         }
         let count = 1 + call.stages.len() as u64;
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.lock();
         let taken = queue.as_ref().is_some_and(|queue| queue.try_send(QueuedCall { call, trace }).is_ok());
         if !taken {
             self.shared.dropped.fetch_add(count, Ordering::Relaxed);

@@ -6,9 +6,10 @@
 //! meanwhile as usual. The first answer counts.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{ElicitRequest, ElicitRequestParams, JsonObject, ServerRequest};
 use rmcp::task_manager::current_timestamp;
 use serde_json::json;
@@ -31,7 +32,7 @@ pub(super) struct Question {
 
 impl Question {
     fn answer(&self, said: FormResult) {
-        if let Some(asker) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(asker) = self.said.lock().take() {
             // The task that asked may have given up.
             let _ = asker.send(said);
         }

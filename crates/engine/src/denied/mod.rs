@@ -8,9 +8,10 @@ mod programs;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use policy::Policy;
 use sandbox::LateMasks;
 use tool::{Access, Code, EffectState, ToolError};
@@ -249,7 +250,7 @@ impl DeniedFiles {
         }
         let set = Arc::new(ProtectedSet::find(&self.policy, root, beginnings));
         state.protected.insert(root.to_owned(), set.clone());
-        self.led_to.write().unwrap_or_else(PoisonError::into_inner).put(root, set.clone());
+        self.led_to.write().put(root, set.clone());
         set
     }
 

@@ -213,10 +213,10 @@ fn end_of_piece(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
 
     use jiff::Timestamp;
+    use parking_lot::Mutex;
     use retrieval::embedder::Model;
 
     use super::*;
@@ -236,10 +236,10 @@ mod tests {
 
         fn embed(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure> {
             if let Some(waits) = &self.waits {
-                while !stop() && waits.lock().unwrap().recv_timeout(LOOK).is_err() {}
+                while !stop() && waits.lock().recv_timeout(LOOK).is_err() {}
                 return Err(Failure::Stopped);
             }
-            let mut most = self.most.lock().unwrap();
+            let mut most = self.most.lock();
             *most = texts.len().max(*most);
             let of = |text: &&str| if text.contains("boat") { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
             Ok(texts.iter().map(of).collect())
@@ -283,7 +283,7 @@ mod tests {
         let (release, waits) = channel::<()>();
         let waits = Mutex::new(waits);
         let opens: OpenModel = Arc::new(move || {
-            let _ = waits.lock().unwrap().recv();
+            let _ = waits.lock().recv();
             Err("it is gone".to_owned())
         });
         let stuck = meanings(Duration::ZERO, opens);
@@ -317,7 +317,7 @@ mod tests {
         let tries = MemoryCaller { only_tries: true, ..who.clone() };
         assert_eq!(meanings.catch_up(&store, &tries, &opened, &Stop::default()), 40);
         assert_eq!(meanings.catch_up(&store, &who, &opened, &Stop::default()), 0);
-        assert!(*model.most.lock().unwrap() <= TEXTS + MAX_PIECES, "{}", model.most.lock().unwrap());
+        assert!(*model.most.lock() <= TEXTS + MAX_PIECES, "{}", model.most.lock());
         assert_eq!(store.memories().unread(&other, &[7; 32], 0).unwrap().0, 1);
     }
 

@@ -1,7 +1,6 @@
 //! Files that are moved out of a workspace because a command with direct writes created them.
 
 use std::path::Path;
-use std::sync::PoisonError;
 
 use checkpoint::{TakeMethod, Terms, Time, Workspace};
 
@@ -14,7 +13,7 @@ pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
 impl Snapshots {
     /// Takes the records about direct writes by commands of dead processes, to be judged.
     pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
-        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.left.lock())
     }
 
     /// Moves a file, not a folder, out of a workspace until a human decides. The file joins the

@@ -11,8 +11,9 @@
 //! many a read, and its commits would run concurrently with the next reads.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::audit::Durability;
 use crate::audit::receipt::{Receipt, Sender};
@@ -183,12 +184,10 @@ impl Queue {
         }
         while state.claimed || (!state.closed && state.waiting.len() <= state.stale) {
             let Some(quiet) = quiet else {
-                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.arrived.wait(&mut state);
                 continue;
             };
-            let (woken, timeout) =
-                self.arrived.wait_timeout(state, quiet).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+            let timeout = self.arrived.wait_for(&mut state, quiet);
             if timeout.timed_out() && !state.claimed && !state.closed && state.waiting.len() <= state.stale {
                 return Next::Quiet;
             }
@@ -209,7 +208,7 @@ impl Queue {
             if left.is_zero() {
                 break;
             }
-            state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.arrived.wait_for(&mut state, left);
         }
         state.gathering = false;
         state
@@ -261,7 +260,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
