@@ -18,8 +18,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
 use crate::exchange_dirs::name_of;
+use crate::folder::{LIST, PLACE, look, names, open, set_mode};
 use crate::staging::UPPER;
 use crate::state_cache::StateCache;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};

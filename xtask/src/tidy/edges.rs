@@ -18,6 +18,8 @@ enum Layer {
     Syntax,
     /// Waiting for the locks of other processes.
     Locks,
+    /// Resolution of paths beneath open folders.
+    Paths,
     /// A mechanism that works on the machine and knows no tool.
     Mechanism,
     /// The vocabulary of search by words and by meaning: no engine and no database.
@@ -56,16 +58,17 @@ enum Layer {
 
 use Layer::{
     Arithmetic, Carrier, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing,
-    Outward, Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Outward, Paths, Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 29] = [
+const LAYERS: [(&str, Layer); 30] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
     ("store", Store),
     ("locks", Locks),
+    ("beneath", Paths),
     ("roots", Mechanism),
     ("sandbox", Mechanism),
     ("watch", Mechanism),
@@ -134,8 +137,8 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Locks | Arithmetic | Outward | Xtask => &[],
-        Mechanism => &[Locks],
+        Vocabulary | Locks | Paths | Arithmetic | Outward | Xtask => &[],
+        Mechanism => &[Locks, Paths],
         Store => &[Search, Locks],
         Syntax | Dialects => &[Vocabulary],
         Search => &[Arithmetic],

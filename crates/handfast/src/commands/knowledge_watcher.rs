@@ -4,18 +4,16 @@
 //! No feature depends on this: a search checks for changes itself. The benefit is that vectors are
 //! ready before somebody waits for them.
 
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tool::{NoProgress, SessionId, Stop};
+use watch::{Inotify, Notice, WatchFlags};
 
 use crate::compose::Composed;
 
@@ -24,7 +22,7 @@ const FOLDER: &str = "knowledge";
 const TOOL: &str = "knowledge_index";
 
 /// Duration of the quiet period.
-const QUIET: Timespec = Timespec { tv_sec: 1, tv_nsec: 500_000_000 };
+const QUIET: Duration = Duration::from_millis(1_500);
 
 /// Maximum number of watched folders.
 const MAX_FOLDERS: usize = 2_000;
@@ -35,7 +33,6 @@ const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE)
-    .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
 /// Starts the indexing if this runtime has the tool. Requires a tokio runtime.
@@ -80,19 +77,18 @@ async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) 
 
 /// Reports changes until the receiver is gone.
 fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
-    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let inotify = Inotify::open()?;
     let base = workspace.join(FOLDER);
-    let around = inotify::add_watch(&inotify, workspace, WANTED)?;
+    let around = inotify.add(workspace, WANTED)?;
     if add_below(&inotify, &base) && sender.blocking_send(()).is_err() {
         return Ok(());
     }
     loop {
-        poll(&mut [PollFd::new(&inotify, PollFlags::IN)], None).or_else(ignore_interrupts)?;
+        inotify.wait(None)?;
         let mut concerns = read(&inotify, around)?;
         // Wait for a quiet moment: an editor writes a file in several steps, and a checkout writes
         // many files.
-        while poll(&mut [PollFd::new(&inotify, PollFlags::IN)], Some(&QUIET)).or_else(ignore_interrupts)? > 0
-        {
+        while inotify.wait(Some(QUIET))? {
             concerns = read(&inotify, around)? || concerns;
         }
         if !concerns {
@@ -108,35 +104,23 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
     }
 }
 
-fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
-    if errno == Errno::INTR { Ok(1) } else { Err(errno) }
-}
-
 /// Reads the pending events. Returns true if one of them concerns the base.
-fn read(inotify: &OwnedFd, around: i32) -> Result<bool, Errno> {
-    let mut concerns = false;
-    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-    let mut reader = Reader::new(inotify, &mut buffer);
-    loop {
-        match reader.next() {
-            Ok(event) => {
-                let is_base = event.file_name().is_some_and(|name| name.to_bytes() == FOLDER.as_bytes());
-                let is_end = event.events().contains(ReadFlags::IGNORED);
-                concerns = concerns || (!is_end && (event.wd() != around || is_base));
-            }
-            Err(Errno::AGAIN) => return Ok(concerns),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+fn read(inotify: &Inotify, around: i32) -> Result<bool, Errno> {
+    Ok(inotify.read()?.iter().any(|notice| match notice {
+        Notice::Came { watch, name } | Notice::Left { watch, name } => {
+            *watch != around || name == FOLDER.as_bytes()
         }
-    }
+        Notice::Gone { .. } => false,
+        Notice::Lost => true,
+    }))
 }
 
 /// Watches a folder and the folders below it, best effort. Returns true if the folder exists.
-fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
+fn add_below(inotify: &Inotify, base: &Path) -> bool {
     let mut waiting: Vec<PathBuf> = vec![base.to_owned()];
     let mut watched = 0;
     while let Some(folder) = waiting.pop() {
-        if watched >= MAX_FOLDERS || inotify::add_watch(inotify, &folder, WANTED).is_err() {
+        if watched >= MAX_FOLDERS || inotify.add(&folder, WANTED).is_err() {
             continue;
         }
         watched += 1;
