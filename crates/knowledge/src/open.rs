@@ -145,13 +145,12 @@ impl Index {
         // A commit survives the end of the process. A commit that a power failure undoes is made again.
         connection
             .execute_batch(
-                "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
+                "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY;",
             )
             .map_err(failed)?;
         if format(&connection).map_err(failed)? != FORMAT {
             prepare(&mut connection).map_err(failed)?;
         }
-        connection.execute_batch(crate::bm25::TABLES).map_err(failed)?;
         Ok(connection)
     }
 

@@ -141,7 +141,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Mechanism => &[Locks, Paths],
         Store => &[Search, Locks],
         Syntax | Dialects => &[Vocabulary],
-        Search => &[Arithmetic],
+        Search => &[],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Policy => &[Vocabulary, Syntax],
