@@ -116,7 +116,7 @@ impl Engine {
         let admitted = self.admit(call, &tool, &prepared).await?;
         call.leave();
         let looked = self.look(call, &tool).await?;
-        if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
+        if let Some(answer) = looked.as_ref().and_then(|looked| looked.recall(call)) {
             return Ok(answer);
         }
         self.show_what_it_is_about(call, tool.spec().lane)?;
@@ -124,7 +124,6 @@ impl Engine {
         let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
         let mut before = self.checkpoint(call, &prepared, &tool).await?;
-        let generation = self.cache.generation();
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;
         if call.passed_as_undoable() && ran.context.snapshot_is_refused() {
             // The run has done nothing. Decide again, because the call passed only as undoable.
@@ -149,7 +148,7 @@ impl Engine {
         let produced = shape(call, &tool, produced);
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
         if let Some(looked) = looked {
-            self.remember(call, &answer, looked, generation).await;
+            self.remember(call, &answer, looked).await;
         }
         Ok(answer)
     }

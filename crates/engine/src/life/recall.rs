@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tool::{AnyTool, Data, ToolError};
 
-use crate::cache::Generation;
+use crate::cache::Answers;
 use crate::call::Call;
 use crate::fingerprint::Fingerprint;
 use crate::{Engine, fingerprint, record};
@@ -16,6 +16,17 @@ pub(super) struct Lookup {
     key: String,
     /// State of these files.
     looked: Fingerprint,
+    /// Cached answers of the time before these files are read.
+    answers: Arc<Answers>,
+}
+
+impl Lookup {
+    /// Returns the cached answer to the call.
+    pub(super) fn recall(&self, call: &mut Call) -> Option<Data> {
+        let answer = self.answers.get(&self.key, self.looked, Instant::now())?;
+        call.cached = true;
+        Some(answer)
+    }
 }
 
 impl Engine {
@@ -33,7 +44,8 @@ impl Engine {
         let met = self.bind(call).await?.plan;
         let rules = (self.policy.profile(), self.policy.mode().as_str());
         let key = record::digest(&(call.dialect, &call.tool, call.owner(), rules, met));
-        Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
+        let answers = self.cache.answers();
+        Ok(self.look_around().await.map(|looked| Lookup { key, looked, answers }))
     }
 
     async fn look_around(self: &Arc<Self>) -> Option<Fingerprint> {
@@ -42,27 +54,15 @@ impl Engine {
         tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
     }
 
-    pub(super) fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
-        let answer = self.cache.get(&lookup.key, lookup.looked, Instant::now())?;
-        call.cached = true;
-        Some(answer)
-    }
-
     /// Caches the answer if nothing has changed since before it was read.
-    pub(super) async fn remember(
-        self: &Arc<Self>,
-        call: &Call,
-        answer: &Data,
-        before: Lookup,
-        read_in: Generation,
-    ) {
+    pub(super) async fn remember(self: &Arc<Self>, call: &Call, answer: &Data, before: Lookup) {
         let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
         if call.truncated || !nothing_done || !before.looked.is_settled {
             return;
         }
         let now = self.look_around().await;
         if now.is_some_and(|now| now.is_as(&before.looked)) {
-            self.cache.put(before.key, answer, before.looked, read_in, Instant::now());
+            before.answers.put(before.key, answer, before.looked, Instant::now());
         }
     }
 
