@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
 
-use crate::every_point::stride;
+use crate::durability::every_point::stride;
+use crate::durability::killed::{Ended, kill_at};
 use crate::harness::Fixture;
-use crate::killed::{Ended, kill_at};
 
 /// Number of old checkpoints. Pruning leaves the newest hundred of a workspace.
 const OLD: usize = 104;

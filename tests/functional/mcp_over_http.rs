@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use serde_json::{Value, json};
 
+use crate::conformance;
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer};
 use crate::shown::data_of;
@@ -106,8 +107,7 @@ fn heard(lines: &mut impl Iterator<Item = String>) -> (String, Value) {
 
 #[test]
 fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
-    let fixture = Fixture::new();
-    let up = Up::with(&fixture, &[], &["--conformance"]);
+    let up = conformance::server(Some("the token of the agents"));
     let (session, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
     let mut streams = [&session, &session, &other].map(|session| hear(&up, &[session]));
     // A session's later stream receives its messages, and the earlier stream has ended.
@@ -417,7 +417,7 @@ fn an_id_over_http_comes_back_as_it_was_written() {
     let token = bearer(&up.agent);
     let headers =
         [&*token, "content-type: application/json", "accept: application/json, text/event-stream", &session];
-    for id in crate::mcp::IDS {
+    for id in crate::functional::mcp::IDS {
         for (session, method) in [(true, "ping"), (true, "nothing/such"), (false, "ping")] {
             let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#);
             let headers = if session { &headers[..] } else { &headers[..3] };

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::Server;
 use crate::harness::Fixture;
 use crate::https::Https;
-use crate::secrets::{everything_below, leaked};
+use crate::security::secrets::{everything_below, leaked};
+use crate::server::Server;
 
 pub(crate) const SECRET: &str = "sk-live-0123456789-abcdef";
 

@@ -78,6 +78,11 @@ impl Area {
         Ok(Self { path: path.to_owned(), folder })
     }
 
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Creates the folders for one call.
     ///
     /// # Errors

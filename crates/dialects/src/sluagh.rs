@@ -275,6 +275,9 @@ fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Resu
         keys::require_free(key)?;
         words.push(json!(format!("{key}={}", value.as_str().unwrap_or_default())));
     }
+    if given["command"].as_str().is_some_and(|program| program.contains('\0')) {
+        return Err(ToolError::validation("command", "has a NUL byte"));
+    }
     if given["command"].as_str().is_some_and(|program| program.contains('=')) {
         return Err(ToolError::validation(
             "command",

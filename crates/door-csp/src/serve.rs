@@ -9,9 +9,10 @@ use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
-use tool::{ByteReservation, Code, Progress, SessionId, Stop, StopReason, ToolError};
+use tool::{ByteReservation, Code, NoProgress, SessionId, Stop, StopReason, ToolError};
 
-use crate::answer::{self, RequestedCommand};
+use crate::answer;
+use crate::command_end::RequestedCommand;
 use crate::incoming::{Incoming, Requests};
 use crate::request::{self, Request, Task};
 
@@ -226,11 +227,4 @@ impl PendingRequest {
             origin: self.options.origin.clone(),
         }
     }
-}
-
-/// Discards progress reports, because the protocol has none.
-struct NoProgress;
-
-impl Progress for NoProgress {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }

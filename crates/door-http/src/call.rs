@@ -9,23 +9,21 @@ use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderMap};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
+use tool::{BoxFuture, CallResult, NoProgress, Progress, Stop, StopReason, ToolError, visible};
 
-use crate::body::{self, Event, RequestBody};
+use crate::body::{self, Event, HEARTBEAT_INTERVAL, RequestBody};
+use crate::json_body::parse;
 use crate::origin;
-use crate::principal::Sender;
+use crate::refusal;
 use crate::reply::{self, JSON, Reply};
-use crate::service::ServerState;
+use crate::sender::Sender;
+use crate::state::ServerState;
 
 /// Hint that names the path at which approval requests are answered.
 const ANSWERED_ELSEWHERE: &str = "answer with the user's token at /v1/approvals";
-
-/// Interval of the heartbeats on a stream.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Minimum interval between two progress reports of one call: four per second are as many as a
 /// person can follow.
@@ -54,24 +52,6 @@ struct CheckBody {
     arguments: Option<Value>,
 }
 
-/// Parses a body as JSON.
-///
-/// # Errors
-/// `EVALIDATION` that names the field.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
-    if door_mcp::holds_too_many_values(bytes) {
-        return Err(ToolError::validation("body", "it has more than a million values"));
-    }
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let field = if path == "." { "body".to_owned() } else { path };
-        ToolError::validation(&field, error.into_inner())
-    })?;
-    json.end().map_err(|error| ToolError::validation("body", error))?;
-    Ok(parsed)
-}
-
 /// `POST /v1/call`: the result of the call, or a stream of events that ends with the result.
 pub(crate) async fn call(
     shared: &Arc<ServerState>,
@@ -81,7 +61,7 @@ pub(crate) async fn call(
 ) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
-        Err(why) => return reply::unread(&why),
+        Err(why) => return refusal::unread(&why),
     };
     let stop = Stop::default();
     let mut request = CallRequest {
@@ -124,7 +104,7 @@ pub(crate) async fn call(
     tokio::spawn(async move {
         let call = engine.call(request);
         tokio::pin!(call);
-        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
         let result = loop {
             tokio::select! {
                 result = &mut call => break result,
@@ -158,7 +138,7 @@ fn result(status: StatusCode, result: CallResult, dialect: Dialect) -> Reply {
 pub(crate) async fn check(shared: &Arc<ServerState>, body: RequestBody) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
-        Err(why) => return reply::unread(&why),
+        Err(why) => return refusal::unread(&why),
     };
     let call: CheckBody = match parse(&read.bytes) {
         Ok(call) => call,
@@ -191,13 +171,6 @@ fn wants_events(headers: &HeaderMap) -> bool {
     let kinds = accepted.flat_map(|value| value.split(','));
     let mut kinds = kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()).peekable();
     kinds.peek().is_some() && kinds.all(|kind| kind == "text/event-stream")
-}
-
-/// Discards progress reports, for clients without a stream.
-struct NoProgress;
-
-impl Progress for NoProgress {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
 /// Cancels a call when its client disconnects.

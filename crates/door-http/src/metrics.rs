@@ -1,26 +1,15 @@
 //! `/metrics`: metrics in the text format of Prometheus (version 0.0.4).
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use engine::RANGES_MS;
 use hyper::StatusCode;
-use parking_lot::Mutex;
 use tool::ByteReservation;
 
+use crate::mount::Gauge;
 use crate::reply::{self, Reply};
-use crate::service::ServerState;
-
-/// Number of responses, by route, method and status.
-#[derive(Default)]
-pub(crate) struct ResponseCounts(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
-
-impl ResponseCounts {
-    pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
-        let mut counts = self.0.lock();
-        *counts.entry((route, method, status.as_u16())).or_default() += 1;
-    }
-}
+use crate::response_counts::ResponseCounts;
+use crate::state::{MAX_FOLLOWERS, ServerState};
 
 /// `GET /metrics`.
 pub(crate) fn show(shared: &ServerState) -> Reply {
@@ -29,18 +18,17 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     calls(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
     gauge(&mut text, "handfast_http_connections", "Open connections.", open);
-    let own = shared.options.mcp.as_ref().map_or(0, door_mcp::Endpoint::sessions);
-    let sessions = own + shared.endpoints.sessions();
-    gauge(&mut text, "handfast_mcp_sessions", "Open MCP sessions.", sessions);
-    let listening = crate::service::MAX_FOLLOWERS.saturating_sub(shared.followers.available_permits());
+    for Gauge { name, help, value } in shared.options.mounts.iter().flat_map(|mount| mount.handler.gauges()) {
+        gauge(&mut text, name, help, value);
+    }
+    let listening = MAX_FOLLOWERS.saturating_sub(shared.followers.available_permits());
     gauge(&mut text, "handfast_event_listeners", "Clients listening for questions.", listening);
     reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), ByteReservation::default())
 }
 
 fn answers(text: &mut String, answered: &ResponseCounts) {
     head(text, "handfast_http_requests_total", "counter", "Answered requests.");
-    let counts = answered.0.lock();
-    for ((route, method, status), count) in counts.iter() {
+    for ((route, method, status), count) in answered.all() {
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(
             text,

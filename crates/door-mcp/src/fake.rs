@@ -16,7 +16,8 @@ use tool::{
 };
 
 use crate::calls::Calls;
-use crate::{McpError, Options, connect};
+use crate::serve::connect;
+use crate::{McpError, Options};
 
 /// Fake engine, with counters of its calls.
 #[derive(Default)]
@@ -68,7 +69,7 @@ fn fake_tool(name: &'static str, presentation: Presentation) -> Arc<dyn AnyTool>
         level: Level::Safe,
         class: Class::READ,
         timeout: Timeout::fixed(30),
-        lane: if ["fail", "wait", "gate", "ask"].contains(&name) { Lane::Command } else { Lane::Read },
+        lane: Lane::Read,
         text: TextCap::Default,
         presentation,
     };
@@ -126,6 +127,7 @@ impl Fake {
                 }
                 Ok(json!({"steps": 3}))
             }
+            "panic" => panic!("the handler of this request panics"),
             name => Err(ToolError::new(Code::NotFound, format!("there is no tool named `{name}`"))
                 .hint("did you mean `record`?")),
         }

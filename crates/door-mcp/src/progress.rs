@@ -87,7 +87,7 @@ impl Reporter {
         let notification = Message::of_progress(&params, self.token.clone());
         self.unwritten.store(true, Ordering::Release);
         let written = ByteReservation(Some(Box::new(WriteMark(self.unwritten.clone()))));
-        drop(self.outbox.put(notification, written));
+        self.outbox.put(notification, written);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use policy::{Ceiling, Decision, Part, Policy};
+use policy::{Ceiling, Decision, Part};
 use serde_json::Value;
 use tool::{
     ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
@@ -13,18 +13,24 @@ use tool::{
 };
 
 use crate::approvals::{EffectivePolicy, ForeseenWrites};
-use crate::db_checkpoint::DbChanges;
-use crate::direct_checkpoint::Author;
-use crate::dry_run::DryRunCall;
+use crate::checkpoint_rows::Author;
+use crate::db_change::DbChanges;
+use crate::digest::digest;
 use crate::networks::InUse;
-use crate::reach::AccessScope;
 use crate::trace::TraceDraft;
-use crate::{Asker, CallRequest, Door, Engine, SentSecrets, record};
+use crate::{Asker, CallRequest, Door, SentSecrets};
 
 /// Returns the owners that background commands of a session may have: one for unbounded callers and
 /// one for callers under a ceiling.
 pub(crate) fn owners(session: &SessionId) -> [String; 2] {
     [session.0.clone(), format!("bounded {}", session.0)]
+}
+
+/// The call that a dry run tries.
+pub(crate) struct DryRunCall {
+    pub(crate) level: Level,
+    pub(crate) effects: Vec<Part>,
+    pub(crate) undoable: bool,
 }
 
 /// One call on its way through the layers. Each layer adds its results.
@@ -65,8 +71,6 @@ pub(crate) struct Call {
     pub(crate) shows_difference: bool,
     /// The call that a dry run tries.
     pub(crate) dry_run: Option<DryRunCall>,
-    /// Arguments of a command, in case it has to run in another way than was decided on.
-    pub(crate) again: Value,
     /// True if what the call starts outlives the call.
     pub(crate) background: bool,
     /// True if what the call starts outlives its session too.
@@ -132,7 +136,6 @@ impl Call {
             undoable: false,
             shows_difference: false,
             dry_run: None,
-            again: Value::Null,
             background: false,
             outlives_session: false,
             decision: None,
@@ -230,7 +233,7 @@ impl Call {
 
     /// Returns the digest of exactly this call: the tool, its arguments, its effects.
     pub(crate) fn digest(&self) -> String {
-        record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
+        digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
     /// Returns the owner of what the call starts: the holder if it is to outlive the session.
@@ -247,16 +250,6 @@ impl Call {
     pub(crate) fn owner_in_session(&self) -> String {
         let [unbounded, bounded] = owners(&self.session);
         if self.ceiling.is_unbounded() { unbounded } else { bounded }
-    }
-
-    /// Returns the rules for this call: those of the engine with its leases, under its ceiling.
-    pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
-        self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
-    }
-
-    /// Returns the roots of these rules.
-    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a AccessScope {
-        self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 
     /// Ends the call and builds the result that the door returns.

@@ -12,38 +12,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use checkpoint::Draft;
-use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, StopCheck};
+use database::{Change, DatabaseError, Keep, KeepError, Piece, PieceHash, StopCheck};
 use parking_lot::Mutex;
 use store::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
 use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
-use crate::direct_checkpoint::Author;
+use crate::checkpoint_rows::Author;
+use crate::db_change::{DataUndo, DbChanges, OF_DATABASE, read};
 use crate::snapshot::Snapshots;
 use crate::undo::{ForCall, Undo};
 
-/// Marker that replaces the old state of a path if the change is one of a database.
-const OF_DATABASE: &[u8] = b"handfast database change 1";
-
-/// Largest change, in bytes without its pieces, that is read back: the rows that are stored one by
-/// one, and room for them as text. Up to format 7 of the state, a database of 64 MiB.
-const LARGEST_CHANGE: u64 = 256 * 1024 * 1024;
-
 /// Maximum number of threads that save the pieces of a change.
 const MAX_THREADS: usize = 4;
-
-/// Returns true if an entry of a checkpoint is a change of a database.
-pub(crate) fn is_of_database(entry: &CheckpointEntry) -> bool {
-    entry.before.as_deref() == Some(OF_DATABASE)
-}
-
-/// Changes of one database that are to be undone, the last change first.
-pub(crate) struct DataUndo {
-    path: PathBuf,
-    changes: Vec<Change>,
-    force: bool,
-}
 
 /// Storage for the data that undoes the changes of one call.
 pub(crate) struct DbRecorder {
@@ -174,15 +156,6 @@ impl DbRecorder {
             }
         }
     }
-}
-
-/// Changes that a call made in databases, and those that it is to undo there once its files are in
-/// place.
-#[derive(Default)]
-pub(crate) struct DbChanges {
-    pub(crate) made: Arc<AtomicBool>,
-    pub(crate) faults: Arc<Mutex<Vec<String>>>,
-    pub(crate) undoes: Arc<Mutex<Vec<DataUndo>>>,
 }
 
 impl Engine {
@@ -355,27 +328,6 @@ impl Undo {
     }
 }
 
-fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
-    let hash = row.content.ok_or("it has no content")?;
-    let mut bytes = Vec::new();
-    store.blobs().reader()?.open(&hash)?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
-    let store = store.clone();
-    let pieces: ReadPieces = Arc::new(move |pieces, to| {
-        let reader = store.blobs().reader()?;
-        let mut content = Vec::new();
-        for piece in pieces {
-            content.clear();
-            reader.open(&(*piece).into())?.take(LARGEST_CHANGE).read_to_end(&mut content)?;
-            if Hash::of(&content).as_bytes() != piece {
-                return Err("a piece of it is damaged".into());
-            }
-            to.write_all(&content)?;
-        }
-        Ok(())
-    });
-    Ok(Change::decode(&bytes, &pieces)?)
-}
-
 /// A reader that counts its bytes.
 struct CountingReader<R> {
     content: R,
@@ -388,23 +340,4 @@ impl<R: Read> Read for CountingReader<R> {
         self.bytes += read as u64;
         Ok(read)
     }
-}
-
-/// Settles the checkpoint of a killed process that was changing a database. Does nothing if the
-/// database is not one of this workspace.
-pub(crate) fn settle(
-    store: &Arc<Store>,
-    databases: Option<&Databases>,
-    checkpoint: &Checkpoint,
-    rows: &[CheckpointEntry],
-) -> Result<(), KeepError> {
-    let Some(row) = rows.iter().find(|row| is_of_database(row)) else { return Ok(()) };
-    let path = checkpoint.workspace.join(&row.path);
-    let Some(database) = databases.and_then(|databases| databases.at(&path)) else { return Ok(()) };
-    if database.has_happened(&read(store, row)?)? {
-        store.checkpoints().complete(&checkpoint.id)?;
-    } else {
-        store.checkpoints().remove(&checkpoint.id)?;
-    }
-    Ok(())
 }

@@ -24,9 +24,11 @@ use tool::{Clock, Code, Effect, EffectState};
 use vault::Vault;
 
 use crate::Redactor;
-use crate::history::CONNECTIONS;
 use crate::placeholders::{Placeholders, SessionPlaceholders};
 use crate::redact::Pieces;
+
+/// Tool name in the row of a connection that a command made, or was refused.
+pub(crate) const CONNECTIONS: &str = "cell_connect";
 
 /// Maximum number of refusals that one response names; it gives the number of the others.
 const MAX_TOLD: usize = 10;

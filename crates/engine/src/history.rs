@@ -7,14 +7,12 @@ use store::{Filter, Kind, RecordedRow, Store, StoreError};
 use tool::{SessionId, ToolError};
 
 use crate::audit_reading::{AuditReading, READ_AUDIT, unreadable};
+use crate::egress_gate::CONNECTIONS;
 use crate::{Door, Engine};
 
 /// Prefixes of the tool names of rows that are about calls, or about reading them, but are not
 /// calls.
 const ABOUT_CALLS: [&str; 4] = ["approval_", "lease_", CONNECTIONS, READ_AUDIT];
-
-/// Tool name in the row of a connection that a command made, or was refused.
-pub(crate) const CONNECTIONS: &str = "cell_connect";
 
 /// Number of rows that are read at a time.
 const PAGE: u32 = 500;

@@ -14,11 +14,15 @@ mod ceiling;
 mod cell;
 mod cell_cache;
 mod cell_spec;
+mod change_area;
+mod checkpoint_rows;
 mod commit_changes;
 mod context;
+mod db_change;
 mod db_checkpoint;
 mod denied;
 mod difference;
+mod digest;
 mod direct_checkpoint;
 mod dry_run;
 mod egress_gate;
@@ -27,11 +31,14 @@ mod fingerprint;
 mod hidden;
 mod history;
 mod hosts;
+mod isolation;
 mod job_output;
 mod life;
 mod memory;
 mod networks;
+mod new_call_id;
 mod no_network;
+mod origin;
 mod placeholders;
 mod policy_check;
 mod program;
@@ -46,16 +53,18 @@ mod retained_output;
 mod running;
 mod saved_contents;
 mod secrets;
+mod settle_checkpoints;
+mod small_file;
 mod snapshot;
 mod stopping;
 mod summary;
 mod toolchains;
 mod trace;
+mod trace_of_call;
 mod undo;
 mod user_action;
 mod view_of_call;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,8 +75,7 @@ use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId,
-    Stop, StopReason, ToolError,
+    AnyTool, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId, ToolError,
 };
 use vault::Vault;
 
@@ -79,6 +87,7 @@ pub use audit_reading::{AuditReading, unreadable};
 pub use cell::{CellSetup, built_in_limits};
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
+pub use origin::{Origin, Parent};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use policy_check::PolicyCheck;
 pub use program::Program;
@@ -90,13 +99,13 @@ pub use snapshot::{KeptDetails, KeptError};
 pub use store::{Filter, Watch};
 pub use summary::Summarizer;
 pub use toolchains::Toolchain;
-pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
+pub use trace::{CallTrace, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
 pub use user_action::by_hand;
 
 use call::Call;
-use cell_spec::CellSpecTask;
-use running::RunningCall;
+use new_call_id::new_call_id;
+use running::RunningCalls;
 use stopping::StopOnDrop;
 
 /// Maximum number of characters of a caller's text that an answer repeats.
@@ -163,6 +172,7 @@ pub struct Engine {
     hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
+    isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<Sessions>>,
@@ -171,6 +181,7 @@ pub struct Engine {
     meanings: Option<Arc<memory::Meanings>>,
     reach: reach::AccessScope,
     leases: approvals::Leases,
+    answers: approvals::AnswerSignals,
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
@@ -180,7 +191,7 @@ pub struct Engine {
     removals: commit_changes::BackgroundWork,
     /// Time of the last check for data that was kept for too long.
     pruned: Mutex<jiff::Timestamp>,
-    running: Mutex<HashMap<CallId, Stop>>,
+    running: Arc<RunningCalls>,
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
     program: Program,
@@ -188,7 +199,6 @@ pub struct Engine {
     user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
     resting: networks::ReleaseFlag,
-    ended: tokio::sync::Notify,
     closed: AtomicBool,
 }
 
@@ -244,7 +254,8 @@ impl Engine {
             folder: cell.records.clone(),
         };
         notices.extend(recorder.take_over());
-        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
+        let area = snapshots.as_ref().map(|snapshots| snapshots.change_area().clone());
+        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, area));
         notices.extend(denied.take_away_left());
         let toolchains = toolchains::Toolchains::new(
             cell.toolchains.clone(),
@@ -277,6 +288,7 @@ impl Engine {
             hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
+            isolations: isolation::Isolations::new(cell.entrance.clone()),
             place,
             policy,
             store,
@@ -289,8 +301,9 @@ impl Engine {
             databases,
             meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens))),
             leases: approvals::Leases::default(),
+            answers: approvals::AnswerSignals::default(),
             cache: cache::Cache::default(),
-            running: Mutex::default(),
+            running: Arc::default(),
             counted: figures::Counted::default(),
             tracer,
             program,
@@ -298,7 +311,6 @@ impl Engine {
             user: user.map(Arc::from),
             networks,
             resting: networks::ReleaseFlag::default(),
-            ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
     }
@@ -346,7 +358,7 @@ impl Engine {
     }
 
     pub(crate) fn calls_running(&self) -> usize {
-        self.running.lock().len()
+        self.running.count()
     }
 
     /// Returns true if calls are traced, so that their origins are needed.
@@ -373,7 +385,7 @@ impl Engine {
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = RunningCall::enter(self.clone(), call.id.clone(), stop.clone());
+        let running = self.running.enter(call.id.clone(), stop.clone());
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let engine = self.clone();
@@ -422,41 +434,23 @@ impl Engine {
     }
 
     async fn stop_calls(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            let stops: Vec<Stop> = {
-                let running = self.running.lock();
-                running.values().cloned().collect()
-            };
-            if stops.is_empty() {
-                self.removals.wait().await;
-                if let Some(snapshots) = &self.snapshots {
-                    snapshots.put_away();
-                }
-                return;
-            }
-            for stop in stops {
-                stop.request(StopReason::Cancelled);
-            }
-            ended.await;
+        self.running.stop_all().await;
+        self.removals.wait().await;
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.put_away();
         }
     }
 
     /// Starts the search for denied files and prepares a waiting cell, so that the first command
     /// need not wait for either. Blocks during the search. The first command reports its errors.
     pub fn make_ready(&self) {
-        if self.policy.passes_undoable() {
-            sandbox::has_namespaces();
-        }
-        let Ok(cell_spec::SpecifiedCell { cell, .. }) =
-            self.specification(&self.policy, &self.denied, denied::Writes::Apart)
-        else {
-            return;
-        };
+        let specified = self.specification(&self.policy, &self.denied, denied::Writes::Apart);
+        let Ok((cell, host)) = specified.map(|specified| (specified.cell, specified.host)) else { return };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
-            snapshots.make_ready(Some(&cell));
+            snapshots.make_ready(Some((&cell, &host)));
+        }
+        if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.policy.passes_undoable()) {
+            self.can_give_overlay(snapshots, &self.policy);
         }
     }
 
@@ -472,13 +466,4 @@ impl Engine {
 
 fn shut_down() -> ToolError {
     ToolError::new(Code::Unavailable, "this runtime is shutting down").retry(tool::Retry::Now)
-}
-
-/// Builds an id that sorts by time: 12 hexadecimal digits of milliseconds, 10 random ones.
-fn new_call_id(clock: &dyn Clock) -> CallId {
-    let mut chance = [0_u8; 5];
-    // Without the system's random source, the time distinguishes a process's calls well enough.
-    let _ = getrandom::fill(&mut chance);
-    let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-    CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
 }

@@ -18,7 +18,7 @@ use std::time::Instant;
 use egress::{Carrier, Listeners, ServedNetwork};
 use parking_lot::{Mutex, MutexGuard};
 use policy::Ceiling;
-use sandbox::{CellSpec, EgressListeners, SandboxError, SessionNetwork, Spawner};
+use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
 
 use crate::egress_gate::{GateDeps, WayOut};
 use crate::placeholders::SessionPlaceholders;
@@ -88,13 +88,13 @@ enum Shared {
 }
 
 impl Shared {
-    fn put_into(self, cell: &mut CellSpec) {
+    fn put_into(self, host: &mut CellHost) {
         match self {
             Self::WithCells(spawner) => {
-                cell.spawner = Some(spawner);
-                cell.network = None;
+                host.spawner = Some(spawner);
+                host.network = None;
             }
-            Self::Alone(network) => cell.network = Some(network),
+            Self::Alone(network) => host.network = Some(network),
         }
     }
 }
@@ -130,13 +130,18 @@ impl Networks {
     ///
     /// # Errors
     /// Fails if this machine refuses a network.
-    pub(crate) fn settle(self: &Arc<Self>, owner: &str, cell: &mut CellSpec) -> Result<(), SandboxError> {
-        let shared = self.of(owner, cell.spawner.is_some())?;
-        shared.put_into(cell);
+    pub(crate) fn settle(self: &Arc<Self>, owner: &str, host: &mut CellHost) -> Result<(), SandboxError> {
+        let shared = self.of(owner, &host.isolation, host.spawner.is_some())?;
+        shared.put_into(host);
         Ok(())
     }
 
-    fn of(self: &Arc<Self>, owner: &str, with_cells: bool) -> Result<Shared, SandboxError> {
+    fn of(
+        self: &Arc<Self>,
+        owner: &str,
+        isolation: &Isolation,
+        with_cells: bool,
+    ) -> Result<Shared, SandboxError> {
         let known = || self.state().sessions.get(owner).and_then(|session| session.network.clone());
         let shared = match known() {
             Some(shared) => shared,
@@ -145,7 +150,7 @@ impl Networks {
                 // Another command of the session may have been first.
                 match known() {
                     Some(shared) => shared,
-                    None => self.make(owner, with_cells)?,
+                    None => self.make(owner, isolation, with_cells)?,
                 }
             }
         };
@@ -153,12 +158,12 @@ impl Networks {
         Ok(shared)
     }
 
-    fn make(&self, owner: &str, with_cells: bool) -> Result<Shared, SandboxError> {
+    fn make(&self, owner: &str, isolation: &Isolation, with_cells: bool) -> Result<Shared, SandboxError> {
         let first = self.state().first.clone().filter(|_| with_cells);
         let another = first.and_then(|first| first.another().ok());
         let made = match another {
             Some(spawner) => Shared::WithCells(Arc::new(spawner)),
-            None => Shared::Alone(SessionNetwork::make()?),
+            None => Shared::Alone(isolation.make_network()?),
         };
         let mut state = self.state();
         let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
@@ -210,23 +215,23 @@ impl Networks {
     pub(crate) fn settle_with_way_out(
         self: &Arc<Self>,
         owner: &str,
-        cell: &mut CellSpec,
+        (cell, host): (&mut CellSpec, &mut CellHost),
         around: &GateDeps,
     ) -> Result<(), String> {
         let because = |why: String| format!("no host can be reached from this command: {why}");
-        if let Err(error) = self.settle(owner, cell) {
-            cell.spawner = None;
+        if let Err(error) = self.settle(owner, host) {
+            host.spawner = None;
             return Err(because(error.to_string()));
         }
-        let way_out = self.way_out(owner, cell, around).map_err(because)?;
-        cell.has_doors = true;
+        let way_out = self.way_out(owner, host, around).map_err(because)?;
+        host.has_egress = true;
         for (name, value) in egress::variables(sandbox::PROXY_PORT) {
             cell.environment.insert(OsString::from(name), OsString::from(value));
         }
         way_out.hand_out(cell)
     }
 
-    fn way_out(&self, owner: &str, cell: &CellSpec, around: &GateDeps) -> Result<Arc<WayOut>, String> {
+    fn way_out(&self, owner: &str, host: &CellHost, around: &GateDeps) -> Result<Arc<WayOut>, String> {
         let known = || Some(self.state().sessions.get(owner)?.way_out.as_ref()?.0.clone());
         if let Some(way_out) = known() {
             return Ok(way_out);
@@ -235,7 +240,7 @@ impl Networks {
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
-        let listeners = open(cell, around)?;
+        let listeners = open(host, around)?;
         let mut state = self.state();
         let carrier = match state.carrier.take() {
             Some(carrier) => carrier,
@@ -292,20 +297,15 @@ impl Drop for Networks {
     }
 }
 
-/// Opens the doors of the cell's network.
-fn open(cell: &CellSpec, around: &GateDeps) -> Result<Listeners, String> {
+/// Opens the listeners of egress in the network of the cells.
+fn open(host: &CellHost, around: &GateDeps) -> Result<Listeners, String> {
     let mut ports = around.policy.named_ports();
-    // The proxy has a door of its own, and so have name queries.
+    // The proxy has a listener of its own, and so have name queries.
     ports.retain(|port| *port != sandbox::PROXY_PORT);
     ports.extend(USUAL_PORTS);
     ports.sort_unstable();
     ports.dedup();
-    let opened = match (&cell.network, &cell.spawner) {
-        (Some(network), _) => network.open_doors(&ports).map(Some),
-        (None, Some(spawner)) => spawner.open_doors(&ports),
-        (None, None) => Ok(None),
-    };
-    let opened = opened.map_err(|error| error.to_string())?;
+    let opened = host.open_listeners(&ports).map_err(|error| error.to_string())?;
     let EgressListeners { proxy, everywhere, names } =
         opened.ok_or_else(|| "the commands of this session have no shared network".to_owned())?;
     Ok(Listeners { proxy, everywhere, names })

@@ -1,6 +1,5 @@
 //! Audit rows of calls. Every argument is redacted before it gets here.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use store::{AuditRow, Kind};
 use tool::{EffectState, Outcome};
@@ -9,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::Engine;
 use crate::call::Call;
+use crate::digest::digest;
 use crate::redact::Redactor;
 
 /// Maximum number of characters of one argument in the audit. A longer argument is cut; the digest
@@ -73,14 +73,6 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
         return text;
     }
     json!({ "effects": call.effects.len(), "left_out_bytes": text.len() }).to_string()
-}
-
-/// Returns the BLAKE3 hash of a value's JSON, in hexadecimal.
-pub(crate) fn digest(value: &impl Serialize) -> String {
-    let mut hasher = blake3::Hasher::new();
-    // Writing to the hasher never fails, and no value here has a map with keys that are not strings.
-    let _ = serde_json::to_writer(&mut hasher, value);
-    hasher.finalize().to_hex().to_string()
 }
 
 /// Returns a copy with redacted secrets and with every long text cut, however large the value is.

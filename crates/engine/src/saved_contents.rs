@@ -10,8 +10,6 @@ use store::{Blobs, Store};
 use tokio::task::JoinHandle;
 use tool::{Stop, StopReason};
 
-use crate::call::Call;
-
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
@@ -97,17 +95,18 @@ pub(crate) struct SavingTime {
 }
 
 impl SavingTime {
-    pub(crate) fn begin(call: &Call) -> Self {
+    /// Starts the time for a call with this stop and timeout.
+    pub(crate) fn begin(of_call: &Stop, timeout: Duration) -> Self {
         let stop = Stop::default();
         let (by_call, by_time) = (stop.clone(), stop.clone());
         // The changes of a command that was killed at its deadline may be kept, and this time limit
         // applies to them.
-        call.stop.on_request(move |reason| {
+        of_call.on_request(move |reason| {
             if reason == StopReason::Cancelled {
                 by_call.request(reason);
             }
         });
-        let time = call.timeout.max(LEAST_SAVING);
+        let time = timeout.max(LEAST_SAVING);
         let timer = tokio::spawn(async move {
             tokio::time::sleep(time).await;
             by_time.request(StopReason::Deadline);

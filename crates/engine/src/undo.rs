@@ -19,9 +19,10 @@ use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
 
-use crate::db_checkpoint::{DataUndo, is_of_database};
+use crate::checkpoint_rows::entries;
+use crate::db_change::{DataUndo, is_of_database};
 use crate::difference::{Differences, Direction};
-use crate::direct_checkpoint::{entries, left_out};
+use crate::direct_checkpoint::left_out;
 use crate::saved_contents::SavedContents;
 pub use trial::UndoTrial;
 

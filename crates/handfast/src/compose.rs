@@ -236,11 +236,11 @@ fn environment_secrets(
     named: &BTreeMap<String, Vec<HostRule>>,
     warn: Warn,
 ) -> (EnvironmentSecrets, Vec<(String, String)>) {
-    let (mut covered, mut entries, mut unset) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut covered, mut entries, mut unset) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (name, hosts) in named {
         let Some(value) = variable(name) else {
             warn(&format!("the variable {name} of `environment_secrets` is not set"));
-            unset.push(name.clone());
+            unset.insert(name.clone(), "not set in the environment of Handfast".to_owned());
             continue;
         };
         match std::str::from_utf8(&value) {
@@ -248,10 +248,16 @@ fn environment_secrets(
                 covered.push((name.clone(), text.to_owned()));
                 entries.push((name.clone(), value, hosts.clone()));
             }
-            _ => warn(&format!(
-                "the variable {name} of `environment_secrets` is not sent: a secret needs at least \
-                 {LEAST_CHARACTERS} characters, because redacting a shorter one would reveal it"
-            )),
+            _ => {
+                warn(&format!(
+                    "the variable {name} of `environment_secrets` is not sent: a secret needs at least \
+                     {LEAST_CHARACTERS} characters, because redacting a shorter one would reveal it"
+                ));
+                unset.insert(
+                    name.clone(),
+                    format!("its value is no text of at least {LEAST_CHARACTERS} characters"),
+                );
+            }
         }
     }
     (EnvironmentSecrets::new(entries).without(unset), covered)

@@ -11,6 +11,8 @@
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
+mod cli_approvals;
+#[cfg(feature = "cli")]
 mod cli_audit;
 #[cfg(feature = "cli")]
 mod cli_login;
@@ -37,6 +39,8 @@ mod labels;
 #[cfg(feature = "cli")]
 mod listening;
 mod mcp_options;
+#[cfg(feature = "cli")]
+mod mounts;
 mod places;
 #[cfg(feature = "cli")]
 mod program;

@@ -14,9 +14,7 @@
 mod check;
 mod clock;
 mod covering;
-pub mod gmail;
 mod guard;
-pub mod linear;
 mod policy;
 mod run;
 pub mod web;

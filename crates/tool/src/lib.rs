@@ -15,12 +15,14 @@ mod described;
 mod effect;
 mod error;
 mod id;
+mod json_size;
 mod level;
 mod memories;
 mod nearest;
 mod notes;
 mod place;
 mod result;
+mod run_result;
 mod schema;
 mod spec;
 mod stop;
@@ -30,8 +32,8 @@ mod visible;
 pub use arguments::spell;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, FullOutput, Hosts, NoProgress, Outputs,
-    Progress, Redaction, Services, SnapshotUse,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, NoProgress, Outputs, Progress,
+    Redaction, Services,
 };
 pub use credential::is_credential_name;
 pub use data::{Data, RawJson};
@@ -39,12 +41,14 @@ pub use described::described;
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
+pub use json_size::{MAX_JSON_VALUES, holds_too_many_values};
 pub use level::Level;
 pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage};
 pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
 pub use result::{ByteReservation, CallResult, Changes, ChangesState, KeptOutput, Meta, Outcome};
+pub use run_result::{ChangeTreatment, FullOutput, RunResult, SnapshotUse, ToolOutput};
 pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Context, Data, Effect, Level, Place, Presentation, RawJson, Spec, TextCap, ToolError, schema_of_input,
-    schema_of_output,
+    Context, Data, Effect, Level, Place, Presentation, RawJson, RunResult, Spec, TextCap, ToolError,
+    ToolOutput, schema_of_input, schema_of_output,
 };
 
 /// Tool: its specification, the plan of a call, and the execution of a call.
@@ -25,8 +25,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Arguments of a call. The doc comment of each field becomes text of the schema. The type must
     /// deny unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
-    /// Output of a call, which becomes `data` of the result.
-    type Output: Serialize + JsonSchema;
+    /// Output of a call, which becomes `data` of the result. A [`RunResult`] adds facts about the
+    /// run, such as the treatment of its changes.
+    type Output: ToolOutput;
     /// Fixed properties of the tool.
     const SPEC: Spec;
     /// Names of the arguments that are secrets. Secret arguments are never written down, and an
@@ -193,7 +194,7 @@ impl PreparedCall {
     }
 
     /// Executes the call.
-    pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
+    pub fn run(self, context: &Context) -> BoxFuture<'_, RunResult<Data>> {
         self.call.run(context)
     }
 }
@@ -201,7 +202,7 @@ impl PreparedCall {
 /// Tool together with its parsed arguments.
 trait Ready: Send + Sync {
     fn preview(&self, context: &Context) -> Option<String>;
-    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>>;
+    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>>;
 }
 
 struct ReadyCall<T: Tool> {
@@ -215,11 +216,16 @@ impl<T: Tool> Ready for ReadyCall<T> {
         self.tool.preview(context, &self.args)
     }
 
-    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
+    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, RunResult<Data>> {
         Box::pin(async move {
-            let output = self.tool.run(context, self.args).await?;
-            data(&T::SPEC, &output, self.answer_bytes)
-                .map_err(|error| ToolError::internal("the tool's output is not JSON").because(error))
+            let result = match self.tool.run(context, self.args).await {
+                Ok(output) => output.into_result(),
+                Err(error) => Err(error).into(),
+            };
+            result.and_then(|output| {
+                data(&T::SPEC, &output, self.answer_bytes)
+                    .map_err(|error| ToolError::internal("the tool's output is not JSON").because(error))
+            })
         })
     }
 }
@@ -307,7 +313,7 @@ impl<T: Tool> ErasedTool<T> {
             tool: Arc::new(tool),
             spec: T::SPEC,
             input_schema: schema_of_input::<T::Args>(),
-            output_schema: schema_of_output::<T::Output>(),
+            output_schema: schema_of_output::<<T::Output as ToolOutput>::Data>(),
         })
     }
 }

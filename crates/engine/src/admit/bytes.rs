@@ -13,7 +13,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tool::{SessionId, Stop, ToolError};
 
-use super::lanes_closed;
 use crate::stopping::requested;
 
 /// Largest answer, in bytes, that counts as small if the room for small answers has space for
@@ -267,4 +266,9 @@ impl Drop for QueuedCall<'_> {
         }
         Bytes::give(self.bytes);
     }
+}
+
+/// Returns the error of a call that waited when the lanes closed.
+pub(super) fn lanes_closed() -> ToolError {
+    ToolError::internal("the lanes closed while a call was waiting")
 }

@@ -12,14 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use policy::Policy;
+use policy::{Part, Policy};
 use sandbox::LateMasks;
 use tool::{Access, Code, EffectState, ToolError};
 use watch::{MarkedPaths, Watch, WatchError, WatchMode};
 
-use crate::call::Call;
+use crate::change_area::ChangeArea;
 use crate::protected::ProtectedSet;
-use crate::snapshot::Snapshots;
 use cells::RunningCell;
 use lists::{DenyLists, LedTo};
 pub(crate) use programs::DeniedPrograms;
@@ -28,8 +27,8 @@ pub(crate) use programs::DeniedPrograms;
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
     keep: WatchMode,
-    /// Storage for files that are taken away.
-    snapshots: Option<Arc<Snapshots>>,
+    /// Folder for files that are taken away.
+    area: Option<Arc<ChangeArea>>,
     led_to: Arc<RwLock<LedTo>>,
     state: Mutex<State>,
 }
@@ -68,8 +67,8 @@ pub(crate) struct OwnChange(Arc<DeniedFiles>);
 impl OwnChange {
     /// Begins a change on a thread that may block, because a walk for denied files may be in
     /// progress. Returns `None` if the call's plan names no path to write.
-    pub(crate) async fn begin(denied: &Arc<DeniedFiles>, call: &Call) -> Option<Self> {
-        let writes = call.effects.iter().filter_map(|part| {
+    pub(crate) async fn begin(denied: &Arc<DeniedFiles>, effects: &[Part]) -> Option<Self> {
+        let writes = effects.iter().filter_map(|part| {
             let (access, named) = part.effect.path()?;
             (access == Access::Write).then(|| part.real.as_deref().unwrap_or(named).to_owned())
         });
@@ -137,13 +136,13 @@ const MAX_CLOSED: usize = 64;
 const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
-    pub(crate) fn new(policy: Arc<Policy>, keep: WatchMode, snapshots: Option<Arc<Snapshots>>) -> Self {
-        Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
+    pub(crate) fn new(policy: Arc<Policy>, keep: WatchMode, area: Option<Arc<ChangeArea>>) -> Self {
+        Self { policy, keep, area, led_to: Arc::default(), state: Mutex::default() }
     }
 
     /// Returns the denied files under other rules, which are searched once.
     pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
-        Self::new(policy, WatchMode::Once, self.snapshots.clone())
+        Self::new(policy, WatchMode::Once, self.area.clone())
     }
 
     /// Returns what is denied below the roots, for a cell that is about to run. Blocks during a
@@ -172,9 +171,9 @@ impl DeniedFiles {
         let later = Arc::new(LateMasks::default());
         let mut cell = RunningCell::new(later.clone(), &marked);
         if writes == Writes::AtOnce
-            && let Some(snapshots) = &self.snapshots
+            && let Some(area) = &self.area
         {
-            cell.write_record(roots, snapshots).map_err(|error| {
+            cell.write_record(roots, area).map_err(|error| {
                 let message = format!(
                     "the files that the command may change cannot be recorded, so nothing was \
                      run: {error}"

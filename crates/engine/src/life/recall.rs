@@ -7,8 +7,9 @@ use tool::{AnyTool, Data, ToolError};
 
 use crate::cache::Answers;
 use crate::call::Call;
+use crate::digest::digest;
 use crate::fingerprint::Fingerprint;
-use crate::{Engine, fingerprint, record};
+use crate::{Engine, fingerprint};
 
 /// Conditions that an answer from the cache must meet.
 pub(super) struct Lookup {
@@ -43,7 +44,7 @@ impl Engine {
         }
         let met = self.bind(call).await?.plan;
         let rules = (self.policy.profile(), self.policy.mode().as_str());
-        let key = record::digest(&(call.dialect, &call.tool, call.owner(), rules, met));
+        let key = digest(&(call.dialect, &call.tool, call.owner(), rules, met));
         let answers = self.cache.answers();
         Ok(self.look_around().await.map(|looked| Lookup { key, looked, answers }))
     }

@@ -4,34 +4,35 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::MutexGuard;
-use sandbox::{CellSpec, Spawner};
+use sandbox::{CellHost, CellSpec, Spawner};
 
-use super::{ChangedBy, Snapshots, overlay};
+use super::changes::overlay;
+use super::{ChangedBy, Snapshots};
 
 impl Snapshots {
     /// Prepares the folders for the next call of this kind. For a command with the view of `cell`,
     /// starts a waiting cell that already keeps changes there. The next call reports errors.
-    pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
+    pub(crate) fn make_ready(&self, cell: Option<(&CellSpec, &CellHost)>) {
         let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
         // Another thread that holds the lock prepares the same folders.
         let Some(closed) = self.making.try_lock() else { return };
         if *closed || self.ready(changed_by).is_some() {
             return;
         }
-        let Ok(mut call) = self.area.begin() else { return };
-        let begun = cell.map(|cell| {
+        let Ok(mut call) = self.area().begin() else { return };
+        let begun = cell.map(|(cell, host)| {
             let overlay = Some(overlay(&call));
-            sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
+            host.make_ready(&CellSpec { overlay, ..cell.clone() })
         });
         if let Some(Err(_)) = begun {
             // The folders cannot be used any more. The next start removes folders that cannot be
             // removed now.
             drop(call.discard());
-            let Ok(other) = self.area.begin() else { return };
+            let Ok(other) = self.area().begin() else { return };
             call = other;
         }
-        if let Some(cell) = cell {
-            *self.ready_in() = cell.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
+        if let Some((_, host)) = cell {
+            *self.ready_in() = host.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
         }
         *self.ready(changed_by) = Some(call);
     }

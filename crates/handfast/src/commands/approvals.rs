@@ -9,7 +9,8 @@ use store::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
-use crate::cli::{ApprovalsCommand, Global};
+use crate::cli::Global;
+use crate::cli_approvals::ApprovalsCommand;
 use crate::clock::SystemClock;
 use crate::compose::{RuntimeOptions, compose};
 use crate::host_environment::HostEnvironment;
@@ -161,7 +162,7 @@ pub(crate) fn text(asked: &StoredQuestion) -> String {
             (Some(_), _) => "an approval applies these changes to the workspace",
             (None, true) => "the call waits, and continues after an approval",
             (None, false) => {
-                "its caller is gone; after an approval, the same call passes once when it is made again"
+                "its call has ended; after an approval, the same call passes once when it is made again"
             }
         };
         text.push_str(&format!("\n{then}\nthe approval can be for\n  once: this call only\n"));
@@ -222,7 +223,7 @@ fn then(approved: &StoredQuestion) -> &'static str {
     if approved.caller_waits {
         "the call continues"
     } else {
-        "its caller is gone, and the same call passes once when it is made again"
+        "its call has ended, and the same call passes once when it is made again"
     }
 }
 

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::SessionError;
 use super::facts::Phase;
 use super::job::{Lifetime, Session};
+use crate::isolation::backend::CellHost;
 use crate::spec::{CellSpec, Command};
 
 /// Maximum number of ended sessions of one owner that stay visible; the oldest are removed first.
@@ -181,6 +182,7 @@ impl OwnedSessions {
         id: &str,
         shown: &str,
         spec: CellSpec,
+        host: CellHost,
         command: Command,
         at_most: Option<Duration>,
     ) -> Result<Session, SessionError> {
@@ -190,7 +192,7 @@ impl OwnedSessions {
         let mut lifetime = self.sessions.limits.lifetime;
         lifetime.absolute = at_most.map_or(lifetime.absolute, |wish| wish.min(lifetime.absolute));
         let record = keeper.begin(&owner, &of);
-        let started = Session::start(spec, command, lifetime, record, move |session| {
+        let started = Session::start(spec, host, command, lifetime, record, move |session| {
             keeper.keep(&owner, &of, session).map_err(|error| error.to_string())
         });
         if started.is_err() {

@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 
 use crate::cgroup::Group;
-use crate::late_mask::CellReferences;
+use crate::late_mask::LateCover;
 use crate::process::Process;
 
 /// Number of cells above which the next caller removes the ended ones.
@@ -19,6 +19,12 @@ struct Cell {
     process: Process,
     _group: Option<Group>,
     _file_system: Option<CellReferences>,
+}
+
+/// The references that keep alive the file system of an ended cell.
+#[derive(Debug)]
+pub(crate) struct CellReferences {
+    pub(crate) _cell: Option<Box<dyn LateCover>>,
 }
 
 /// All ending cells. Dropping this waits for their ends.

@@ -23,14 +23,15 @@ use rustix::net::{
 use rustix::process::{DumpableBehavior, PidfdFlags, getpid, pidfd_open, set_dumpable_behavior};
 use rustix::thread::set_name;
 
+use super::process::{SpawnerProcess, timespec};
 use super::serve::{AFTERMATH, AFTERMATH_STEP, SpawnerState, settle};
-use super::{SpawnerProcess, patience};
 use crate::cgroup::{Hierarchy, Owner};
-use crate::child::{EndOnUnwind, GO, keep_only, raise_loopback, told_to_go};
+use crate::child::first_steps::{EndOnUnwind, GO, keep_only, told_to_go};
+use crate::child::holder::raise_loopback;
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::identity::Identity;
-use crate::limits::Bounds;
+use crate::limits::values::Bounds;
 use crate::network::Network;
 use crate::process::{self, Process, start_unattended, write_map};
 use crate::streams::above_standard;
@@ -134,7 +135,7 @@ fn pair() -> Result<(OwnedFd, OwnedFd), SandboxError> {
 
 /// Waits for the first message of a new spawner.
 fn born(line: OwnedFd) -> Result<StartedSpawner, Errno> {
-    let timeout = patience(BIRTH);
+    let timeout = timespec(BIRTH);
     loop {
         match poll(&mut [PollFd::new(&line, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(Errno::TIMEDOUT),
