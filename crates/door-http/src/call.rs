@@ -1,12 +1,13 @@
 //! Calls, dry checks by the policy, and the list of tools.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dialects::Dialect;
 use engine::{Answer, Approval, Asker, CallRequest, Door, NoAsker, Principal};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderMap};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -190,7 +191,7 @@ impl Listener {
 
 impl Progress for Listener {
     fn report(&self, done: u64, total: Option<u64>, message: &str) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.is_some_and(|last| last.elapsed() < LEAST_INTERVAL) {
             return;
         }

@@ -1,9 +1,9 @@
 //! Counts of responses, for the metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use hyper::StatusCode;
+use parking_lot::Mutex;
 
 /// Number of responses, by route, method and status.
 #[derive(Default)]
@@ -14,11 +14,11 @@ type Counts = BTreeMap<(&'static str, &'static str, u16), u64>;
 
 impl ResponseCounts {
     pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         *counts.entry((route, method, status.as_u16())).or_default() += 1;
     }
     /// Returns a copy of the counts.
     pub(crate) fn all(&self) -> Counts {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

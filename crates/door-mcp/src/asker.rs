@@ -1,9 +1,9 @@
 //! Approval by the client of this connection, in the way of its protocol revision.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Answer, Approval, Asker};
+use parking_lot::Mutex;
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerRequest};
 use rmcp::task_manager::TaskContext;
 use tool::BoxFuture;
@@ -107,7 +107,7 @@ impl ElicitByRetry {
 
     /// Takes the approval that the client must be asked about, if the call needs one.
     pub(crate) fn open_question(&self) -> Option<Approval> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.open.lock().take()
     }
 
     async fn decide(&self, approval: &Approval) -> Answer {
@@ -121,7 +121,7 @@ impl ElicitByRetry {
             (Err(hint), _) => Err(hint),
             (Ok(form), Some(task)) => self.ask_in(task, form, approval).await,
             (Ok(_), None) => {
-                *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval.clone());
+                *self.open.lock() = Some(approval.clone());
                 return Answer::Later;
             }
         };
@@ -151,7 +151,7 @@ impl ElicitByRetry {
     /// Returns the user's earlier answer to this question, if this is the repeated call.
     fn said_before(&self, approval: &Approval) -> Option<Answer> {
         // One answer covers one question: a second question of the same call is asked anew.
-        if let Some(said) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(said) = self.said.lock().take() {
             return Some(if said.digest == approval.digest {
                 question::answer(said.choice, approval, &said.by)
             } else {

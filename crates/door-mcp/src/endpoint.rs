@@ -9,11 +9,12 @@
 //! refusals.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::Engine;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::ErrorData;
 use tokio::time::Instant;
 use tool::SessionId;
@@ -154,7 +155,7 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A poisoned lock is usable, because the map is consistent at all times.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> PostOutcome {

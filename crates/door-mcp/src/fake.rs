@@ -31,7 +31,7 @@ pub(crate) struct Fake {
     pub(crate) stopped: Arc<AtomicUsize>,
     pub(crate) shut_down: AtomicUsize,
     /// Ended sessions.
-    pub(crate) ended: std::sync::Mutex<Vec<String>>,
+    pub(crate) ended: parking_lot::Mutex<Vec<String>>,
     /// Releases calls of `gate`.
     pub(crate) gate: Notify,
 }
@@ -242,7 +242,7 @@ impl Calls for Fake {
     }
 
     async fn end_session(self: &Arc<Self>, session: &SessionId) {
-        self.ended.lock().unwrap().push(session.0.clone());
+        self.ended.lock().push(session.0.clone());
     }
 
     async fn shutdown(&self) {

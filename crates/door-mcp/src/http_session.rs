@@ -1,7 +1,8 @@
 //! A session over HTTP: the counterpart of a connection, for independent messages.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
@@ -38,12 +39,12 @@ impl HttpSession {
 
     /// Returns the time of the last use.
     pub(crate) fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.used.lock()
     }
 
     /// Records that the session is used now.
     pub(crate) fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.used.lock() = Instant::now();
     }
 
     /// Ends the session: its calls and its remaining work.

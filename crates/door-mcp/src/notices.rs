@@ -4,7 +4,9 @@
 //! stream over HTTP. From revision 2026-07-28 on, it is an event of a `subscriptions/listen` that
 //! asked for it.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::connection::Connection;
 use crate::notice::Notice;
@@ -16,7 +18,7 @@ pub struct Notices(Mutex<Vec<Weak<Connection>>>);
 impl Notices {
     /// Adds a connection to notify, for as long as it exists.
     pub(crate) fn add(&self, connection: &Arc<Connection>) {
-        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.0.lock();
         // Remove closed connections before the list would grow.
         if connections.len() == connections.capacity() {
             connections.retain(|connection| connection.strong_count() > 0);
@@ -26,7 +28,7 @@ impl Notices {
 
     /// Sends the notice to every client that subscribes to it.
     pub fn tell(&self, notice: Notice<'_>) {
-        let connections = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let connections = self.0.lock().clone();
         for connection in connections.iter().filter_map(Weak::upgrade) {
             connection.tell(notice);
         }

@@ -8,9 +8,10 @@
 //! the session, up to a limit that drops the oldest.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tool::ByteReservation;
@@ -159,7 +160,7 @@ impl Streams {
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Resumes after the message with this id. Returns `None` if there is no such stream, or a
@@ -194,7 +195,7 @@ impl Log {
 
 impl Stream {
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     fn say(&self, saying: StreamMessage) {

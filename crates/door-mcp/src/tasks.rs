@@ -3,9 +3,9 @@
 //! A client that supports tasks still gets a direct response if the call ends soon. Otherwise it
 //! gets the id of a task, with which it polls the outcome, answers questions, or cancels the call.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::{CallToolResult, CreateTaskResult, ErrorData, GetTaskResult};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use tokio::task::JoinHandle;
@@ -44,7 +44,7 @@ impl Tasks {
     }
 
     fn has_room(&self) -> bool {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = self.named.lock();
         named.retain(|task| self.manager.get_task(task).is_ok());
         named.len() < MOST
     }
@@ -83,7 +83,7 @@ impl Tasks {
                 convert(made.map_err(|_| TaskExit::Error(broken()))??)
             })
         });
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).push(task.task_id.clone());
+        self.named.lock().push(task.task_id.clone());
         Ok(TaskOutcome::Begun(CreateTaskResult::new(task)))
     }
 }

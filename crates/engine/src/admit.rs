@@ -8,8 +8,9 @@
 mod bytes;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use policy::{Part, Policy};
 use tokio::sync::oneshot;
 use tool::{ByteReservation, Code, Data, Effect, Lane, PreparedCall, Retry, SessionId, Stop, ToolError};
@@ -218,7 +219,7 @@ impl Commands {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Budgets of principals: how many calls they may still make, and until when.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -98,7 +99,7 @@ impl Budget {
 impl Account {
     fn calls(&self) -> MutexGuard<'_, Option<u64>> {
         // Every change of the number is a single step.
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The state of one call on its way through the layers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use policy::{Ceiling, Decision, Part};
 use serde_json::Value;
 use tool::{
@@ -201,7 +202,7 @@ impl Call {
     /// Returns the author of the call's changes.
     pub(crate) fn author(&self, now: Timestamp) -> Author {
         let session = Some(self.session.0.clone());
-        let undoes = self.undoes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let undoes = self.undoes.lock().clone();
         Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
     }
 

@@ -2,9 +2,9 @@
 //! because a command with direct writes created them.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use checkpoint::{Area, TakeMethod, Terms, Time, Workspace};
+use parking_lot::Mutex;
 
 /// Records of a dead process that watched: the folder of its call, its notes there, and the time of
 /// its last check.
@@ -30,7 +30,7 @@ impl ChangeArea {
 
     /// Takes the records about direct writes by commands of dead processes, to be judged.
     pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
-        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.left.lock())
     }
 
     /// Moves a file, not a folder, out of a workspace until a human decides. The file joins the

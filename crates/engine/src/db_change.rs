@@ -2,10 +2,11 @@
 
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
 use database::{Change, Databases, KeepError, ReadPieces};
+use parking_lot::Mutex;
 use store_api::{Checkpoint, CheckpointEntry, Hash, Store};
 
 /// Marker that replaces the old state of a path if the change is one of a database.

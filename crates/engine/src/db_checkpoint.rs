@@ -7,12 +7,13 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use checkpoint::Draft;
 use database::{Change, DatabaseError, Keep, KeepError, Piece, PieceHash, StopCheck};
+use parking_lot::Mutex;
 use store_api::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
 use tool::{Checkpoints, Code, Data, EffectState, Retry, Services, Stop, ToolError, UndoRequest};
 
@@ -80,7 +81,7 @@ impl Keep for DbRecorder {
             checkpoints.add(&checkpoint, &mut std::iter::once(entry.clone()), &needed)?;
             Some(folder)
         };
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(RecordingStart { entry, folder });
+        *self.begun.lock() = Some(RecordingStart { entry, folder });
         Ok(())
     }
 
@@ -143,7 +144,7 @@ impl DbRecorder {
     }
 
     fn end(&self, settle: impl FnOnce(&dyn Store, &RecordingStart) -> Result<(), store_api::StoreError>) {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begun = self.begun.lock().take();
         let Some(begun) = begun else { return };
         match settle(self.store.as_ref(), &begun) {
             // If the folder cannot be removed now, the next start removes it.
@@ -151,7 +152,7 @@ impl DbRecorder {
             // The row stays unchanged, and the next start settles it.
             Err(error) => {
                 let fault = format!("the checkpoint is not complete: {error}");
-                self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
+                self.faults.lock().push(fault);
             }
         }
     }
@@ -200,7 +201,7 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         self.note_data(call);
         let data = produced?;
-        let wanted = std::mem::take(&mut *call.of_data.undoes.lock().unwrap_or_else(PoisonError::into_inner));
+        let wanted = std::mem::take(&mut *call.of_data.undoes.lock());
         if wanted.is_empty() || call.dry_run.is_some() {
             return Ok(data);
         }
@@ -215,7 +216,7 @@ impl Engine {
 
     /// Adds to the answer what the call changed in databases.
     fn note_data(self: &Arc<Self>, call: &mut Call) {
-        let faults = std::mem::take(&mut *call.of_data.faults.lock().unwrap_or_else(PoisonError::into_inner));
+        let faults = std::mem::take(&mut *call.of_data.faults.lock());
         call.warnings.extend(faults);
         if call.of_data.made.load(Ordering::SeqCst) {
             call.checkpoint = Some(call.id.0.clone());
@@ -233,7 +234,7 @@ impl Engine {
         let noted = DbChanges::default();
         let keep = self.keep_data_of(author, &noted, Stop::default());
         self.undo_data_now(wanted, &keep, &Stop::default())?;
-        let faults = std::mem::take(&mut *noted.faults.lock().unwrap_or_else(PoisonError::into_inner));
+        let faults = std::mem::take(&mut *noted.faults.lock());
         Ok((noted.made.load(Ordering::SeqCst), faults))
     }
 

@@ -8,8 +8,8 @@
 
 use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use checkpoint::{ChangeEntries, Workspace};
@@ -172,7 +172,7 @@ impl Engine {
     pub(crate) fn prune_where_due(self: &Arc<Self>) {
         let now = self.clock.now();
         {
-            let mut pruned = self.pruned.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pruned = self.pruned.lock();
             if now.duration_since(*pruned).abs() < PRUNED_EVERY {
                 return;
             }

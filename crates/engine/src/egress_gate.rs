@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use egress::{Authority, Cover, Gate, GateEvent, Position, Secret, Verdict, Way};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve, System};
+use parking_lot::Mutex;
 use policy::{AddressVerdict, Policy};
 use sandbox::CellSpec;
 use serde_json::json;
@@ -106,7 +107,7 @@ impl WayOut {
 
     /// Takes the refusals since the last call of this method, as notes for the agent.
     pub(crate) fn take_notes(&self) -> Vec<String> {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         let mut notes = std::mem::take(&mut refused.told);
         let more = std::mem::take(&mut refused.more);
         if more > 0 {
@@ -119,7 +120,7 @@ impl WayOut {
     /// its repetitions since the last row.
     fn refuse(&self, met: &GateEvent, reason: &str) -> Option<u64> {
         let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         let note = format!("a connection to {place} was refused: {reason}");
         if !refused.told.contains(&note) {
             if refused.told.len() < MAX_TOLD { refused.told.push(note) } else { refused.more += 1 }

@@ -2,8 +2,8 @@
 //! one passes the name on and asks for abilities.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use policy::Policy;
 use sandbox::{Entrance, Isolation, IsolationChoice};
 use tool::ToolError;
@@ -27,7 +27,7 @@ impl Isolations {
     /// Returns the isolation that a policy demands.
     pub(crate) fn of(&self, policy: &Policy) -> Result<Isolation, ToolError> {
         let name = policy.isolation().as_str();
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some(isolation) = made.get(name) {
             return Ok(isolation.clone());
         }

@@ -69,11 +69,12 @@ mod undo;
 mod user_action;
 mod view_of_call;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use database::Databases;
 use memory::{Memories, OpenModel};
+use parking_lot::Mutex;
 use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store_api::Store;

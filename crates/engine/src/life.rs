@@ -111,7 +111,7 @@ impl Engine {
         let admitted = self.admit(call, &tool, &prepared).await?;
         call.leave();
         let looked = self.look(call, &tool).await?;
-        if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
+        if let Some(answer) = looked.as_ref().and_then(|looked| looked.recall(call, self.timer.now())) {
             return Ok(answer);
         }
         self.show_what_it_is_about(call, tool.spec().lane)?;
@@ -119,7 +119,6 @@ impl Engine {
         let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
         let before = self.checkpoint(call, &prepared, &tool).await?;
-        let generation = self.cache.generation();
         let mut ran = self.run(call, &tool, prepared, &before, cell).await?;
         let has_run = ran.result.output.is_ok();
         let full_outputs = std::mem::take(&mut ran.result.full_outputs);
@@ -136,7 +135,7 @@ impl Engine {
         let produced = shape(call, &tool, produced);
         let answer = self.cover(call, &tool, (produced, full_outputs), admitted).await?;
         if let Some(looked) = looked {
-            self.remember(call, &answer, looked, generation).await;
+            self.remember(call, &answer, looked).await;
         }
         Ok(answer)
     }

@@ -11,11 +11,12 @@ mod resting;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use egress::{Carrier, Listeners, ServedNetwork};
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use policy::Ceiling;
 use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
 use tool::{Clock, Owner, Threads, Timer};
@@ -164,7 +165,7 @@ impl Networks {
         let shared = match known() {
             Some(shared) => shared,
             None => {
-                let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                let _alone = self.making.lock();
                 // Another command of the session may have been first.
                 match known() {
                     Some(shared) => shared,
@@ -257,7 +258,7 @@ impl Networks {
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making.lock();
         if let Some(way_out) = known() {
             return Ok(way_out);
         }
@@ -286,7 +287,7 @@ impl Networks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Resources that outlive calls in one runtime: their list, and their end with their owners.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use sandbox::{ListedSession, OwnedSessions, Phase, Sessions};
@@ -120,11 +121,11 @@ impl BackgroundCommands {
 
     /// Records that a credential owns commands from now on.
     pub(crate) fn add_holder(&self, holder: &SessionId) {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(holder.0.clone());
+        self.holders.lock().insert(holder.0.clone());
     }
 
     fn owner(&self, name: &str) -> Owner {
-        if self.holders.lock().unwrap_or_else(PoisonError::into_inner).contains(name) {
+        if self.holders.lock().contains(name) {
             return Owner::Holder(SessionId(name.to_owned()));
         }
         Owner::Session(call::session_of(name))

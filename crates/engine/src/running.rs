@@ -1,7 +1,8 @@
 //! Table of running calls.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tool::{CallId, Owner, Stop, StopReason};
@@ -61,7 +62,7 @@ impl RunningCalls {
     }
 
     fn stops(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stops.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The bytes of saved files: storage, retrieval, and the time limit for saving.
 
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents};
+use parking_lot::Mutex;
 use store_api::{BlobReader, BlobWriter, Blobs, Store};
 use tokio::task::JoinHandle;
 use tool::{Stop, StopReason};
@@ -42,7 +43,7 @@ struct SharedValue<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> SharedValue<T> {
     fn get(&self, begin: impl FnOnce() -> Result<T, store_api::StoreError>) -> io::Result<Arc<T>> {
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.0.lock();
         let begun = match &mut *begun {
             Some(begun) => begun,
             none => none.insert(Arc::new(begin().map_err(io::Error::other)?)),
@@ -59,7 +60,7 @@ impl<'a> SavedContents<'a> {
 
     /// Ensures that every content is stored before a row refers to it.
     pub(crate) fn finish(&self) -> Result<(), store_api::StoreError> {
-        let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let saver = self.saver.0.lock();
         saver.as_ref().map_or(Ok(()), |saver| saver.finish())
     }
 }

@@ -16,9 +16,10 @@ mod taking;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use checkpoint::{Area, Workspace};
+use parking_lot::Mutex;
 use policy::Policy;
 use sandbox::{Isolation, Spawner};
 use tool::{Code, ToolError};

@@ -4,13 +4,14 @@ mod by_user;
 mod trial;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use checkpoint::{
     Conflict, Draft, LaterChange, Restoration, SavedEntry, Workspace, add_saved_later, compose,
 };
 use database::Databases;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use policy::Policy;
 use serde::Serialize;
 use store_api::{Checkpoint, CheckpointState, Store};
@@ -125,8 +126,8 @@ impl Checkpoints for ForCall {
         let rows = self.undo.check_data(&data)?;
         let mut laid = self.undo.lay_out(draft, &chosen, request)?;
         laid.paths += rows;
-        *self.data.lock().unwrap_or_else(PoisonError::into_inner) = data;
-        *self.undoes.lock().unwrap_or_else(PoisonError::into_inner) = Some(undoes(&chosen));
+        *self.data.lock() = data;
+        *self.undoes.lock() = Some(undoes(&chosen));
         Ok(laid)
     }
 }

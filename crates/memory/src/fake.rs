@@ -1,7 +1,8 @@
 //! A store with memories and a model of two directions, for the tests.
 
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Condvar, Mutex};
 
 use jiff::Timestamp;
 use retrieval::bytes;
@@ -113,12 +114,13 @@ impl Letters {
 
     /// Returns the largest number of texts that the model was asked for at once.
     pub(crate) fn most(&self) -> usize {
-        *self.most.lock().unwrap()
+        *self.most.lock()
     }
 
     /// Blocks until the model is asked for vectors.
     pub(crate) fn wait_until_asked(&self) {
-        drop(self.asked.wait_while(self.most.lock().unwrap(), |most| *most == 0).unwrap());
+        let mut most = self.most.lock();
+        self.asked.wait_while(&mut most, |most| *most == 0);
     }
 }
 
@@ -129,12 +131,12 @@ impl Embedder for Letters {
 
     fn embed(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure> {
         {
-            let mut most = self.most.lock().unwrap();
+            let mut most = self.most.lock();
             *most = texts.len().max(*most);
         }
         self.asked.notify_all();
         if let Some(waits) = &self.waits {
-            while !stop() && waits.lock().unwrap().recv_timeout(LOOK).is_err() {}
+            while !stop() && waits.lock().recv_timeout(LOOK).is_err() {}
             return Err(Failure::Stopped);
         }
         Ok(texts.iter().map(|text| direction(text)).collect())

@@ -12,8 +12,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
@@ -230,7 +230,7 @@ fn owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
             .map_err(|source| SandboxError::Io { doing: "copying a namespace descriptor", source })
     };
     // The map is consistent at any moment, so a panic of another thread did not damage it.
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = MADE.lock();
     if let Some(namespace) = made.get(&owners) {
         return copy(namespace);
     }

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::child::cover::Cover;
 use crate::direct_writes::Direct;
@@ -140,7 +141,7 @@ impl LateMasks {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change of the state is a single step, so a panic elsewhere has left it consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -13,9 +13,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod,
     fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mkdirat, mknodat,
@@ -177,7 +177,7 @@ impl Surroundings {
             |fd: &OwnedFd| fstat(fd).map_err(SandboxError::io("looking at the folders of an overlay"));
         let (below, around) = (status(&workspace)?, status(&inner)?);
         let key = Key { workspace: (below.st_dev, below.st_ino), upper: around.st_dev };
-        let refused = REFUSED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        let refused = REFUSED.lock().get(&key).copied();
         if let Some(errno) = refused {
             return Err(failed(REASON, errno.into()));
         }
@@ -219,7 +219,7 @@ impl Layers {
     /// Makes the error for an overlay that could not be mounted. Records permanent refusals.
     pub(crate) fn refused(&self, errno: Errno) -> SandboxError {
         if matches!(errno, Errno::INVAL | Errno::NODEV | Errno::PERM | Errno::OPNOTSUPP) {
-            REFUSED.lock().unwrap_or_else(PoisonError::into_inner).insert(self.key, errno);
+            REFUSED.lock().insert(self.key, errno);
         }
         failed(&self.workspace, REASON, errno.into())
     }
@@ -311,7 +311,7 @@ fn give(folder: &OwnedFd, workspace: &Stat) -> Result<(), Errno> {
 /// fail or get lost in it.
 fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result<(), Errno> {
     static KNOWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
-    if KNOWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&device) {
+    if KNOWN.lock().contains(&device) {
         return Ok(());
     }
     // An attribute marks a folder as new.
@@ -322,7 +322,7 @@ fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result
     let mark = c".trial";
     mknodat(folder, mark, FileType::CharacterDevice, Mode::empty(), makedev(0, 0))?;
     unlinkat(folder, mark, AtFlags::empty())?;
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(device);
+    KNOWN.lock().insert(device);
     Ok(())
 }
 

@@ -25,9 +25,10 @@ mod support;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use sandbox::{
     CellHost, CellSpec, KeptHome, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper,
 };
@@ -61,7 +62,7 @@ fn run(
     stopper: &Stopper,
     on_output: &mut dyn FnMut(sandbox::Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
-    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = READY.lock();
     let host = CellHost { spawner: SPAWNER.get().cloned(), ..host.clone() };
     let ready = host.make_ready(spec)?;
     let outcome = sandbox::run(spec, &host, command, deadline, stopper, on_output)?;
@@ -114,7 +115,7 @@ impl Scene {
     /// Makes a cell ready for the current state, calls `change`, and runs the line. Returns the
     /// origin of the cell and the line's output.
     fn ready_then(&mut self, change: impl FnOnce(&mut Self), line: &str) -> (Origin, String) {
-        let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = READY.lock();
         assert!(self.host.make_ready(&self.spec).unwrap());
         change(self);
         self.run(line)
@@ -154,7 +155,7 @@ fn a_ready_cell_shows_the_workspace_as_it_is_when_the_call_comes() {
 #[test]
 fn a_change_made_while_a_cell_was_ready_counts_as_made_before_the_command() {
     let scene = Scene::new();
-    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = READY.lock();
     assert!(scene.host.make_ready(&scene.spec).unwrap());
     scene.place.write("file", "x");
     let changed = rustix::fs::stat(scene.path("file")).unwrap();
@@ -248,7 +249,7 @@ fn a_ready_cell_that_was_put_away_leaves_folders_that_can_be_used() {
 fn the_caches_of_a_ready_cell_are_nobodys_until_its_command_runs() {
     let scene = Scene::keeping("home");
     let home = scene.kept_home();
-    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = READY.lock();
     assert!(scene.host.make_ready(&scene.spec).unwrap());
     assert!(home.alone().unwrap().is_some(), "they could never be taken away");
     let command = sandbox::Command {

@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use locks::{FileLock, Kind};
+use parking_lot::{Mutex, MutexGuard};
 use store_api::{BlobReader, BlobWriter, Hash, StoreError};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
@@ -189,7 +190,7 @@ impl SavedWriter<'_> {
 }
 
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 #[cfg(test)]

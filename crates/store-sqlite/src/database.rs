@@ -5,9 +5,10 @@
 //! the file is intact but may lack the last commits. The audit writer raises `synchronous` to FULL
 //! for rows that must survive a power loss.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -205,7 +206,7 @@ impl Database {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 
     /// Masks secrets in the texts of later rows. The first call wins.

@@ -5,8 +5,9 @@
 
 mod finding;
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use store_api::{
@@ -35,7 +36,7 @@ const SEEN: &str = "m.workspace = ?1 AND (m.agent = ?2 OR m.shared = 1)";
 
 impl Memories for SqliteMemories {
     fn adopt(&self, earlier: &str, agent: &str) -> Result<(), StoreError> {
-        let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut adopted = self.adopted.lock();
         if adopted.contains(agent) {
             return Ok(());
         }

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use store_api::{Hash, StoreError};
 use zstd::bulk::Decompressor;
 

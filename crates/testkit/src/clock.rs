@@ -1,8 +1,9 @@
 //! Clocks under the control of a test.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -27,14 +28,14 @@ pub struct MovingClock(Arc<Mutex<SignedDuration>>);
 impl MovingClock {
     /// Advances the clock.
     pub fn advance(&self, by: SignedDuration) {
-        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = self.0.lock();
         *passed = passed.saturating_add(by);
     }
 }
 
 impl Clock for MovingClock {
     fn now(&self) -> Timestamp {
-        FixedClock::default().0 + *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        FixedClock::default().0 + *self.0.lock()
     }
 }
 
@@ -77,7 +78,7 @@ impl MovingTimer {
     pub fn advance(&self, by: Duration) {
         let mut state = self.0.state();
         while !state.waiting.values().any(|(moment, _)| *moment <= state.passed + by) {
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait(&mut state);
         }
         state.passed += by;
         let passed = state.passed;
@@ -89,7 +90,7 @@ impl MovingTimer {
 
 impl Waits {
     fn state(&self) -> MutexGuard<'_, WaitState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! The context that a tool gets for one call.
 
+use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -70,12 +71,12 @@ impl Context {
     /// Adds a warning about a problem besides the call itself. The response carries it in
     /// `meta.warnings`, also if the run does not return, so warnings are no part of its result.
     pub fn warn(&self, warning: String) {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+        self.warnings.lock().push(warning);
     }
 
     /// Takes the warnings, for the layer that adds them to the response.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.warnings.lock())
     }
 }
 

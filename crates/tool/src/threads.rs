@@ -1,6 +1,7 @@
 //! The threads of a runtime: each has an owner, can be stopped, and is waited for.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -117,7 +118,7 @@ impl ResourcePool for Threads {
             if left.is_zero() {
                 break;
             }
-            (state, _) = self.0.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            self.0.ended.wait_for(&mut state, left);
         }
         let has_ended = |thread: &mut OwnedThread| {
             owner.includes(&thread.owner) && thread.has_ended && thread.id() != this
@@ -134,7 +135,7 @@ impl ResourcePool for Threads {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change of the list is a single step.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

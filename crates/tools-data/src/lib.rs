@@ -44,7 +44,7 @@ pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn A
 mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use database::{Change, Databases, Keep, KeepError};
     use memory::{AgentMemory, Memories, MemoryCaller};
@@ -59,7 +59,7 @@ mod tests {
 
     impl Keep for RecordedChanges {
         fn keep(&self, _database: &Path, change: &Change) -> Result<(), KeepError> {
-            self.0.lock().unwrap().push(change.clone());
+            self.0.lock().push(change.clone());
             Ok(())
         }
         fn happened(&self) {}

@@ -1,7 +1,8 @@
 //! Path of a trace from the end of its call to the collector.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -102,12 +103,12 @@ impl Exporter {
     /// Sends the queued spans, as far as the collector accepts them within `patience`. Later spans
     /// are dropped.
     pub fn close(&self, patience: Duration) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.queue.lock().take();
         self.closing.send_replace(true);
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience);
+        let ended = self.ended.lock().recv_timeout(patience);
         // If the thread did not finish in time, it ends with its present request.
         if ended != Err(std_mpsc::RecvTimeoutError::Timeout) {
-            let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let thread = self.thread.lock().take();
             // The system has printed the message of a panic.
             let _ = thread.map(JoinHandle::join);
         }
@@ -122,7 +123,7 @@ impl Tracer for Exporter {
             return;
         }
         let count = 1 + call.stages.len() as u64;
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.lock();
         let taken = queue.as_ref().is_some_and(|queue| queue.try_send(QueuedCall { call, trace }).is_ok());
         if !taken {
             self.shared.dropped.fetch_add(count, Ordering::Relaxed);

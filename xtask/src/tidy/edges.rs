@@ -20,6 +20,8 @@ enum Layer {
     Syntax,
     /// Waiting for the locks of other processes.
     Locks,
+    /// Resolution of paths beneath open folders.
+    Paths,
     /// A mechanism that works on the machine and knows no tool.
     Mechanism,
     /// The vocabulary of search by words and by meaning: no engine and no database.
@@ -58,11 +60,12 @@ enum Layer {
 
 use Layer::{
     Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Memory, Outgoing,
-    Outward, Policy, Product, Search, Store, StoreApi, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Outward, Paths, Policy, Product, Search, Store, StoreApi, Syntax, Telling, TestKit, Tools, Vocabulary,
+    Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 32] = [
+const LAYERS: [(&str, Layer); 33] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -71,6 +74,7 @@ const LAYERS: [(&str, Layer); 32] = [
     ("store-conformance", TestKit),
     ("memory", Memory),
     ("locks", Locks),
+    ("beneath", Paths),
     ("roots", Mechanism),
     ("sandbox", Mechanism),
     ("watch", Mechanism),
@@ -143,11 +147,11 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | StoreApi | Locks | Arithmetic | Outward | Xtask => &[],
-        Mechanism => &[Locks],
+        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Outward | Xtask => &[],
+        Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
-        Search => &[Arithmetic],
+        Search => &[],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],

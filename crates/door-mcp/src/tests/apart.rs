@@ -128,7 +128,7 @@ async fn a_session_is_opened_used_and_ended() {
     assert_eq!((&record["id"], &record["result"]["structuredContent"]["echo"]["a"]), (&json!(7), &json!(1)));
     assert!(endpoint.end(&session).await);
     assert!(!endpoint.end(&session).await);
-    assert_eq!(*fake.ended.lock().unwrap(), ["s.1"], "what it left running is ended");
+    assert_eq!(*fake.ended.lock(), ["s.1"], "what it left running is ended");
     assert_eq!(refusal(&endpoint, &here, &call("record", json!({}))).await, (404, -32600));
 }
 
@@ -139,10 +139,10 @@ async fn a_session_that_nobody_uses_for_a_day_ends_with_what_it_left_running() {
     let forgotten = open(&endpoint, json!({})).await;
     tokio::time::advance(Duration::from_hours(20)).await;
     let used = open(&endpoint, json!({})).await;
-    assert!(fake.ended.lock().unwrap().is_empty());
+    assert!(fake.ended.lock().is_empty());
     tokio::time::advance(Duration::from_hours(5)).await;
     open(&endpoint, json!({})).await;
-    assert_eq!(*fake.ended.lock().unwrap(), ["s.1"]);
+    assert_eq!(*fake.ended.lock(), ["s.1"]);
     assert_eq!(refusal(&endpoint, &within(&forgotten), &call("record", json!({}))).await, (404, -32600));
     only(answers(&endpoint, &within(&used), &call("record", json!({"a": 1}))).await).await;
 }

@@ -7,8 +7,9 @@
 //! until there is enough room for it, so small answers never keep a large one out.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tool::{SessionId, Stop, ToolError};
 
@@ -171,7 +172,7 @@ impl Bytes {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Work after a response, which no response waits for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sandbox::{CellHost, CellSpec};
 use tokio::task::JoinHandle;
 use tool::{EffectState, ToolError};
@@ -41,21 +42,21 @@ impl BackgroundWork {
 
     /// Starts work on a thread that may block.
     pub(crate) fn work(&self, work: impl FnOnce() + Send + 'static) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|removal| !removal.is_finished());
         all.push(tokio::task::spawn_blocking(work));
     }
 
     /// Removes the folder of a call.
     pub(crate) fn remove(&self, folder: checkpoint::Call) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|removal| !removal.is_finished());
         all.push(tokio::task::spawn_blocking(move || drop(folder.discard())));
     }
 
     /// Waits for all work that was started.
     pub(crate) async fn wait(&self) {
-        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *self.0.lock());
         for removal in all {
             // After a panic, the next start removes remaining folders.
             let _ = removal.await;

@@ -6,9 +6,10 @@ mod left;
 mod lists;
 mod programs;
 
+use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use policy::{Part, Policy};
@@ -261,7 +262,7 @@ impl DeniedFiles {
         }
         let set = Arc::new(ProtectedSet::find(&self.policy, root, beginnings));
         state.protected.insert(root.to_owned(), set.clone());
-        self.led_to.write().unwrap_or_else(PoisonError::into_inner).put(root, set.clone());
+        self.led_to.write().put(root, set.clone());
         set
     }
 

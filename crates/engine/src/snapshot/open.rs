@@ -1,11 +1,12 @@
 //! Opening the folder of the changes at the start of a process.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use checkpoint::Area;
 use database::Databases;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use store_api::Store;
 
 use super::Snapshots;

@@ -1,8 +1,9 @@
 //! Preparation of the next call while no call waits: its folders, and for a command a cell that has
 //! mounted them.
 
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::MutexGuard;
 use sandbox::{CellHost, CellSpec, Spawner};
 
 use super::changes::overlay;
@@ -14,7 +15,7 @@ impl Snapshots {
     pub(crate) fn make_ready(&self, cell: Option<(&CellSpec, &CellHost)>) {
         let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
         // Another thread that holds the lock prepares the same folders.
-        let Ok(closed) = self.making.try_lock() else { return };
+        let Some(closed) = self.making.try_lock() else { return };
         if *closed || self.ready(changed_by).is_some() {
             return;
         }
@@ -46,7 +47,7 @@ impl Snapshots {
     /// Removes the folders that were prepared in a cell of this spawner, which is about to end. The
     /// next start removes folders that cannot be removed now.
     pub(crate) fn let_go_of(&self, spawner: &Arc<Spawner>) {
-        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.making.lock();
         if !self.is_ready_in(Some(spawner)) {
             return;
         }
@@ -59,7 +60,7 @@ impl Snapshots {
     /// Removes the folders that were prepared for a call, because no call follows. The next start
     /// removes folders that cannot be removed now.
     pub(crate) fn put_away(&self) {
-        let mut closed = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut closed = self.making.lock();
         *closed = true;
         // The cell ends first, because it uses the folders.
         if let Some(spawner) = self.ready_in().upgrade() {
@@ -72,7 +73,7 @@ impl Snapshots {
     }
 
     fn ready_in(&self) -> MutexGuard<'_, Weak<Spawner>> {
-        self.ready_in.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready_in.lock()
     }
 
     pub(super) fn ready(&self, changed_by: ChangedBy) -> MutexGuard<'_, Option<checkpoint::Call>> {
@@ -80,6 +81,6 @@ impl Snapshots {
             ChangedBy::Command => &self.ready_for_command,
             ChangedBy::Draft | ChangedBy::Restoration => &self.ready_for_draft,
         };
-        ready.lock().unwrap_or_else(PoisonError::into_inner)
+        ready.lock()
     }
 }

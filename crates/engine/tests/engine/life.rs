@@ -3,14 +3,15 @@
 mod resources;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
     Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Offer, Parts, Principal, Redactor,
     Registry, Scope,
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -130,11 +131,11 @@ struct Script {
 
 impl Asker for Script {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        self.asked.lock().unwrap().push(approval.clone());
-        if let Some(meanwhile) = self.meanwhile.lock().unwrap().take() {
+        self.asked.lock().push(approval.clone());
+        if let Some(meanwhile) = self.meanwhile.lock().take() {
             meanwhile();
         }
-        let answer = self.answers.lock().unwrap().pop_front().map(|answer| match answer {
+        let answer = self.answers.lock().pop_front().map(|answer| match answer {
             // The offer with the same reach as the script's.
             Answer::Lease { offer, by } => {
                 let offered = approval.offers.iter().find(|offered| offered.scope == offer.scope).cloned();
@@ -152,7 +153,7 @@ struct Reports(Mutex<Vec<String>>);
 
 impl Progress for Reports {
     fn report(&self, _done: u64, _total: Option<u64>, message: &str) {
-        self.0.lock().unwrap().push(message.to_owned());
+        self.0.lock().push(message.to_owned());
     }
 }
 
@@ -256,7 +257,7 @@ fn a_denied_call_does_not_run_and_is_recorded() {
     let result = bench.call("probe_read", json!({"path": ".env"}));
     assert_eq!(code(&result), Some(Code::Permission));
     assert_eq!(bench.runs(), 0);
-    assert!(bench.asker.asked.lock().unwrap().is_empty(), "a denial is no question");
+    assert!(bench.asker.asked.lock().is_empty(), "a denial is no question");
     let rows = bench.rows();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].row.outcome.as_deref(), Some("EPERMISSION"));
@@ -272,7 +273,7 @@ fn yes_once_covers_one_call_and_yes_for_the_session_the_same_effects() {
         assert!(result.ok(), "{:?}", result.error());
         assert_eq!(result.meta.decision.as_deref(), Some("check"));
     }
-    assert_eq!(bench.asker.asked.lock().unwrap().len(), 2);
+    assert_eq!(bench.asker.asked.lock().len(), 2);
     // Another file leads to another question, which gets no answer.
     let result = bench.call("probe_write", json!({"path": "b.txt"}));
     assert_eq!(code(&result), Some(Code::Approval));
@@ -295,7 +296,7 @@ fn a_path_that_leads_elsewhere_by_the_time_of_the_answer_is_refused() {
     let workspace = bench.folder.path().join("workspace");
     std::fs::create_dir(workspace.join("real")).unwrap();
     std::os::unix::fs::symlink("real", workspace.join("link")).unwrap();
-    *bench.asker.meanwhile.lock().unwrap() = Some(Box::new(move || {
+    *bench.asker.meanwhile.lock() = Some(Box::new(move || {
         std::fs::remove_file(workspace.join("link")).unwrap();
         std::os::unix::fs::symlink("/etc", workspace.join("link")).unwrap();
     }));
@@ -390,8 +391,8 @@ fn a_secret_is_covered_in_the_answer_the_question_the_progress_and_the_audit() {
     let result = bench.call("probe_write", json!({"path": secret, "then": format!("say {secret}")}));
     let shown = serde_json::to_value(&result).unwrap();
     assert_eq!(shown["data"]["text"], "write 0 say [SECRET:TOKEN]");
-    assert_eq!(*bench.reports.0.lock().unwrap(), ["say [SECRET:TOKEN]"]);
-    let asked = format!("{:?}", bench.asker.asked.lock().unwrap());
+    assert_eq!(*bench.reports.0.lock(), ["say [SECRET:TOKEN]"]);
+    let asked = format!("{:?}", bench.asker.asked.lock());
     assert!(asked.contains("[SECRET:TOKEN]") && !asked.contains(secret), "{asked}");
     let rows = format!("{:?}", bench.rows());
     assert!(rows.contains("[SECRET:TOKEN]") && !rows.contains(secret), "{rows}");

@@ -1,11 +1,12 @@
 //! Tests that a long-lived runtime prunes expired files after its responses.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use engine::{CallRequest, CellSetup, Door, Engine, NoAsker, Parts, Principal, Redactor, Registry};
 use jiff::{Timestamp, ToSpan};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -59,7 +60,7 @@ impl Tool for Write {
     }
 
     async fn run(&self, context: &Context, _args: Args) -> Result<Output, ToolError> {
-        let mut times = self.0.lock().unwrap();
+        let mut times = self.0.lock();
         *times += 1;
         std::fs::write(context.place.workspace.join("f"), times.to_string()).unwrap();
         Ok(Output { times: *times })

@@ -4,7 +4,7 @@
 //! question to the client's user), or it takes a while, it is the last event of a stream.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use door_http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -14,6 +14,7 @@ use door_http::{
     StatusCode,
 };
 use door_mcp::{Answers, Endpoint, Follower, Headers, McpError, PostOutcome, SingleHeader, StreamMessage};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -103,7 +104,7 @@ impl MountHandler for Mcp {
     }
 
     fn gauges(&self) -> Vec<Gauge> {
-        let all = self.of_subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.of_subjects.lock();
         let of_subjects: usize = all.values().map(|(endpoint, _)| endpoint.sessions()).sum();
         let value = self.own.sessions() + of_subjects;
         vec![Gauge { name: "handfast_mcp_sessions", help: "Open MCP sessions.", value }]
@@ -120,7 +121,7 @@ impl Mcp {
         if sender.subject.is_none() {
             return Ok(self.own.clone());
         }
-        let mut all = self.of_subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.of_subjects.lock();
         if let Some((endpoint, used)) = all.get_mut(&sender.session) {
             *used = Instant::now();
             return Ok(endpoint.clone());

@@ -10,11 +10,12 @@ mod place;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) use group::Group;
 pub(crate) use owner::Owner;
+use parking_lot::Mutex;
 
 /// The two versions of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +194,7 @@ static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes a group's folder now or, if the kernel still uses it, together with the next one.
 fn remove(folder: PathBuf) {
-    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = LEFT.lock();
     left.push(folder);
     left.retain(|folder| match fs::remove_dir(folder) {
         Ok(()) => false,

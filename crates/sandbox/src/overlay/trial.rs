@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::{Key, Surroundings};
 use crate::error::SandboxError;
@@ -28,15 +29,13 @@ pub(crate) enum ForeseenOverlay {
 
 /// Inspects the workspace, the mounts in it and the folder around the upper folder.
 pub(crate) fn foreseen_overlay(spec: &CellSpec, area: &Path) -> ForeseenOverlay {
-    if DISTRUSTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&spec.workspace) {
+    if DISTRUSTED.lock().contains(&spec.workspace) {
         return ForeseenOverlay::None;
     }
     match key(spec, area) {
         Err(_) => ForeseenOverlay::None,
         Ok(None) => ForeseenOverlay::Certain,
-        Ok(Some(key)) if MOUNTED.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) => {
-            ForeseenOverlay::Certain
-        }
+        Ok(Some(key)) if MOUNTED.lock().contains(&key) => ForeseenOverlay::Certain,
         Ok(Some(key)) => ForeseenOverlay::Possible(key),
     }
 }
@@ -44,13 +43,13 @@ pub(crate) fn foreseen_overlay(spec: &CellSpec, area: &Path) -> ForeseenOverlay 
 /// Records that a cell of this workspace had no overlay although one was foreseen, so that none is
 /// foreseen from now on.
 pub fn distrust_overlay(workspace: &Path) {
-    DISTRUSTED.lock().unwrap_or_else(PoisonError::into_inner).insert(workspace.to_owned());
+    DISTRUSTED.lock().insert(workspace.to_owned());
 }
 
 impl Key {
     /// Records that the kernel has mounted such an overlay.
     pub(crate) fn note_mounted(self) {
-        MOUNTED.lock().unwrap_or_else(PoisonError::into_inner).insert(self);
+        MOUNTED.lock().insert(self);
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -151,7 +152,7 @@ impl Session {
                 drop(state);
                 return Ok(session);
             }
-            state = session.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            session.0.changed.wait(&mut state);
         }
     }
 
@@ -215,7 +216,7 @@ impl Session {
             if over || left.is_zero() || given_up() {
                 return;
             }
-            (state, _) = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait_for(&mut state, left);
         }
     }
 
@@ -314,7 +315,7 @@ impl Session {
         let mut state = self.0.lock();
         let _ended = self.0.wish(&mut state, OwnerRequest::End(EndReason::Stopped));
         while !matches!(state.phase, Phase::Ended(_)) {
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.changed.wait(&mut state);
         }
     }
 
@@ -399,7 +400,7 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change of the state is a single assignment or push, so a panic elsewhere left it
         // consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn enter(&self, phase: Phase) {

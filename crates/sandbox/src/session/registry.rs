@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::SessionError;
 use super::facts::Phase;
@@ -129,7 +131,7 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
         // The map is consistent at any moment.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

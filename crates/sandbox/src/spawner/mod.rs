@@ -18,9 +18,10 @@ mod waiting;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -205,7 +206,7 @@ impl Spawner {
     /// Asks the spawner to replace the taken cells. Called after a command has ended: while a
     /// command starts, building would compete with it for the machine and for locks of the kernel.
     pub(crate) fn refill(&self) {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner).refill();
+        self.line.lock().refill();
     }
 
     /// Ends the cell that [`make_ready`](crate::CellHost::make_ready) has prepared, if it was not used. Waits
@@ -216,12 +217,12 @@ impl Spawner {
 
     /// Stores a prepared cell. Returns the previous one.
     pub(crate) fn keep_ready(&self, ready: Option<PreparedCell>) -> Option<PreparedCell> {
-        std::mem::replace(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner), ready)
+        std::mem::replace(&mut *self.ready.lock(), ready)
     }
 
     /// Takes the cell that is prepared for this overlay, even if it no longer matches otherwise.
     pub(crate) fn take_ready(&self, overlay: Option<&Overlay>) -> Option<PreparedCell> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ready = self.ready.lock();
         ready.take_if(|ready| ready.is_for(overlay))
     }
 
@@ -247,7 +248,7 @@ impl Spawner {
     /// one.
     pub(crate) fn take(&self) -> Option<WaitingCell> {
         // A thread that panicked with the lock left a usable socket behind.
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         // Waiting cells may lack mounts that were made since, or show removed ones.
         let mounts = self.nursery.mount_changes();
         if std::mem::replace(&mut line.mounts, mounts) != mounts {

@@ -10,9 +10,10 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -104,7 +105,7 @@ impl Nursery {
 
     /// Returns the number of detected changes of the mounts.
     pub(super) fn mount_changes(&self) -> u64 {
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mounts = self.mounts.lock();
         let now = Timespec::default();
         if poll(&mut [PollFd::new(&mounts.file, PollFlags::PRI)], Some(&now)) != Ok(0) {
             mounts.changes += 1;

@@ -5,11 +5,11 @@
 mod leaks;
 mod memory;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 static PROCESS: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test of this process runs. A failure of that test is not a failure of this one.
 fn alone() -> MutexGuard<'static, ()> {
-    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+    PROCESS.lock()
 }

@@ -1,9 +1,10 @@
 //! Tests of commands that run on while their caller does other things.
 
 use std::fs::File;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use sandbox::{
     CellHost, CellSpec, Command, EndReason, Ending, Exit, Keeper, Lifetime, Phase, Program, SandboxError,
     Session, SessionError, SessionLimits, Sessions, TerminalSize,
@@ -103,7 +104,7 @@ struct Notes(Mutex<Vec<String>>);
 
 impl Notes {
     fn note(&self, note: String) {
-        self.0.lock().unwrap().push(note);
+        self.0.lock().push(note);
     }
 }
 
@@ -142,7 +143,7 @@ fn a_start_that_fails_says_why_and_leaves_no_session() {
     let failed = mine.start("b", "x", place.spec.clone(), CellHost::default(), missing, None).unwrap_err();
     assert!(matches!(failed, SessionError::Start(SandboxError::ProgramNotFound { .. })), "{failed:?}");
     assert!(mine.list().is_empty());
-    let noted = keeper.0.lock().unwrap().clone();
+    let noted = keeper.0.lock().clone();
     assert_eq!(noted, ["begun me a", "forgotten me a", "begun me b", "forgotten me b"]);
 }
 
@@ -332,7 +333,7 @@ fn owners_see_their_own_sessions_within_their_limit_and_ended_ones_are_kept_once
     let place = Place::new();
     let keeper = Arc::new(Notes::default());
     let kept = || {
-        let all = keeper.0.lock().unwrap();
+        let all = keeper.0.lock();
         all.iter().filter_map(|note| note.strip_prefix("kept ").map(str::to_owned)).collect::<Vec<_>>()
     };
     let limits = SessionLimits { running: 2, lifetime: LONG };

@@ -4,8 +4,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::StoreError;
 
@@ -22,7 +24,7 @@ impl Receipt {
             if let State::Ready(result) = &*state {
                 return result.clone();
             }
-            state = self.0.answered.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.0.answered.wait(&mut state);
         }
     }
 
@@ -96,7 +98,7 @@ enum State {
 
 impl Answer {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

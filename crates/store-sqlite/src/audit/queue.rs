@@ -10,8 +10,8 @@
 //! idle. Right after a batch, they gather for [`GATHER`]. A wakeup per row would take longer than
 //! many a read, and its commits would run concurrently with the next reads.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use store_api::{AuditRow, Durability, Receipt, Sender, StoreError};
 
@@ -179,12 +179,10 @@ impl Queue {
         }
         while state.claimed || (!state.closed && state.waiting.len() <= state.stale) {
             let Some(quiet) = quiet else {
-                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.arrived.wait(&mut state);
                 continue;
             };
-            let (woken, timeout) =
-                self.arrived.wait_timeout(state, quiet).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+            let timeout = self.arrived.wait_for(&mut state, quiet);
             if timeout.timed_out() && !state.claimed && !state.closed && state.waiting.len() <= state.stale {
                 return Next::Quiet;
             }
@@ -205,7 +203,7 @@ impl Queue {
             if left.is_zero() {
                 break;
             }
-            state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.arrived.wait_for(&mut state, left);
         }
         state.gathering = false;
         state
@@ -257,7 +255,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -9,8 +9,9 @@
 //! itself. The commit takes a third of the time that waking two threads adds. The caller never waits
 //! for another process, and leaves everything that does not succeed at once to the thread.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use store_api::{AuditRow, Durability, Receipt, StoreError};
@@ -58,7 +59,7 @@ impl Writer {
     /// succeed at once, and no row is in the database. A head file that cannot be moved is an error,
     /// although the rows are in the database.
     fn write(&self, claim: &mut Claim<'_>, row: &AuditRow) -> Option<Result<(), StoreError>> {
-        let mut kept = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.direct.lock();
         // A failed connection is not kept: it may be the cause.
         let mut direct = match kept.take() {
             Some(direct) => direct,
@@ -80,19 +81,19 @@ impl Writer {
     /// Writes the queued rows, flushes, and ends the thread. A second call does nothing.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.queue.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         let ended = thread.map_or(Ok(()), |thread| thread.join().unwrap_or(Err(StoreError::WriterStopped)));
-        *self.direct.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.direct.lock() = None;
         ended
     }
 
     #[cfg(test)]
     pub(crate) fn is_running(&self) -> bool {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.thread.lock().is_some()
     }
 
     fn start(&self) -> Result<(), StoreError> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         if thread.is_none() && !self.queue.is_closed() {
             let (database, queue, head) =
                 (Arc::clone(&self.database), Arc::clone(&self.queue), self.head.clone());

@@ -9,10 +9,11 @@ mod logins;
 mod mailbox;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub(crate) use discovery::{Discovery, ValidRequest};
@@ -87,9 +88,7 @@ impl Gmail {
             trouble: Vec::new(),
         }));
         let answering = state.clone();
-        let server = Server::http(move |request| {
-            answering.lock().unwrap_or_else(PoisonError::into_inner).answer(request)
-        });
+        let server = Server::http(move |request| answering.lock().answer(request));
         let gmail = Self { server, state };
         gmail.deliver(
             "From: Grace Hopper <grace@example.com>\r\nTo: ada@example.com\r\nSubject: The compiler\r\n\
@@ -189,7 +188,7 @@ impl Gmail {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.state.lock())
     }
 }
 

@@ -7,8 +7,9 @@
 mod graph;
 mod records;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub(crate) use graph::Schema;
@@ -72,7 +73,7 @@ impl Linear {
         }));
         let answering = state.clone();
         let server = Server::http(move |request| {
-            let mut state = answering.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = answering.lock();
             state.answer(request)
         });
         Self { server, state }
@@ -123,7 +124,7 @@ impl Linear {
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.state.lock())
     }
 }
 

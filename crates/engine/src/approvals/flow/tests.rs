@@ -1,6 +1,5 @@
 //! Tests of the flow with a store and askers, and without an engine.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use store_api::WatcherMark;
@@ -457,7 +456,7 @@ struct Known(Mutex<Option<Answer>>);
 
 impl Asker for Known {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        let answer = self.0.lock().unwrap().take().unwrap();
+        let answer = self.0.lock().take().unwrap();
         Box::pin(async { answer })
     }
 

@@ -3,14 +3,15 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
     Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Grant, NoAsker, Parts, Principal,
     Redactor, Registry, Scope,
 };
+use parking_lot::Mutex;
 use policy::{Policy, ProgramFile, Programs, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +88,7 @@ pub(crate) struct Meanwhile(pub(crate) Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Asker for Meanwhile {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        if let Some(meanwhile) = self.0.lock().unwrap().take() {
+        if let Some(meanwhile) = self.0.lock().take() {
             meanwhile();
         }
         Box::pin(async { Answer::Once { by: "a test".to_owned() } })

@@ -1,7 +1,8 @@
 //! Tests of everything that outlives a call, with a pool and threads made for the purpose.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -25,11 +26,11 @@ impl ResourcePool for Recorded {
     }
 
     fn stop(&self, owner: &Owner) {
-        self.0.lock().unwrap().push(("stop", owner.clone()));
+        self.0.lock().push(("stop", owner.clone()));
     }
 
     fn join(&self, owner: &Owner) {
-        self.0.lock().unwrap().push(("join", owner.clone()));
+        self.0.lock().push(("join", owner.clone()));
     }
 }
 
@@ -49,7 +50,7 @@ fn a_pool_is_listed_without_secrets_and_told_when_a_call_a_session_and_the_runti
         bench.engine.end_session(&SessionId("s1".to_owned())).await;
         bench.engine.shutdown().await;
     });
-    let told = pool.0.lock().unwrap().clone();
+    let told = pool.0.lock().clone();
     let expected = [
         ("stop", Owner::Call(call)),
         ("stop", session()),

@@ -7,8 +7,9 @@
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::io::{Errno, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -47,7 +48,7 @@ impl Late {
     /// Takes one of the cell's namespaces, the user namespace first. The masks are in force when
     /// the second one arrives.
     pub(crate) fn takes(&self, which: Report, namespace: OwnedFd, process: OwnedFd) {
-        let mut first = self.user.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.user.lock();
         match (which, first.take()) {
             (Report::MountNamespace, Some(user)) => {
                 let namespaces = Namespaces { user, mount: namespace };

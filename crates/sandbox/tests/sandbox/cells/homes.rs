@@ -127,7 +127,7 @@ fn caches_that_cannot_be_kept_are_in_memory_and_the_command_runs() {
 fn nobody_has_the_caches_alone_while_a_command_runs() {
     let (place, home, _folder) = place();
     place.output("true");
-    let observed = std::sync::Mutex::new(Vec::new());
+    let observed = parking_lot::Mutex::new(Vec::new());
     let command = sandbox::Command {
         program: sandbox::Program::Shell("echo running".to_owned()),
         working_directory: place.spec.workspace.clone(),
@@ -139,10 +139,10 @@ fn nobody_has_the_caches_alone_while_a_command_runs() {
         Some(super::support::TIMEOUT),
         &sandbox::Stopper::new().unwrap(),
         &mut |_, _| {
-            observed.lock().unwrap().push(home.alone().unwrap().is_none());
+            observed.lock().push(home.alone().unwrap().is_none());
         },
     )
     .unwrap();
-    assert_eq!(observed.into_inner().unwrap(), [true]);
+    assert_eq!(observed.into_inner(), [true]);
     assert!(home.alone().unwrap().is_some());
 }

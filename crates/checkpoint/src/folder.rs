@@ -1,25 +1,18 @@
-//! Resolution of paths beneath an open folder, through no link and no mount point; no other module
-//! resolves paths.
+//! Operations beneath an open folder, through no link and no mount point.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use beneath::{Through, descriptor_path};
 use rustix::fs::{
-    AtFlags, CWD, Dir, IFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, fstat,
-    ioctl_getflags, ioctl_setflags, openat2, statat, utimensat,
+    AtFlags, CWD, Dir, IFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fstat, ioctl_getflags,
+    ioctl_setflags, statat, utimensat,
 };
 use rustix::io::Errno;
 
 use crate::{Entry, Kind, Time};
-
-/// Maximum number of attempts at a resolution that a rename elsewhere disturbs (EAGAIN,
-/// `openat2(2)`).
-const TRIES: usize = 128;
-
-/// Maximum length in bytes of a relative path passed to the kernel in one call. `PATH_MAX` is 4,096.
-const LONGEST: usize = 3_500;
 
 /// Flags to open a folder with `O_PATH`.
 pub(crate) const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
@@ -28,37 +21,7 @@ pub(crate) const LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// Opens the entry at `path`, however long the path is. An empty path is the folder itself.
 pub(crate) fn open(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    if path.as_os_str().is_empty() {
-        return open_once(folder, Path::new("."), flags);
-    }
-    if path.as_os_str().len() <= LONGEST {
-        return open_once(folder, path, flags);
-    }
-    let mut opened: Option<OwnedFd> = None;
-    let mut part = PathBuf::new();
-    for name in path {
-        if part.as_os_str().len() + name.len() > LONGEST {
-            opened = Some(open_once(opened.as_ref().map_or(folder, AsFd::as_fd), &part, PLACE)?);
-            part = PathBuf::new();
-        }
-        part.push(name);
-    }
-    open_once(opened.as_ref().map_or(folder, AsFd::as_fd), &part, flags)
-}
-
-fn open_once(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::BENEATH
-        | ResolveFlags::NO_SYMLINKS
-        | ResolveFlags::NO_MAGICLINKS
-        | ResolveFlags::NO_XDEV;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    for _ in 0..TRIES {
-        match openat2(folder, path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            done => return done,
-        }
-    }
-    Err(Errno::AGAIN)
+    beneath::open(folder, path, flags | OFlags::NOFOLLOW, Through::Nothing)
 }
 
 /// Cache for opening folders beneath one folder in sequence; neighbouring paths share their parent.
@@ -118,11 +81,6 @@ pub(crate) fn is_empty(folder: &OwnedFd) -> rustix::io::Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Returns the path through which the kernel reaches an open descriptor.
-pub(crate) fn descriptor_path(descriptor: BorrowedFd<'_>) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }
 
 /// Returns the path through which the kernel reaches a name in an open folder, for system calls
