@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tool::{BoxFuture, CallResult, NoProgress, Progress, Stop, StopReason, ToolError, visible};
+use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
 use crate::body::{self, Event, HEARTBEAT_INTERVAL, RequestBody};
 use crate::json_body::parse;

@@ -14,7 +14,7 @@ pub struct MountPoint {
     pub roles: &'static [Role],
     /// Methods, in the form of the `Allow` header.
     pub methods: &'static str,
-    /// Descriptions of the methods for the OpenAPI document.
+    /// Descriptions of the methods for the `OpenAPI` document.
     pub operations: fn() -> Vec<Operation>,
 }
 

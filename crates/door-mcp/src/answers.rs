@@ -44,11 +44,11 @@ impl Answers {
     pub(crate) fn new(
         mail: OutboxReceiver,
         live: Arc<HttpSession>,
-        pending: Option<Arc<PendingRequest>>,
+        pending: Option<&Arc<PendingRequest>>,
         modern: bool,
         opened: Option<String>,
     ) -> Self {
-        let pending = pending.as_ref().map(Arc::downgrade);
+        let pending = pending.map(Arc::downgrade);
         Self { mail, live, pending, modern, opened }
     }
 

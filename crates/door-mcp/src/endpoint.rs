@@ -221,7 +221,7 @@ impl Sessions {
         if pending.is_none() && mail.is_empty() {
             return PostOutcome::Accepted;
         }
-        PostOutcome::Answers(Answers::new(mail, live, pending, modern, opened))
+        PostOutcome::Answers(Answers::new(mail, live, pending.as_ref(), modern, opened))
     }
 
     /// Opens a session, and ends idle ones if necessary.

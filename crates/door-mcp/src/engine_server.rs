@@ -119,7 +119,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
             };
             let made = if turn.peer.takes_tasks() {
                 match self.make_soon(wanted, turn).await? {
-                    TaskOutcome::Begun(task) => return Ok(CallToolResponse::from(task).into()),
+                    TaskOutcome::Begun(task) => return Ok(CallToolResponse::from(*task).into()),
                     TaskOutcome::Ended(made) => made,
                 }
             } else {

@@ -35,7 +35,7 @@ pub(crate) enum TaskOutcome<T> {
     /// The call has ended.
     Ended(T),
     /// The call runs on as a task.
-    Begun(CreateTaskResult),
+    Begun(Box<CreateTaskResult>),
 }
 
 impl Tasks {
@@ -84,7 +84,7 @@ impl Tasks {
             })
         });
         self.named.lock().push(task.task_id.clone());
-        Ok(TaskOutcome::Begun(CreateTaskResult::new(task)))
+        Ok(TaskOutcome::Begun(Box::new(CreateTaskResult::new(task))))
     }
 }
 

@@ -157,6 +157,8 @@ impl World {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources: Vec::new(),
+            timer: Arc::new(engine::TokioTimer),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
     }

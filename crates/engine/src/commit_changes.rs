@@ -76,7 +76,6 @@ impl Engine {
         }
         let next = self.next(cell);
         let (changes, treatment, nothing_else) = match (before, used) {
-            (SavedState::Nothing, _) => return output,
             (SavedState::Direct(direct), _) => {
                 self.settle_direct(call, direct, has_ended).await;
                 // A tool that fails after a change need not know what it has changed.
@@ -87,8 +86,8 @@ impl Engine {
                 });
             }
             (SavedState::Kept(changes), _) if output.is_ok() => (changes, ChangeTreatment::Commit, true),
-            // Another call can still apply the changes.
-            (SavedState::Kept(_), _) => return output,
+            // Another call can still apply kept changes.
+            (SavedState::Nothing | SavedState::Kept(_), _) => return output,
             (SavedState::Snapshot(snapshot), Some(used)) => {
                 (snapshot.changes_since(Time::from(used.taken_at)), used.changes, used.nothing_else)
             }

@@ -32,7 +32,7 @@ impl Isolations {
             return Ok(isolation.clone());
         }
         let choice = IsolationChoice::named(name).ok_or_else(|| {
-            ToolError::internal(&format!("the sandbox does not know the isolation `{name}`"))
+            ToolError::internal(format!("the sandbox does not know the isolation `{name}`"))
         })?;
         let isolation = Isolation::of(choice, self.entrance.clone());
         made.insert(name, isolation.clone());

@@ -173,7 +173,9 @@ impl ResourcePool for BackgroundCommands {
         match owner {
             Owner::Call(_) => {}
             Owner::Session(session) => {
-                call::owners(session).iter().for_each(|name| self.sessions.close_all_of(name));
+                for name in &call::owners(session) {
+                    self.sessions.close_all_of(name);
+                }
             }
             Owner::Holder(holder) => self.sessions.close_all_of(&holder.0),
             Owner::Runtime => self.sessions.close_all(),

@@ -57,7 +57,9 @@ impl RunningCalls {
     /// Stops every call without waiting. Returns true if calls are running.
     pub(crate) fn stop(&self) -> bool {
         let stops: Vec<Stop> = self.stops().values().cloned().collect();
-        stops.iter().for_each(|stop| stop.request(StopReason::Cancelled));
+        for stop in &stops {
+            stop.request(StopReason::Cancelled);
+        }
         !stops.is_empty()
     }
 

@@ -1,5 +1,7 @@
 //! The index, compared with a plain scan over the exact vectors.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 

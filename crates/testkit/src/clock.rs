@@ -84,7 +84,9 @@ impl MovingTimer {
         let passed = state.passed;
         let reached: Vec<_> = state.waiting.extract_if(.., |_, (moment, _)| *moment <= passed).collect();
         drop(state);
-        reached.into_iter().for_each(|(_, (_, waker))| waker.wake());
+        for (_, (_, waker)) in reached {
+            waker.wake();
+        }
     }
 }
 

@@ -48,6 +48,7 @@ mod tests {
 
     use database::{Change, Databases, Keep, KeepError};
     use memory::{AgentMemory, Memories, MemoryCaller};
+    use parking_lot::Mutex;
     use serde_json::Value;
     use store_sqlite::SqliteStore;
     use testkit::Workspace;

@@ -147,11 +147,10 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Outward | Xtask => &[],
+        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Search | Outward | Xtask => &[],
         Mechanism => &[Locks, Paths],
         Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
-        Search => &[],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
         Memory => &[StoreApi, Search],

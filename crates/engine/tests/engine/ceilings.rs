@@ -124,7 +124,7 @@ impl Tool for Obedient {
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
-    store: Arc<Store>,
+    store: Arc<SqliteStore>,
     principal: Principal,
 }
 
@@ -147,7 +147,7 @@ impl Bench {
         let spool = folder.path().join("spool");
         std::fs::create_dir(&spool).unwrap();
         let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Obedient)];
-        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        let store = Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap());
         let engine = Engine::new(Parts {
             place: Place::at(workspace.clone()),
             policy: Arc::new(policy_of(&workspace, mode, profile)),

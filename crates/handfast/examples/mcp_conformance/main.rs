@@ -75,6 +75,8 @@ fn engine(folder: &std::path::Path) -> Result<Engine, Box<dyn Error>> {
         summarizer: None,
         user: None,
         services: tool::Services::default(),
+        resources: Vec::new(),
+        timer: Arc::new(engine::TokioTimer),
     })?)
 }
 

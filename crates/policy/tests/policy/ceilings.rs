@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use policy::{Ceiling, EffectKind, EffectKinds, Mode, Part, PathVerdict, Policy, Request, Verdict};
+use policy::{
+    Ceiling, EffectKind, EffectKinds, Isolation, Mode, Part, PathVerdict, Policy, Request, Verdict,
+};
 use tool::{Access, Effect, Level};
 
 use crate::properties::{LEVELS, effects};

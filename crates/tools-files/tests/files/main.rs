@@ -1,7 +1,7 @@
 //! All file tools on real files: hostile paths and patches, full disks, kills.
 
 #![expect(clippy::disallowed_methods, reason = "some tests are about another process and what it leaves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test ends where its set-up fails")]
+#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
 
 mod disk;
 mod family;

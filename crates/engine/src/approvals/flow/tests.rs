@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use parking_lot::Mutex;
 use store_api::WatcherMark;
 use testkit::MovingClock;
 use tokio::sync::Notify;
