@@ -160,4 +160,7 @@ fn errors_of_the_builder_are_in_the_words_of_a_program() {
 
     let error = fixture.builder().tool(Misnamed).build().err().unwrap().to_string();
     assert!(error.contains("`note write`"), "{error}");
+
+    let error = fixture.builder().tool(NoteWrite).tool(NoteWrite).build().err().unwrap().to_string();
+    assert!(error.contains("note_write"), "{error}");
 }

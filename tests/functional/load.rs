@@ -53,7 +53,7 @@ fn descriptors(pid: u32) -> usize {
 
 /// Waits until `what` returns no reason to wait.
 #[track_caller]
-fn wait(what: impl Fn() -> Option<String>) {
+pub(crate) fn wait(what: impl Fn() -> Option<String>) {
     let until = Instant::now() + PATIENCE;
     while let Some(still) = what() {
         assert!(Instant::now() < until, "{still}");

@@ -46,6 +46,7 @@ mod previews;
 mod project_programs;
 mod random_undo;
 mod recommended;
+mod resources;
 mod screen;
 mod sessions;
 mod setup;

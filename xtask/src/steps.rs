@@ -62,7 +62,8 @@ pub(crate) fn run_crate(repository: &Repository, name: &str) -> Result<()> {
 const WHOLE_BINARY: &str = "handfast";
 
 /// Examples that tests start as separate programs, which a build of tests leaves out.
-const STARTED_BY_TESTS: [(&str, &str); 2] = [("sandbox", "attempt"), ("sandbox", "run_cell")];
+const STARTED_BY_TESTS: [(&str, &str); 3] =
+    [("sandbox", "attempt"), ("sandbox", "run_cell"), ("handfast", "mcp_conformance")];
 
 /// Returns the arguments of cargo for each check of one crate.
 fn checks_of(name: &str) -> Vec<Vec<&str>> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dialects::Dialect;
-use engine::{Answer, Approval, Asker, CallRequest, Caller, Ceiling, Door, NoAsker};
+use engine::{Answer, Approval, Asker, CallRequest, Door, NoAsker, Principal};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HeaderMap};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tool::{BoxFuture, CallResult, NoProgress, Progress, Stop, StopReason, ToolError, visible};
+use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
 use crate::body::{self, Event, HEARTBEAT_INTERVAL, RequestBody};
 use crate::json_body::parse;
@@ -64,21 +64,14 @@ pub(crate) async fn call(
         Err(why) => return refusal::unread(&why),
     };
     let stop = Stop::default();
+    let asker = Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() });
+    let mut principal =
+        Principal::new(Door::Http, sender.session.clone(), shared.options.dialect.as_str(), asker);
+    principal.holder = Some(sender.session.clone());
     let mut request = CallRequest {
-        tool: String::new(),
-        arguments: Value::Null,
-        caller: Caller {
-            session: sender.session.clone(),
-            holder: Some(sender.session.clone()),
-            door: Door::Http,
-            dialect: shared.options.dialect.as_str(),
-            asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),
-            ceiling: Ceiling::default(),
-        },
         stop: stop.clone(),
-        progress: Arc::new(NoProgress),
-        cache: false,
         origin: origin::of(shared, headers, "/v1/call"),
+        ..CallRequest::new(principal, "", Value::Null)
     };
     match parse::<CallBody>(&read.bytes) {
         Ok(call) => {
@@ -99,7 +92,7 @@ pub(crate) async fn call(
     let (events, reply) = reply::events(StopOnDrop(stop));
     let listener = Arc::new(Listener { events: events.clone(), last: Mutex::default() });
     request.progress = listener.clone();
-    request.caller.asker = listener;
+    request.principal.asker = listener;
     let (engine, dialect) = (shared.engine.clone(), shared.options.dialect);
     tokio::spawn(async move {
         let call = engine.call(request);

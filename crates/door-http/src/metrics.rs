@@ -1,5 +1,6 @@
 //! `/metrics`: metrics in the text format of Prometheus (version 0.0.4).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use engine::RANGES_MS;
@@ -16,6 +17,7 @@ pub(crate) fn show(shared: &ServerState) -> Reply {
     let mut text = String::new();
     answers(&mut text, &shared.answered);
     calls(&mut text, shared);
+    resources(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
     gauge(&mut text, "handfast_http_connections", "Open connections.", open);
     for Gauge { name, help, value } in shared.options.mounts.iter().flat_map(|mount| mount.handler.gauges()) {
@@ -61,6 +63,17 @@ fn calls(text: &mut String, shared: &ServerState) {
     let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
     let _ = writeln!(text, "{name}_sum {}", figures.took_in_all.as_secs_f64());
     let _ = writeln!(text, "{name}_count {all}");
+}
+
+fn resources(text: &mut String, shared: &ServerState) {
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for resource in shared.engine.resources() {
+        *counts.entry(resource.kind).or_default() += 1;
+    }
+    head(text, "handfast_resources", "gauge", "Resources that outlive calls, by kind.");
+    for (kind, count) in counts {
+        let _ = writeln!(text, "handfast_resources{{kind=\"{kind}\"}} {count}");
+    }
 }
 
 fn counter(text: &mut String, name: &str, help: &str, value: u64) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use dialects::{Dialect, content_tools};
-use engine::{Asker, CallRequest, Caller, Door, Origin};
+use engine::{Asker, CallRequest, Door, Origin, Principal};
 use rmcp::model::{
     CallToolResult, ContentBlock, ElicitRequest, ElicitResult, ErrorData, InputRequest, InputRequests,
     InputRequiredResult, InputResponses, Resource,
@@ -150,21 +150,14 @@ impl<C: Calls> EngineCalls<C> {
             None => Arc::new(NoProgress),
         };
         let named = tool.clone();
+        let session = self.options.session.clone();
+        let mut principal = Principal::new(Door::Mcp, session, self.options.dialect.as_str(), asker);
+        principal.holder.clone_from(&self.options.holder);
         let request = CallRequest {
-            cache: false,
-            tool,
-            arguments,
-            caller: Caller {
-                session: self.options.session.clone(),
-                holder: self.options.holder.clone(),
-                door: Door::Mcp,
-                dialect: self.options.dialect.as_str(),
-                asker,
-                ceiling: engine::Ceiling::default(),
-            },
             stop: turn.pending.stop.clone(),
             progress,
             origin: if self.calls.is_traced() { origin::of(turn) } else { Origin::default() },
+            ..CallRequest::new(principal, tool, arguments)
         };
         let result = if let Some(UnusableCall { problem, hint }) = turn.unusable.clone() {
             let mut error = ToolError::new(Code::Validation, problem);

@@ -157,7 +157,7 @@ impl Fake {
             program: engine::Program::default(),
         };
         let answer = tokio::select! {
-            answer = request.caller.asker.ask(&approval) => answer,
+            answer = request.principal.asker.ask(&approval) => answer,
             reason = requested(&request.stop) => return Err(reason.into()),
         };
         match answer {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use policy::{Ceiling, Decision, Part};
 use serde_json::Value;
 use tool::{
-    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome,
+    ByteReservation, CallId, CallResult, Changes, EffectState, KeptOutput, Level, Meta, Outcome, Owner,
     Presentation, Progress, SessionId, Stop, ToolError,
 };
 
@@ -18,13 +18,21 @@ use crate::db_change::DbChanges;
 use crate::digest::digest;
 use crate::networks::InUse;
 use crate::trace::TraceDraft;
-use crate::{Asker, CallRequest, Door, SentSecrets};
+use crate::{Asker, Budget, CallRequest, Door, SentSecrets};
 
 /// Returns the owners that background commands of a session may have: one for unbounded callers and
 /// one for callers under a ceiling.
 pub(crate) fn owners(session: &SessionId) -> [String; 2] {
-    [session.0.clone(), format!("bounded {}", session.0)]
+    [session.0.clone(), format!("{BOUNDED}{}", session.0)]
 }
+
+/// Returns the session of such an owner.
+pub(crate) fn session_of(owner: &str) -> SessionId {
+    SessionId(owner.strip_prefix(BOUNDED).unwrap_or(owner).to_owned())
+}
+
+/// Beginning of the name that owns the background commands of callers under a ceiling.
+const BOUNDED: &str = "bounded ";
 
 /// The call that a dry run tries.
 pub(crate) struct DryRunCall {
@@ -39,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) session: SessionId,
     /// Owner of everything that outlives the session.
     pub(crate) holder: Option<SessionId>,
+    /// Call on behalf of which the caller acts.
+    pub(crate) parent: Option<CallId>,
     pub(crate) door: Door,
     /// Name of the user whom Handfast runs as.
     pub(crate) user: Option<Arc<str>>,
@@ -78,6 +88,8 @@ pub(crate) struct Call {
     pub(crate) decision: Option<Decision>,
     /// Upper limit on what the caller may do.
     pub(crate) ceiling: Ceiling,
+    /// Budget of the caller.
+    pub(crate) budget: Budget,
     /// Rules of the call, if they differ from the engine's: with leased patterns, or under a
     /// ceiling.
     pub(crate) leased: Option<Arc<EffectivePolicy>>,
@@ -108,22 +120,24 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn arrived(request: CallRequest, now: Timestamp, id: CallId, is_traced: bool) -> Self {
-        let CallRequest { tool, arguments, caller, stop, progress, cache, origin } = request;
+        let CallRequest { tool, arguments, principal, stop, progress, cache, origin } = request;
+        let (ceiling, budget) = (principal.ceiling().clone(), principal.budget().clone());
         Self {
             id,
-            session: caller.session,
+            session: principal.session,
             // A caller under a ceiling shares nothing with callers without one.
-            holder: caller.holder.filter(|_| caller.ceiling.is_unbounded()),
-            door: caller.door,
+            holder: principal.holder.filter(|_| ceiling.is_unbounded()),
+            parent: principal.parent,
+            door: principal.door,
             user: None,
-            dialect: caller.dialect,
-            asker: caller.asker,
+            dialect: principal.dialect,
+            asker: principal.asker,
             stop,
             progress,
             tool,
             presentation: Presentation::Record,
             // A cached answer may contain data that a caller under a ceiling may not see.
-            cache: cache && caller.ceiling.is_unbounded(),
+            cache: cache && ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
             sent: SentSecrets::default(),
@@ -139,7 +153,8 @@ impl Call {
             background: false,
             outlives_session: false,
             decision: None,
-            ceiling: caller.ceiling,
+            ceiling,
+            budget,
             leased: None,
             approved_by: None,
             foreseen: ForeseenWrites::default(),
@@ -241,6 +256,14 @@ impl Call {
         match self.holder.as_ref().filter(|_| self.outlives_session) {
             Some(holder) => holder.0.clone(),
             None => self.owner_in_session(),
+        }
+    }
+
+    /// Returns the same owner as lists of resources name it.
+    pub(crate) fn resource_owner(&self) -> Owner {
+        match self.holder.as_ref().filter(|_| self.outlives_session) {
+            Some(holder) => Owner::Holder(holder.clone()),
+            None => Owner::Session(self.session.clone()),
         }
     }
 

@@ -50,7 +50,7 @@ impl Engine {
         let denied = if call.ceiling.has_policies() {
             // The deny lists of the ceiling need a walk. The watch knows the entries of the
             // engine's lists only.
-            Arc::new(DeniedFiles::new(policy.clone(), WatchMode::Once, None))
+            Arc::new(DeniedFiles::new(policy.clone(), WatchMode::Once, None, self.threads.clone()))
         } else {
             self.denied.clone()
         };

@@ -137,7 +137,7 @@ impl Engine {
             _ => None,
         });
         let denied = call.reach(self).denied();
-        call.network_in_use = Some(self.networks.enter(&network.owner));
+        call.network_in_use = Some(self.networks.enter(&network.owner, call.resource_owner()));
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use checkpoint::{ChangeEntries, SavedEntry, State};
 use jiff::Timestamp;
-use store::{Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
+use store_api::{Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
 
 /// Author of a change.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl Author {
     /// Records the changes that are about to happen. Returns true if any of them can be undone.
     pub(crate) fn prepare(
         &self,
-        store: &Store,
+        store: &dyn Store,
         workspace: &Path,
         folder: &str,
         saved: &ChangeEntries,
@@ -39,13 +39,13 @@ impl Author {
     /// Records a checkpoint with these entries.
     pub(crate) fn add(
         &self,
-        store: &Store,
+        store: &dyn Store,
         workspace: &Path,
         folder: &str,
         state: CheckpointState,
         saved: &ChangeEntries,
         roots: &[PathBuf],
-    ) -> Result<(), store::StoreError> {
+    ) -> Result<(), store_api::StoreError> {
         let checkpoint = Checkpoint {
             id: self.id.clone(),
             session: self.session.clone(),
@@ -62,7 +62,7 @@ impl Author {
         };
         store.require_room(saved.entries.len())?;
         let needed: Vec<Hash> = saved.needed.iter().copied().map(Hash::from).collect();
-        store.checkpoints().add_with(&checkpoint, rows(saved), &needed)
+        store.checkpoints().add(&checkpoint, &mut rows(saved), &needed)
     }
 }
 

@@ -176,7 +176,7 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
         let (changes, preview) = blocking(move || {
-            let preview = changes.preview(&rules, &engine.denied, &engine.store);
+            let preview = changes.preview(&rules, &engine.denied, engine.store.as_ref());
             (changes, preview)
         })
         .await?;
@@ -199,7 +199,7 @@ impl Engine {
         let (rules, engine) = (call.rules(self), self.clone());
         let reason = self.why_tried(&call.effects);
         let shown = blocking(move || {
-            let preview = changes.preview(&rules, &engine.denied, &engine.store)?;
+            let preview = changes.preview(&rules, &engine.denied, engine.store.as_ref())?;
             if preview.paths == 0 {
                 engine.removals.add(move || drop(changes.discard()), None);
                 return Ok((preview, None));
@@ -231,7 +231,7 @@ impl Engine {
         let Ok(data) = produced else { return Ok((changes, produced)) };
         let (rules, engine) = (call.rules(self), self.clone());
         let shown = move || {
-            let preview = changes.preview(&rules, &engine.denied, &engine.store);
+            let preview = changes.preview(&rules, &engine.denied, engine.store.as_ref());
             (changes, preview)
         };
         let (changes, preview) = blocking(shown).await?;
@@ -349,7 +349,7 @@ impl Engine {
                 ApprovedChanges::All => HeldChanges::Nothing,
                 ApprovedChanges::Only(foreseen) => HeldChanges::AsFoundBy(&engine.denied, foreseen),
             };
-            let ended = changes.commit(&rules, &engine.store, &author, holds, &stop);
+            let ended = changes.commit(&rules, engine.store.as_ref(), &author, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
                 CommitResult::Committed(done) => {
                     done.came.iter().map(|path| engine.place.workspace.join(path)).collect()
@@ -425,7 +425,7 @@ impl Engine {
     async fn hold_for(&self, asked: &str, id: &str) -> Result<bool, ToolError> {
         let (owned, changes) = (asked.to_owned(), id.to_owned());
         let row = stored(&self.store, move |store| store.approvals().hold(&owned, &changes)).await?;
-        let yes = row.state == store::ApprovalState::Approved;
+        let yes = row.state == store_api::ApprovalState::Approved;
         Ok(yes && self.apply_changes(id, false).await.is_ok())
     }
 }

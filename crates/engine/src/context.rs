@@ -51,6 +51,9 @@ impl Engine {
         let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
         self.hand_over_data(call, draft, &mut services);
         if let Some(sessions) = &self.sessions {
+            if let Some(holder) = call.holder.as_ref().filter(|_| call.outlives_session) {
+                sessions.add_holder(holder);
+            }
             let shared = call.holder.as_ref().map(|holder| holder.0.clone());
             services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use database::{Change, Databases, KeepError, ReadPieces};
 use parking_lot::Mutex;
-use store::{Checkpoint, CheckpointEntry, Hash, Store};
+use store_api::{Checkpoint, CheckpointEntry, Hash, Store};
 
 /// Marker that replaces the old state of a path if the change is one of a database.
 pub(crate) const OF_DATABASE: &[u8] = b"handfast database change 1";
@@ -38,7 +38,7 @@ pub(crate) struct DbChanges {
 }
 
 /// Reads the change that an entry of a checkpoint stores.
-pub(crate) fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
+pub(crate) fn read(store: &Arc<dyn Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
     let hash = row.content.ok_or("it has no content")?;
     let mut bytes = Vec::new();
     store.blobs().reader()?.open(&hash)?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
@@ -62,7 +62,7 @@ pub(crate) fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, 
 /// Settles the checkpoint of a killed process that was changing a database. Does nothing if the
 /// database is not one of this workspace.
 pub(crate) fn settle(
-    store: &Arc<Store>,
+    store: &Arc<dyn Store>,
     databases: Option<&Databases>,
     checkpoint: &Checkpoint,
     rows: &[CheckpointEntry],

@@ -14,8 +14,8 @@ use std::thread;
 use checkpoint::Draft;
 use database::{Change, DatabaseError, Keep, KeepError, Piece, PieceHash, StopCheck};
 use parking_lot::Mutex;
-use store::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
-use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
+use store_api::{BlobWriter, Checkpoint, CheckpointEntry, CheckpointState, Hash, Store};
+use tool::{Checkpoints, Code, Data, EffectState, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
@@ -29,7 +29,7 @@ const MAX_THREADS: usize = 4;
 
 /// Storage for the data that undoes the changes of one call.
 pub(crate) struct DbRecorder {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     snapshots: Option<Arc<Snapshots>>,
     author: Author,
     workspace: PathBuf,
@@ -51,7 +51,7 @@ impl Keep for DbRecorder {
         let snapshots = self.snapshots.as_ref().ok_or("this runtime stores no changes")?;
         let path = database.strip_prefix(&self.workspace)?.to_owned();
         let saver = self.store.blobs().saver()?;
-        let (pieces, of_pieces) = self.save_pieces(&saver, &change.pieces()?)?;
+        let (pieces, of_pieces) = self.save_pieces(saver.as_ref(), &change.pieces()?)?;
         let bytes = change.encode(&pieces)?;
         let content = Some(saver.save(&mut bytes.as_slice())?);
         saver.finish()?;
@@ -78,7 +78,7 @@ impl Keep for DbRecorder {
                 unsaved: Vec::new(),
                 roots: Vec::new(),
             };
-            checkpoints.add_with(&checkpoint, std::slice::from_ref(&entry), &needed)?;
+            checkpoints.add(&checkpoint, &mut std::iter::once(entry.clone()), &needed)?;
             Some(folder)
         };
         *self.begun.lock() = Some(RecordingStart { entry, folder });
@@ -103,7 +103,7 @@ impl DbRecorder {
     /// bytes.
     fn save_pieces(
         &self,
-        saver: &BlobWriter<'_>,
+        saver: &dyn BlobWriter,
         pieces: &[Piece],
     ) -> Result<(Vec<PieceHash>, u64), KeepError> {
         let next = AtomicUsize::new(0);
@@ -143,10 +143,10 @@ impl DbRecorder {
         Ok((saved.into_iter().map(|(_, (hash, _))| hash).collect(), bytes))
     }
 
-    fn end(&self, settle: impl FnOnce(&Store, &RecordingStart) -> Result<(), store::StoreError>) {
+    fn end(&self, settle: impl FnOnce(&dyn Store, &RecordingStart) -> Result<(), store_api::StoreError>) {
         let begun = self.begun.lock().take();
         let Some(begun) = begun else { return };
-        match settle(&self.store, &begun) {
+        match settle(self.store.as_ref(), &begun) {
             // If the folder cannot be removed now, the next start removes it.
             Ok(()) => drop(begun.folder.map(checkpoint::Call::discard)),
             // The row stays unchanged, and the next start settles it.
@@ -168,7 +168,7 @@ impl Engine {
             undoes: call.undoes.clone(),
             data: call.of_data.undoes.clone(),
         })));
-        services.insert::<Arc<dyn Memories>>(Arc::new(Arc::new(self.memory_of(call))));
+        services.insert(Arc::new(self.memory_of(call)));
         if self.databases.is_some() {
             services.insert::<Arc<dyn Keep>>(Arc::new(Arc::new(self.keep_data(call))));
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use checkpoint::{ChangeEntries, Workspace};
 use jiff::SignedDuration;
 use policy::Part;
-use store::{CheckResult, CheckpointRetention, CheckpointState, Chore, Retention, Store};
+use store_api::{CheckResult, CheckpointRetention, CheckpointState, Chore, Retention, Store};
 use tool::{Code, Effect, EffectState, Lane, Plan, PreparedCall, Spec, ToolError};
 
 use crate::Engine;
@@ -80,8 +80,8 @@ impl Engine {
         let Some(snapshots) = self.snapshots.clone().filter(|_| !paths.is_empty()) else { return Ok(None) };
         let (engine, author, stop) = (self.clone(), call.author(self.clock.now()), call.stop.clone());
         let saved = tokio::task::spawn_blocking(move || {
-            let contents = SavedContents::new(&engine.store, Some(&stop));
-            save_directly(&engine.store, &snapshots, &author, (&paths, renamed), &contents)
+            let contents = SavedContents::new(engine.store.as_ref(), Some(&stop));
+            save_directly(engine.store.as_ref(), &snapshots, &author, (&paths, renamed), &contents)
         });
         let saved = saved.await.map_err(|panic| ToolError::internal("saving failed").because(panic))?;
         saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
@@ -150,7 +150,7 @@ impl Engine {
         let engine = self.clone();
         let settled = tokio::task::spawn_blocking(move || {
             let DirectSave { folder, workspace, id, saved, roots, renamed } = direct;
-            let settled = settle(&engine.store, &workspace, &id, saved, (&roots, &renamed));
+            let settled = settle(engine.store.as_ref(), &workspace, &id, saved, (&roots, &renamed));
             (settled, folder)
         });
         match settled.await {
@@ -184,13 +184,13 @@ impl Engine {
     }
 
     /// Removes saved files that have expired. Blocks.
-    pub fn prune(&self) -> Result<(), store::StoreError> {
+    pub fn prune(&self) -> Result<(), store_api::StoreError> {
         self.prune_while(&|| true)
     }
 
     /// Prunes for a process that makes one call and ends: only if no process has pruned for the
     /// interval, and for at most [`LONGEST_PRUNE`]. A later process removes the rest. Blocks.
-    pub fn prune_briefly(&self) -> Result<(), store::StoreError> {
+    pub fn prune_briefly(&self) -> Result<(), store_api::StoreError> {
         if !self.store.is_due(Chore::Prune, PRUNED_EVERY, self.clock.now())? {
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the state folder cannot be read.
-    pub fn check_saved(&self) -> Result<Option<CheckResult>, store::StoreError> {
+    pub fn check_saved(&self) -> Result<Option<CheckResult>, store_api::StoreError> {
         let now = self.clock.now();
         if !self.store.is_due(Chore::Check, CHECKED_EVERY, now)? {
             return Ok(None);
@@ -220,11 +220,11 @@ impl Engine {
         })
     }
 
-    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store::StoreError> {
+    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store_api::StoreError> {
         let now = self.clock.now();
         self.store.begin(Chore::Prune, now)?;
         self.store.checkpoints().prune(&RETENTION, now)?;
-        self.store.outputs().prune_while(&OUTPUTS, now, goes_on).map(drop)
+        self.store.outputs().prune(&OUTPUTS, now, goes_on).map(drop)
     }
 }
 
@@ -237,7 +237,7 @@ pub(crate) fn left_out(unsaved: &[PathBuf]) -> String {
 }
 
 fn save_directly(
-    store: &Store,
+    store: &dyn Store,
     snapshots: &Snapshots,
     author: &Author,
     (paths, renamed): (&[PathBuf], Vec<PathBuf>),

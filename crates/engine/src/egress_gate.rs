@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use policy::{AddressVerdict, Policy};
 use sandbox::CellSpec;
 use serde_json::json;
-use store::{AuditRow, Durability, Kind, Store};
+use store_api::{AuditRow, Durability, Kind, Store};
 use tool::{Clock, Code, Effect, EffectState};
 use vault::Vault;
 
@@ -42,7 +42,7 @@ const MAX_REMEMBERED: usize = 1024;
 #[derive(Clone)]
 pub(crate) struct GateDeps {
     pub(crate) policy: Arc<Policy>,
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vault: Option<Arc<Vault>>,

@@ -5,9 +5,11 @@
 //! environment.
 
 mod admit;
+mod agent_memory;
 mod approvals;
 mod audit_reading;
 mod bounded_output;
+mod budget;
 mod cache;
 mod call;
 mod ceiling;
@@ -34,7 +36,7 @@ mod hosts;
 mod isolation;
 mod job_output;
 mod life;
-mod memory;
+mod memory_threads;
 mod networks;
 mod new_call_id;
 mod no_network;
@@ -49,6 +51,7 @@ mod redact;
 mod registry;
 mod renames;
 mod request;
+mod resources;
 mod retained_output;
 mod running;
 mod saved_contents;
@@ -58,6 +61,7 @@ mod small_file;
 mod snapshot;
 mod stopping;
 mod summary;
+mod timer;
 mod toolchains;
 mod trace;
 mod trace_of_call;
@@ -69,13 +73,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use database::Databases;
+use memory::{Memories, OpenModel};
 use parking_lot::Mutex;
 use policy::Policy;
-use retrieval::embedder::OpenModel;
 use sandbox::{SessionLimits, Sessions};
-use store::Store;
+use store_api::Store;
 use tool::{
-    AnyTool, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, Services, SessionId, ToolError,
+    AnyTool, CallResult, Catalogue, Clock, Code, Outputs, Place, Redaction, ResourcePool, Services, Threads,
+    Timer, ToolError,
 };
 use vault::Vault;
 
@@ -84,6 +89,7 @@ pub use approvals::{
     PatternKind, Scope, StoredQuestion,
 };
 pub use audit_reading::{AuditReading, unreadable};
+pub use budget::{Allowance, Budget};
 pub use cell::{CellSetup, built_in_limits};
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
@@ -93,11 +99,13 @@ pub use policy_check::PolicyCheck;
 pub use program::Program;
 pub use redact::{Pieces, RedactingReader, Redactor, SentSecrets};
 pub use registry::{DuplicateTool, Registry};
-pub use request::{CallRequest, Caller, Door};
+pub use request::{CallRequest, Door, Internal, Principal};
 pub use secrets::Secrets;
 pub use snapshot::{KeptDetails, KeptError};
-pub use store::{Filter, Watch};
+pub use store_api::Filter;
+pub use store_api::Watch;
 pub use summary::Summarizer;
+pub use timer::TokioTimer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoOutcome, UndoSince, UndoTrial};
@@ -105,6 +113,7 @@ pub use user_action::by_hand;
 
 use call::Call;
 use new_call_id::new_call_id;
+use resources::{BackgroundCommands, Resources};
 use running::RunningCalls;
 use stopping::StopOnDrop;
 
@@ -118,13 +127,15 @@ pub struct Parts {
     /// Policy that decides on calls.
     pub policy: Arc<Policy>,
     /// Storage for everything durable.
-    pub store: Arc<Store>,
+    pub store: Arc<dyn Store>,
     /// Registry of the tools.
     pub registry: Registry,
     /// Descriptions of the same tools, for the tool that lists them.
     pub catalogue: Catalogue,
     /// Wall clock.
     pub clock: Arc<dyn Clock>,
+    /// Timer of the engine's own waits: [`TokioTimer`], or one that a test drives.
+    pub timer: Arc<dyn Timer>,
     /// Settings that all cells share.
     pub cell: CellSetup,
     /// Secrets to cover, in addition to those of the vault.
@@ -145,6 +156,9 @@ pub struct Parts {
     pub user: Option<String>,
     /// Services for tools that the engine itself does not use.
     pub services: Services,
+    /// Resources of the composer that outlive calls, besides those of the engine. Each pool is told
+    /// when an owner ends.
+    pub resources: Vec<Arc<dyn ResourcePool>>,
     /// Commands by which the user reaches this state.
     pub program: Program,
 }
@@ -164,9 +178,10 @@ pub enum EngineError {
 pub struct Engine {
     place: Place,
     policy: Arc<Policy>,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     registry: Registry,
     clock: Arc<dyn Clock>,
+    timer: Arc<dyn Timer>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
     hidden: hidden::HiddenFiles,
@@ -175,10 +190,10 @@ pub struct Engine {
     isolations: isolation::Isolations,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
-    sessions: Option<Arc<Sessions>>,
+    sessions: Option<Arc<BackgroundCommands>>,
     services: Services,
     databases: Option<Arc<Databases>>,
-    meanings: Option<Arc<memory::Meanings>>,
+    memories: Memories,
     reach: reach::AccessScope,
     leases: approvals::Leases,
     answers: approvals::AnswerSignals,
@@ -198,7 +213,8 @@ pub struct Engine {
     summarizer: Option<Arc<dyn Summarizer>>,
     user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
-    resting: networks::ReleaseFlag,
+    threads: Threads,
+    resources: Arc<Resources>,
     closed: AtomicBool,
 }
 
@@ -215,6 +231,7 @@ impl Engine {
             registry,
             catalogue,
             clock,
+            timer,
             cell,
             redactor,
             vault,
@@ -225,8 +242,11 @@ impl Engine {
             summarizer,
             user,
             mut services,
+            resources: mut pools,
             program,
         } = parts;
+        let threads = Threads::new(clock.clone());
+        services.insert(Arc::new(threads.clone()));
         services.insert(Arc::new(catalogue));
         services
             .insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(retained_output::StoredOutputs(store.clone()))));
@@ -238,9 +258,9 @@ impl Engine {
             None => redactor,
         };
         let of_rows = redactor.clone();
-        store.cover_rows(move |text| {
+        store.cover_rows(Box::new(move |text| {
             of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
-        });
+        }));
         services.insert::<Arc<dyn Redaction>>(Arc::new(Arc::new(redactor.clone())));
         let keep = if cell.watches { watch::WatchMode::Fresh } else { watch::WatchMode::Once };
         let kept_in = (&store, databases.as_deref());
@@ -255,7 +275,7 @@ impl Engine {
         };
         notices.extend(recorder.take_over());
         let area = snapshots.as_ref().map(|snapshots| snapshots.change_area().clone());
-        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, area));
+        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, area, threads.clone()));
         notices.extend(denied.take_away_left());
         let toolchains = toolchains::Toolchains::new(
             cell.toolchains.clone(),
@@ -272,11 +292,25 @@ impl Engine {
                 None
             })
         });
-        let networks = networks::Networks::new(cell.spawner.clone());
+        let memories = Memories::new(store.clone(), embeddings);
+        let sessions = sessions.map(|built_in| {
+            let limits = cell::session_limits(&policy, built_in);
+            BackgroundCommands::new(Sessions::new(limits, Arc::new(recorder)))
+        });
+        let deps = networks::NetworkDeps {
+            clock: clock.clone(),
+            timer: timer.clone(),
+            threads: threads.clone(),
+            snapshots: snapshots.clone(),
+        };
+        let networks = networks::Networks::new(cell.spawner.clone(), deps);
+        // Commands end before the networks that they use.
+        pools.extend(sessions.clone().map(|commands| commands as Arc<dyn ResourcePool>));
+        pools.push(networks.clone());
+        pools.push(Arc::new(memory_threads::MemoryThreads::new(memories.clone(), clock.as_ref())));
         let notices = notices.iter().map(|notice| program.put_into(notice).into_owned()).collect();
         Ok(Self {
-            sessions: sessions
-                .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
+            sessions,
             snapshots,
             homes: homes.map(Arc::new),
             notices,
@@ -294,12 +328,13 @@ impl Engine {
             store,
             registry,
             clock,
+            timer,
             cell,
             redactor,
             vault,
             services,
             databases,
-            meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens))),
+            memories,
             leases: approvals::Leases::default(),
             answers: approvals::AnswerSignals::default(),
             cache: cache::Cache::default(),
@@ -310,7 +345,8 @@ impl Engine {
             summarizer,
             user: user.map(Arc::from),
             networks,
-            resting: networks::ReleaseFlag::default(),
+            resources: Arc::new(Resources::new(pools, threads.clone())),
+            threads,
             closed: AtomicBool::new(false),
         })
     }
@@ -385,7 +421,7 @@ impl Engine {
         let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
-        let running = self.running.enter(call.id.clone(), stop.clone());
+        let running = self.running.enter(call.id.clone(), stop.clone(), &self.resources);
         let on_drop = StopOnDrop(Some(stop));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let engine = self.clone();
@@ -402,43 +438,6 @@ impl Engine {
         let result = receiver.await;
         on_drop.disarm();
         result.unwrap_or(broken_off)
-    }
-
-    /// Stops every call and waits until each has ended and is recorded. Then ends every session and
-    /// waits until its output is stored. Later calls are refused.
-    pub async fn shutdown(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        self.stop_calls().await;
-        if let Some(sessions) = self.sessions.clone() {
-            // If the task panics, the remaining sessions end with the program.
-            let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
-        }
-        self.networks.close();
-        self.denied.settle();
-    }
-
-    /// Ends a session's background commands, waits until their output is stored, releases the rest.
-    pub async fn end_session(self: &Arc<Self>, session: &SessionId) {
-        let owners = call::owners(session);
-        // If the task panics, the remaining sessions end with the program.
-        let engine = self.clone();
-        let _ = tokio::task::spawn_blocking(move || {
-            for owner in &owners {
-                if let Some(sessions) = &engine.sessions {
-                    sessions.close_all_of(owner);
-                }
-                engine.let_go(engine.networks.forget(owner));
-            }
-        })
-        .await;
-    }
-
-    async fn stop_calls(&self) {
-        self.running.stop_all().await;
-        self.removals.wait().await;
-        if let Some(snapshots) = &self.snapshots {
-            snapshots.put_away();
-        }
     }
 
     /// Starts the search for denied files and prepares a waiting cell, so that the first command

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use store::{Durability, Kind};
+use store_api::{Durability, Kind};
 use tool::{
     AnyTool, CallResult, Code, Context, Data, EffectState, FullOutput, Lane, Outcome, PreparedCall,
     ShapeFacts, StopReason, ToolError,
@@ -111,7 +111,7 @@ impl Engine {
         let admitted = self.admit(call, &tool, &prepared).await?;
         call.leave();
         let looked = self.look(call, &tool).await?;
-        if let Some(answer) = looked.as_ref().and_then(|looked| looked.recall(call)) {
+        if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
             return Ok(answer);
         }
         self.show_what_it_is_about(call, tool.spec().lane)?;
@@ -221,12 +221,16 @@ impl Engine {
 
     async fn admit(
         &self,
-        call: &Call,
+        call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         prepared: &PreparedCall,
     ) -> Result<AdmittedCall, ToolError> {
+        if let Some(left) = call.budget.spend_call(self.clock.now())? {
+            call.timeout = call.timeout.min(left);
+        }
         let expected = self.lanes.expected(prepared, &call.effects);
-        self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
+        let admitted = self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await;
+        admitted.inspect_err(|_| call.budget.return_call())
     }
 
     async fn record_intent(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
@@ -299,9 +303,8 @@ impl Engine {
         let own = OwnChange::begin(&self.denied, &call.effects).await;
         // If other calls run, staying awake would take their time.
         let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
+        let mut deadline = self.timer.sleep(call.timeout);
         let mut task = start(prepared, context.clone(), in_a_moment);
-        let deadline = tokio::time::sleep(call.timeout);
-        tokio::pin!(deadline);
         let ended = tokio::select! {
             ended = &mut task => Some(ended),
             () = &mut deadline => {
@@ -336,7 +339,7 @@ impl Engine {
         self.look_after(&context, cell.as_ref().map(|(_, host)| host.as_ref())).await;
         if tool.spec().lane == Lane::Command {
             self.tend_homes();
-            self.rest_soon();
+            self.networks.rest_soon();
         }
         call.sandbox = result.sandbox.take();
         let told = self.told_by_network(call, result.missed_hosts.take());
@@ -397,7 +400,7 @@ impl Engine {
         let (engine, id, session, now) =
             (self.clone(), call.id.clone(), call.session.clone(), self.clock.now());
         let kept = tokio::task::spawn_blocking(move || {
-            retained_output::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
+            retained_output::keep(engine.store.as_ref(), &engine.redactor, &id, &session, now, shortened)
         });
         // The call was made and its answer is valid, even if its whole text is lost.
         match kept.await {

@@ -6,9 +6,8 @@
 //! releases its network ([`Networks::rest`]) and gets another one with its next command. A network
 //! without commands holds nothing to lose.
 
+mod owned;
 mod resting;
-
-pub(crate) use resting::{ReleaseFlag, ReleasedParts};
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,12 +15,15 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use egress::{Carrier, Listeners, ServedNetwork};
+use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use policy::Ceiling;
 use sandbox::{CellHost, CellSpec, EgressListeners, Isolation, SandboxError, SessionNetwork, Spawner};
+use tool::{Clock, Owner, Threads, Timer};
 
 use crate::egress_gate::{GateDeps, WayOut};
 use crate::placeholders::SessionPlaceholders;
+use crate::snapshot::Snapshots;
 
 /// Ports at which connections of programs without proxy support are accepted, in addition to those
 /// that the policy names.
@@ -31,11 +33,20 @@ const USUAL_PORTS: [u16; 2] = [80, 443];
 const MAX_CEILINGS: usize = 16;
 
 /// The networks of the sessions of one runtime.
-#[derive(Default)]
 pub(crate) struct Networks {
+    deps: NetworkDeps,
     state: Mutex<State>,
     /// Lock held while a network is made, so that a session gets only one.
     making: Mutex<()>,
+}
+
+/// Parts of the runtime that the networks work with.
+pub(crate) struct NetworkDeps {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) threads: Threads,
+    /// Folders for the changes of commands, some of which are mounted in cells that wait.
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
 }
 
 #[derive(Default)]
@@ -45,14 +56,18 @@ struct State {
     first: Option<Arc<Spawner>>,
     /// Spawner whose network belongs to no session yet.
     spare: Option<Arc<Spawner>>,
-    /// True if a spare spawner is being made, or if none will be made.
+    /// True if a spare spawner is being made.
     is_making_spare: bool,
+    /// True if a task will check for networks to release.
+    is_resting: bool,
+    /// True after the end of the runtime: no network is made any more.
+    is_closed: bool,
     /// Number of uses by all sessions.
     uses: u64,
     /// Ceilings of each bounded owner for which the session has a network.
     ceilings: HashMap<String, Vec<Ceiling>>,
     /// Carrier of the connections, from the first way out on.
-    carrier: Option<Carrier>,
+    carrier: Option<(Carrier, Timestamp)>,
 }
 
 /// Resources for the commands of a session.
@@ -65,12 +80,15 @@ struct OfSession {
     given: Arc<SessionPlaceholders>,
     /// Number and time of its last use.
     used: (u64, Instant),
+    /// Owner of the network, and the time at which the owner first used one.
+    owner: Owner,
+    since: Timestamp,
 }
 
 impl OfSession {
-    fn new() -> Self {
+    fn new(owner: Owner, since: Timestamp, now: Instant) -> Self {
         let (in_use, given) = (InUse::default(), Arc::default());
-        Self { in_use, network: None, way_out: None, given, used: (0, Instant::now()) }
+        Self { in_use, network: None, way_out: None, given, used: (0, now), owner, since }
     }
 }
 
@@ -101,19 +119,20 @@ impl Shared {
 
 impl Networks {
     /// Starts with a spawner whose network belongs to no session yet.
-    pub(crate) fn new(first: Option<Arc<Spawner>>) -> Arc<Self> {
+    pub(crate) fn new(first: Option<Arc<Spawner>>, deps: NetworkDeps) -> Arc<Self> {
         let state = State { spare: first.clone(), first, ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), making: Mutex::default() })
+        Arc::new(Self { deps, state: Mutex::new(state), making: Mutex::default() })
     }
 
     /// Registers a use of a session's network. A session without a network gets the spare one, if
     /// there is one.
-    pub(crate) fn enter(&self, owner: &str) -> InUse {
+    pub(crate) fn enter(&self, name: &str, owner: Owner) -> InUse {
+        let (since, now) = (self.deps.clock.now(), self.deps.timer.now());
         let mut state = self.state();
         state.uses += 1;
         let State { sessions, spare, uses, .. } = &mut *state;
-        let session = sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
-        session.used = (*uses, Instant::now());
+        let session = sessions.entry(name.to_owned()).or_insert_with(|| OfSession::new(owner, since, now));
+        session.used = (*uses, now);
         session.network = session.network.take().or_else(|| spare.take().map(Shared::WithCells));
         session.in_use.clone()
     }
@@ -165,9 +184,10 @@ impl Networks {
             Some(spawner) => Shared::WithCells(Arc::new(spawner)),
             None => Shared::Alone(isolation.make_network()?),
         };
-        let mut state = self.state();
-        let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
-        session.network = Some(made.clone());
+        // If the owner has ended meanwhile, the network ends with this command.
+        if let Some(session) = self.state().sessions.get_mut(owner) {
+            session.network = Some(made.clone());
+        }
         Ok(made)
     }
 
@@ -176,22 +196,24 @@ impl Networks {
     fn make_spare(self: &Arc<Self>) {
         let mut state = self.state();
         let Some(first) = state.first.clone() else { return };
-        if state.spare.is_some()
-            || state.sessions.len() < 2
-            || std::mem::replace(&mut state.is_making_spare, true)
-        {
+        if state.spare.is_some() || state.sessions.len() < 2 || state.is_closed || state.is_making_spare {
             return;
         }
+        state.is_making_spare = true;
         drop(state);
         let networks: Weak<Self> = Arc::downgrade(self);
-        std::thread::spawn(move || {
+        let started = self.deps.threads.start("spare-network", Owner::Runtime, move |stop| {
             let made = first.another().ok().map(Arc::new);
             let Some(networks) = networks.upgrade() else { return };
             let mut state = networks.state();
             // If it failed, the next session tries again.
             state.is_making_spare = false;
-            state.spare = made;
+            state.spare = made.filter(|_| stop.requested().is_none());
         });
+        if started.is_err() {
+            // The next session makes its network itself.
+            self.state().is_making_spare = false;
+        }
     }
 
     /// Returns the owner of the network for callers under this ceiling on behalf of `owner`.
@@ -242,16 +264,19 @@ impl Networks {
         }
         let listeners = open(host, around)?;
         let mut state = self.state();
-        let carrier = match state.carrier.take() {
-            Some(carrier) => carrier,
-            None => Carrier::start().map_err(|error| error.to_string())?,
+        let State { sessions, carrier, .. } = &mut *state;
+        let session = sessions.get_mut(owner).ok_or("the session of this command has ended")?;
+        let (carrier, _) = match carrier {
+            Some(started) => started,
+            None => {
+                let started = Carrier::start().map_err(|error| error.to_string())?;
+                carrier.insert((started, self.deps.clock.now()))
+            }
         };
-        let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
         let way_out = Arc::new(WayOut::of(around.clone(), owner, session.given.clone()));
-        let serving = carrier.serve(listeners, way_out.clone());
-        let served = serving.map(|serving| session.way_out = Some((way_out.clone(), serving)));
-        state.carrier = Some(carrier);
-        served.map(|()| way_out).map_err(|error| error.to_string())
+        let serving = carrier.serve(listeners, way_out.clone()).map_err(|error| error.to_string())?;
+        session.way_out = Some((way_out.clone(), serving));
+        Ok(way_out)
     }
 
     /// Returns the refusals of a session's commands since the last call of this method.
@@ -261,27 +286,6 @@ impl Networks {
         way_out.map(|(way_out, _)| way_out.take_notes()).unwrap_or_default()
     }
 
-    /// Removes all networks of a session that has ended.
-    pub(crate) fn forget(&self, owner: &str) -> ReleasedParts {
-        let mut state = self.state();
-        let ceilings = state.ceilings.remove(owner).map_or(0, |ceilings| ceilings.len());
-        let owners = (0..ceilings).map(|at| under(owner, at)).chain([owner.to_owned()]);
-        let released = owners.filter_map(|owner| state.sessions.remove(&owner)).collect();
-        ReleasedParts { released, more: false }
-    }
-
-    /// Closes all ways out, after every session has ended.
-    pub(crate) fn close(&self) {
-        let mut state = self.state();
-        state.is_making_spare = true;
-        let ways_out: Vec<_> =
-            state.sessions.values_mut().filter_map(|session| session.way_out.take()).collect();
-        drop(state);
-        for (way_out, _) in &ways_out {
-            way_out.close();
-        }
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -289,12 +293,6 @@ impl Networks {
 
 fn under(owner: &str, ceiling: usize) -> String {
     format!("{owner} under {ceiling}")
-}
-
-impl Drop for Networks {
-    fn drop(&mut self) {
-        self.close();
-    }
 }
 
 /// Opens the listeners of egress in the network of the cells.

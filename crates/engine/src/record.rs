@@ -1,7 +1,7 @@
 //! Audit rows of calls. Every argument is redacted before it gets here.
 
 use serde_json::{Value, json};
-use store::{AuditRow, Kind};
+use store_api::{AuditRow, Kind};
 use tool::{EffectState, Outcome};
 
 use jiff::Timestamp;
@@ -64,6 +64,9 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if let Some(user) = &call.user {
         plan["user"] = json!(redactor.text(user).unwrap_or_else(|| user.to_string()));
     }
+    if let Some(parent) = &call.parent {
+        plan["parent"] = json!(parent.0);
+    }
     // Set in the row that records how a call ended.
     if let Some(code) = call.exit_code {
         plan["exit_code"] = json!(code);
@@ -72,7 +75,11 @@ fn plan(call: &Call, redactor: &Redactor) -> String {
     if text.len() <= PLAN_BYTES {
         return text;
     }
-    json!({ "effects": call.effects.len(), "left_out_bytes": text.len() }).to_string()
+    let mut short = json!({ "effects": call.effects.len(), "left_out_bytes": text.len() });
+    if let Some(parent) = plan.get_mut("parent") {
+        short["parent"] = parent.take();
+    }
+    short.to_string()
 }
 
 /// Returns a copy with redacted secrets and with every long text cut, however large the value is.

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
-use tool::{CallId, Stop, StopReason};
+use tool::{CallId, Owner, Stop, StopReason};
+
+use crate::resources::Resources;
 
 /// Running calls of one engine.
 #[derive(Default)]
@@ -17,19 +19,26 @@ pub(crate) struct RunningCalls {
 /// Entry of a running call, which is removed when it is dropped.
 pub(crate) struct RunningCall {
     all: Arc<RunningCalls>,
+    /// Resources, some of which may end with the call.
+    resources: Arc<Resources>,
     call: CallId,
 }
 
 impl RunningCalls {
     /// Enters a call, with the signal that stops it.
-    pub(crate) fn enter(self: &Arc<Self>, call: CallId, stop: Stop) -> RunningCall {
-        self.stops.lock().insert(call.clone(), stop);
-        RunningCall { all: self.clone(), call }
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        call: CallId,
+        stop: Stop,
+        resources: &Arc<Resources>,
+    ) -> RunningCall {
+        self.stops().insert(call.clone(), stop);
+        RunningCall { all: self.clone(), resources: resources.clone(), call }
     }
 
     /// Returns the number of running calls.
     pub(crate) fn count(&self) -> usize {
-        self.stops.lock().len()
+        self.stops().len()
     }
 
     /// Stops every call, and waits until all have ended.
@@ -38,24 +47,29 @@ impl RunningCalls {
             let ended = self.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            let stops: Vec<Stop> = {
-                let running = self.stops.lock();
-                running.values().cloned().collect()
-            };
-            if stops.is_empty() {
+            if !self.stop() {
                 return;
-            }
-            for stop in stops {
-                stop.request(StopReason::Cancelled);
             }
             ended.await;
         }
+    }
+
+    /// Stops every call without waiting. Returns true if calls are running.
+    pub(crate) fn stop(&self) -> bool {
+        let stops: Vec<Stop> = self.stops().values().cloned().collect();
+        stops.iter().for_each(|stop| stop.request(StopReason::Cancelled));
+        !stops.is_empty()
+    }
+
+    fn stops(&self) -> MutexGuard<'_, HashMap<CallId, Stop>> {
+        self.stops.lock()
     }
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.all.stops.lock().remove(&self.call);
+        self.all.stops().remove(&self.call);
+        self.resources.stop(&Owner::Call(self.call.clone()));
         self.all.ended.notify_waiters();
     }
 }

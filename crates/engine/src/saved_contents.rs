@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents};
 use parking_lot::Mutex;
-use store::{Blobs, Store};
+use store_api::{BlobReader, BlobWriter, Blobs, Store};
 use tokio::task::JoinHandle;
 use tool::{Stop, StopReason};
 
 /// Bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
-    blobs: &'a Blobs,
-    saver: SharedValue<store::BlobWriter<'a>>,
-    reader: SharedValue<store::Reader<'a>>,
+    blobs: &'a dyn Blobs,
+    saver: SharedValue<Box<dyn BlobWriter + 'a>>,
+    reader: SharedValue<Box<dyn BlobReader + 'a>>,
     stop: Option<&'a Stop>,
 }
 
@@ -42,7 +42,7 @@ fn stopped() -> io::Error {
 struct SharedValue<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> SharedValue<T> {
-    fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
+    fn get(&self, begin: impl FnOnce() -> Result<T, store_api::StoreError>) -> io::Result<Arc<T>> {
         let mut begun = self.0.lock();
         let begun = match &mut *begun {
             Some(begun) => begun,
@@ -53,13 +53,13 @@ impl<T> SharedValue<T> {
 }
 
 impl<'a> SavedContents<'a> {
-    pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
+    pub(crate) fn new(store: &'a dyn Store, stop: Option<&'a Stop>) -> Self {
         let (saver, reader) = (SharedValue(Mutex::default()), SharedValue(Mutex::default()));
         Self { blobs: store.blobs(), saver, reader, stop }
     }
 
     /// Ensures that every content is stored before a row refers to it.
-    pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
+    pub(crate) fn finish(&self) -> Result<(), store_api::StoreError> {
         let saver = self.saver.0.lock();
         saver.as_ref().map_or(Ok(()), |saver| saver.finish())
     }
@@ -78,7 +78,7 @@ impl Contents for SavedContents<'_> {
     fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
         let reader = self.reader.get(|| self.blobs.reader())?;
         reader.open(&(*content).into()).map_err(|error| match error {
-            store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+            store_api::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
             error => io::Error::other(error),
         })
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_call_is_stopped_in_the_midst_of_a_content_however_large_that_is() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
+        let store = store_sqlite::SqliteStore::open(folder.path()).unwrap();
         let stop = Stop::default();
         let contents = SavedContents::new(&store, Some(&stop));
         // The control: the content is saved before the stop.

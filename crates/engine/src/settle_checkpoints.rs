@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use checkpoint::{ChangeEntries, SavedEntry, Workspace};
 use database::Databases;
-use store::{CheckpointState, Store};
+use store_api::{CheckpointState, Store};
 
 use crate::checkpoint_rows::{entries, rows, telling};
 use crate::db_change::{self, is_of_database};
@@ -22,7 +22,7 @@ pub(crate) struct Settled {
 /// Completes the checkpoint of a direct change with the current state, or removes it if nothing has
 /// changed.
 pub(crate) fn settle(
-    store: &Store,
+    store: &dyn Store,
     workspace: &Workspace,
     id: &str,
     saved: ChangeEntries,
@@ -31,7 +31,7 @@ pub(crate) fn settle(
     let saved = workspace.note_after(saved, (roots, renamed), &SavedContents::new(store, None))?;
     let made = saved.entries.iter().any(SavedEntry::is_telling);
     if made {
-        store.checkpoints().complete_as(id, rows(&saved), telling(&saved), &saved.unsaved)?;
+        store.checkpoints().complete_as(id, &mut rows(&saved), telling(&saved), &saved.unsaved)?;
     } else {
         store.checkpoints().remove(id)?;
     }
@@ -41,7 +41,7 @@ pub(crate) fn settle(
 /// Settles the checkpoints of processes that have ended, after their commits were rolled back or
 /// cleaned up. `is_open` returns true if a folder still has a process or an unfinished commit.
 pub(crate) fn settle_all(
-    store: &Arc<Store>,
+    store: &Arc<dyn Store>,
     databases: Option<&Databases>,
     is_open: impl Fn(&str) -> Result<bool, checkpoint::Error>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -70,7 +70,7 @@ pub(crate) fn settle_all(
             roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
         }
         let saved = ChangeEntries { entries, bytes: checkpoint.bytes, ..ChangeEntries::default() };
-        settle(store, &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
+        settle(store.as_ref(), &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
     }
     Ok(())
 }
@@ -83,8 +83,8 @@ mod tests {
     use crate::checkpoint_rows::Author;
 
     /// Creates a store with one checkpoint that its process has not completed.
-    fn store_with_prepared(folder: &Path, id: &str) -> Arc<Store> {
-        let store = Arc::new(Store::open(folder).unwrap());
+    fn store_with_prepared(folder: &Path, id: &str) -> Arc<dyn Store> {
+        let store = Arc::new(store_sqlite::SqliteStore::open(folder).unwrap());
         let author = Author {
             id: id.to_owned(),
             session: None,
@@ -92,7 +92,9 @@ mod tests {
             now: Timestamp::UNIX_EPOCH,
             undoes: None,
         };
-        author.add(&store, folder, "f", CheckpointState::Prepared, &ChangeEntries::default(), &[]).unwrap();
+        author
+            .add(store.as_ref(), folder, "f", CheckpointState::Prepared, &ChangeEntries::default(), &[])
+            .unwrap();
         store
     }
 

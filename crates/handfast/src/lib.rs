@@ -70,7 +70,7 @@ pub use engine::{
 pub use policy::{ListEntry, Mode, ProfileSource};
 pub use roots::Roots;
 pub use runtime::{BuildError, Builder, Call, Runtime};
-pub use store::StoreError;
+pub use store_api::StoreError;
 /// The vocabulary of tools.
 #[doc(inline)]
 pub use tool;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Door, NoAsker, PolicyCheck, UndoOutcome};
+use engine::{Approvals, Asker, CallRequest, Ceiling, Door, NoAsker, PolicyCheck, Principal, UndoOutcome};
 use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
-use store::StoreError;
+use store_api::StoreError;
 use tool::{
-    AnyTool, BoxFuture, CallResult, ErasedTool, NoProgress, Progress, Stop, Tool, ToolError, UndoRequest,
+    AnyTool, BoxFuture, CallResult, ErasedTool, Progress, Resource, Stop, Tool, ToolError, UndoRequest,
     subset_violations,
 };
 use vault::{Keys, Vault};
@@ -434,25 +434,10 @@ impl Runtime {
     /// Creates a call, which is made when it is awaited within a tokio runtime. Dropping the future
     /// cancels the call.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call<'_> {
-        Call {
-            runtime: self,
-            request: CallRequest {
-                tool: tool.into(),
-                arguments,
-                caller: Caller {
-                    session: self.composed.session.clone(),
-                    holder: None,
-                    door: Door::Library,
-                    dialect: self.composed.toolset.dialect.as_str(),
-                    asker: self.asker.clone(),
-                    ceiling: Ceiling::default(),
-                },
-                stop: Stop::default(),
-                progress: Arc::new(NoProgress),
-                cache: false,
-                origin: engine::Origin::default(),
-            },
-        }
+        let dialect = self.composed.toolset.dialect.as_str();
+        let session = self.composed.session.clone();
+        let principal = Principal::new(Door::Library, session, dialect, self.asker.clone());
+        Call { runtime: self, request: CallRequest::new(principal, tool, arguments) }
     }
 
     /// Returns what the policy would decide on a call, and why. Runs nothing and records nothing.
@@ -502,7 +487,8 @@ impl Runtime {
         Ok(served?)
     }
 
-    /// Ends every call and every background command, and writes pending state.
+    /// Ends every call, every background command and every thread, and writes pending state. The
+    /// drop of a runtime does the same on the present thread, and reports no error.
     ///
     /// # Errors
     /// If the state cannot be written.
@@ -510,10 +496,22 @@ impl Runtime {
         self.composed.engine.shutdown().await;
         let closed = self.composed.store.close();
         // Closing waits for a collector, and this thread may have other work.
-        let composed = self.composed;
         // If this fails, the remaining traces stay unsent.
-        let _ = tokio::task::spawn_blocking(move || composed.close_traces()).await;
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
         closed
+    }
+
+    /// Returns everything that outlives calls and exists now: background commands, networks,
+    /// threads.
+    pub fn resources(&self) -> Vec<Resource> {
+        self.composed.engine.resources()
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.composed.engine.close();
+        self.composed.close_traces();
     }
 }
 
@@ -546,7 +544,7 @@ impl Call<'_> {
     /// Limits what the call may do, in addition to the policy. Meant for calls on behalf of
     /// somebody else.
     pub fn within(mut self, ceiling: &Ceiling) -> Self {
-        self.request.caller.ceiling = self.request.caller.ceiling.meet(ceiling);
+        self.request.principal = self.request.principal.within(ceiling);
         self
     }
 }

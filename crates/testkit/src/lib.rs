@@ -21,7 +21,7 @@ pub mod web;
 mod workspace;
 
 pub use check::{assert_contains, check_family, check_tool};
-pub use clock::{FixedClock, MovingClock};
+pub use clock::{FixedClock, MovingClock, MovingTimer};
 pub use covering::TestSecrets;
 pub use guard::{DenyNames, Permissive};
 pub use policy::policy_of;

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
+use crate::{BoxFuture, CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
 
 /// Context of one call, which the runtime passes to the tool.
 pub struct Context {
@@ -108,6 +108,24 @@ impl Services {
 pub trait Clock: Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
+}
+
+/// Waits for moments. A trait, so that tests decide when time has passed.
+pub trait Timer: Send + Sync {
+    /// Returns the present moment of a clock that never goes back.
+    fn now(&self) -> Instant;
+
+    /// Returns a future that ends at the moment.
+    fn sleep_until(&self, moment: Instant) -> BoxFuture<'static, ()>;
+
+    /// Returns a future that ends after the duration.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        // A moment beyond the clock's range is never reached.
+        match self.now().checked_add(duration) {
+            Some(moment) => self.sleep_until(moment),
+            None => Box::pin(std::future::pending()),
+        }
+    }
 }
 
 /// Receiver of the progress of a long call.

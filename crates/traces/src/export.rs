@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc as std_mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::{CallTrace, TraceFigures, Tracer};
@@ -29,6 +30,7 @@ pub struct Exporter {
     queue: Mutex<Option<mpsc::Sender<QueuedCall>>>,
     closing: watch::Sender<bool>,
     ended: Mutex<std_mpsc::Receiver<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -84,15 +86,18 @@ impl Exporter {
         let shared =
             Arc::new(Shared { options, sent: AtomicU64::default(), dropped: AtomicU64::default(), told });
         let worker = Worker { shared: shared.clone(), client, headers, calls, closed };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("traces".to_owned())
             .spawn(move || {
                 runtime.block_on(worker.work());
+                // A name that is being resolved by the system cannot be interrupted.
+                runtime.shutdown_background();
                 // The receiver may have gone.
                 let _ = end.send(());
             })
             .map_err(TracesError::Thread)?;
-        Ok(Self { shared, queue: Mutex::new(Some(queue)), closing, ended: Mutex::new(ended) })
+        let (ended, thread) = (Mutex::new(ended), Mutex::new(Some(thread)));
+        Ok(Self { shared, queue: Mutex::new(Some(queue)), closing, ended, thread })
     }
 
     /// Sends the queued spans, as far as the collector accepts them within `patience`. Later spans
@@ -100,8 +105,13 @@ impl Exporter {
     pub fn close(&self, patience: Duration) {
         self.queue.lock().take();
         self.closing.send_replace(true);
-        // The wait ends here, even if the thread did not finish in time.
-        let _ = self.ended.lock().recv_timeout(patience);
+        let ended = self.ended.lock().recv_timeout(patience);
+        // If the thread did not finish in time, it ends with its present request.
+        if ended != Err(std_mpsc::RecvTimeoutError::Timeout) {
+            let thread = self.thread.lock().take();
+            // The system has printed the message of a panic.
+            let _ = thread.map(JoinHandle::join);
+        }
     }
 }
 

@@ -12,7 +12,9 @@ enum Layer {
     Vocabulary,
     /// The pure policy decision.
     Policy,
-    /// Durable state.
+    /// The interface of durable state: rows and traits.
+    StoreApi,
+    /// An implementation of durable state.
     Store,
     /// The parsers of a pure decision: no input or output, and no judgement.
     Syntax,
@@ -30,6 +32,8 @@ enum Layer {
     Meaning,
     /// The knowledge base, and search in it.
     Knowledge,
+    /// The memory of agents, and search in it.
+    Memory,
     /// The life of a call.
     Engine,
     /// A family of tools.
@@ -55,16 +59,20 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing, Outward,
-    Paths, Policy, Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Arithmetic, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Memory, Outgoing,
+    Outward, Paths, Policy, Product, Search, Store, StoreApi, Syntax, Telling, TestKit, Tools, Vocabulary,
+    Xtask,
 };
 
 /// The layer of every crate by name. `tools-*` match by their prefix.
-const LAYERS: [(&str, Layer); 30] = [
+const LAYERS: [(&str, Layer); 33] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
-    ("store", Store),
+    ("store-api", StoreApi),
+    ("store-sqlite", Store),
+    ("store-conformance", TestKit),
+    ("memory", Memory),
     ("locks", Locks),
     ("beneath", Paths),
     ("roots", Mechanism),
@@ -99,8 +107,8 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
     (
         "rusqlite",
-        &["store", "database", "knowledge"],
-        "a second storage engine is split off behind the store, one crate opens the agent's own databases, and one keeps an index",
+        &["store-sqlite", "database", "knowledge"],
+        "one crate knows how SQLite holds the state, one crate opens the agent's own databases, and one keeps an index",
     ),
     ("rmcp", &["door-mcp"], "the door owns every wire type"),
     (
@@ -139,25 +147,26 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// Returns the layers that shipped code of a layer may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Locks | Paths | Arithmetic | Outward | Xtask => &[],
+        Vocabulary | StoreApi | Locks | Paths | Arithmetic | Outward | Xtask => &[],
         Mechanism => &[Locks, Paths],
-        Store => &[Search, Locks],
+        Store => &[StoreApi, Locks],
         Syntax | Dialects => &[Vocabulary],
         Search => &[],
         Meaning => &[Search, Arithmetic],
         Knowledge => &[Search],
+        Memory => &[StoreApi, Search],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
-        Engine => &[Vocabulary, Policy, Store, Mechanism, Search, Outward, Egress],
+        Engine => &[Vocabulary, Policy, StoreApi, Mechanism, Memory, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
-        Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
-        TestKit => &[Vocabulary, Policy, Mechanism],
+        Tools => &[Vocabulary, Mechanism, Knowledge, Memory, Outward, Outgoing],
+        TestKit => &[Vocabulary, Policy, StoreApi, Mechanism],
         // Requests to an identity provider go through the client of the other crates.
         Door => &[Vocabulary, Engine, Dialects, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, Store, Locks, Mechanism, Search, Meaning, Knowledge, Engine, Tools, Dialects,
-            Door, Outward, Outgoing, Telling,
+            Vocabulary, Policy, StoreApi, Store, Locks, Mechanism, Search, Meaning, Knowledge, Engine, Tools,
+            Dialects, Door, Outward, Outgoing, Telling,
         ],
     }
 }
@@ -168,12 +177,13 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
     match layer {
         Xtask => &[],
         // A door is tested with a real engine, and that needs the engine's parts.
-        Door => &[TestKit, Policy, Store, Mechanism],
-        // Search by meaning is tested with a model.
-        Tools => &[TestKit, Search],
+        Door => &[TestKit, Policy, StoreApi, Store, Mechanism],
+        // Search by meaning is tested with a model, and the memory with a store.
+        Tools => &[TestKit, Search, Store],
+        Engine | Memory => &[TestKit, Store],
         Knowledge => &[TestKit, Meaning],
         // Egress is tested with cells, and its speed is measured with each connection's row in the audit.
-        Egress => &[Mechanism, Store],
+        Egress => &[Mechanism, StoreApi, Store],
         _ => &[TestKit],
     }
 }
@@ -262,15 +272,25 @@ mod tests {
     fn the_edges_of_the_architecture_are_allowed() {
         let good = vec![
             package("policy", &[edge("tool"), edge("shell-syntax")]),
-            package("engine", &[edge("policy"), edge("store"), edge("tool"), edge("sandbox"), edge("roots")]),
+            package(
+                "engine",
+                &[edge("policy"), edge("store-api"), edge("memory"), edge("tool"), edge("sandbox")],
+            ),
+            package(
+                "store-sqlite",
+                &[edge("store-api"), Dependency { for_tests: true, ..edge("store-conformance") }],
+            ),
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
             package("tools-web", &[edge("tool"), edge("fetch"), edge("tool-support")]),
             package("tool-support", &[edge("tool"), edge("vault"), edge("fetch")]),
             package(
                 "door-mcp",
-                &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }],
+                &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store-sqlite") }],
             ),
-            package("handfast", &[edge("door-mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
+            package(
+                "handfast",
+                &[edge("door-mcp"), edge("engine"), edge("tools-shell"), edge("store-sqlite")],
+            ),
             package("roots", &[Dependency { for_tests: true, ..edge("testkit") }]),
         ];
         assert_eq!(messages(inside, good), Vec::<String>::new());
@@ -290,8 +310,13 @@ mod tests {
             ("sandbox", "tool"),
             ("sandbox", "roots"),
             ("tool", "policy"),
-            ("store", "tool"),
-            ("policy", "store"),
+            ("store-api", "tool"),
+            ("store-sqlite", "retrieval"),
+            ("policy", "store-api"),
+            ("memory", "tool"),
+            ("memory", "store-sqlite"),
+            ("tools-data", "store-api"),
+            ("engine", "store-sqlite"),
             ("shell-syntax", "policy"),
             ("engine", "shell-syntax"),
             ("engine", "tools-files"),
@@ -332,13 +357,16 @@ mod tests {
     #[test]
     fn an_outside_crate_stays_with_its_owner() {
         let packages = vec![
-            package("store", &[outer("rusqlite")]),
+            package("store-sqlite", &[outer("rusqlite")]),
             package("engine", &[outer("rusqlite")]),
             package("tools-files", &[outer("schemars"), outer("tokio")]),
         ];
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("rusqlite belongs to store, database, knowledge alone"), "{found:?}");
+        assert!(
+            found[0].starts_with("rusqlite belongs to store-sqlite, database, knowledge alone"),
+            "{found:?}"
+        );
         assert!(found[1].starts_with("tokio belongs to egress, embed-http, engine"), "{found:?}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use policy::LeasePattern;
 use serde::Serialize;
-use store::{
+use store_api::{
     AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Lease, Store,
     StoreError,
 };
@@ -131,7 +131,7 @@ fn answered_by(row: &StoredQuestion) -> String {
 /// Approvals of a state folder, for the people who answer them.
 #[derive(Clone)]
 pub struct Approvals {
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     door: crate::Door,
     signals: AnswerSignals,
@@ -140,7 +140,7 @@ pub struct Approvals {
 impl Approvals {
     /// Opens the approvals of this store. Calls of other processes find the answers; calls of this
     /// process also get a signal from [`Engine::approvals`].
-    pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock, door: crate::Door::CommandLine, signals: AnswerSignals::default() }
     }
 
@@ -160,7 +160,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be read.
-    pub fn watch(&self) -> Result<store::Watch, ApprovalError> {
+    pub fn watch(&self) -> Result<store_api::Watch, ApprovalError> {
         Ok(self.store.watch()?)
     }
 
@@ -169,7 +169,7 @@ impl Approvals {
     ///
     /// # Errors
     /// Fails if the state cannot be written.
-    pub fn pay_attention(&self, workspace: &Path) -> Result<store::WatcherMark, ApprovalError> {
+    pub fn pay_attention(&self, workspace: &Path) -> Result<store_api::WatcherMark, ApprovalError> {
         Ok(self.store.pay_attention(Some(workspace))?)
     }
 

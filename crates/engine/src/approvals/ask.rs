@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
-use store::Lease;
+use store_api::Lease;
 use tool::{BoxFuture, Effect, PreparedCall, Retry, SessionId, ToolError};
 
 use super::flow::{ApprovalFlow, ApprovalOutcome, AskingCall, Periods, QuestionSource, ReadyQuestion};

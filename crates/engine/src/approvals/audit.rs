@@ -1,7 +1,7 @@
 //! Audit rows about approvals.
 
 use serde_json::json;
-use store::{ApprovalAnswer, AuditRow};
+use store_api::{ApprovalAnswer, AuditRow};
 
 /// Fills the audit row of an approval: the question, its call, and the answer if the row is about
 /// one.

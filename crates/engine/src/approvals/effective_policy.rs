@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use policy::{LeasePattern, Policy};
-use store::{Lease, LeaseKind};
+use store_api::{Lease, LeaseKind};
 use tool::{Place, ToolError};
 
 use crate::denied::DeniedFiles;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use store::{
+use store_api::{
     AnswerOutcome, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, EarlierAnswer, Kind,
     Store, StoreError, Watch,
 };
@@ -53,7 +53,7 @@ impl Default for Periods {
 
 /// Flow of one approval.
 pub(crate) struct ApprovalFlow<'a> {
-    pub(crate) store: &'a Arc<Store>,
+    pub(crate) store: &'a Arc<dyn Store>,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) redactor: &'a Redactor,
     pub(crate) signals: &'a AnswerSignals,
@@ -450,7 +450,7 @@ fn known(answer: Answer) -> ApprovalOutcome {
 /// Checks for an answer if anything has been written since `before`. Returns the answered question,
 /// if there is one, and the watch for the next check.
 fn look_for_answer(
-    store: &Store,
+    store: &dyn Store,
     id: &str,
     now: Timestamp,
     before: Option<Watch>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use store::{Lease, LeaseKind, Store};
+use store_api::{Lease, LeaseKind, Store};
 use tool::{Clock, SessionId, ToolError};
 
 use super::question::{Approval, Offer, PatternKind, Scope};
@@ -13,7 +13,7 @@ use super::stored::stored;
 
 /// Returns the leases in force here and now for calls of this session.
 pub(crate) async fn in_force(
-    store: &Arc<Store>,
+    store: &Arc<dyn Store>,
     session: &SessionId,
     workspace: &Path,
     now: Timestamp,
@@ -25,7 +25,7 @@ pub(crate) async fn in_force(
 /// Uses the exact lease that covers these effects. Returns its grantor, scope and id, or `None` if
 /// there is no such lease.
 pub(super) async fn use_exact(
-    store: &Arc<Store>,
+    store: &Arc<dyn Store>,
     session: &SessionId,
     workspace: &Path,
     now: Timestamp,

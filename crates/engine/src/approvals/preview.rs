@@ -119,7 +119,7 @@ impl Engine {
             ToolError::new(tool::Code::Unavailable, "this runtime does not isolate changes")
         })?;
         let Changes { diff, held, conflicts, .. } =
-            snapshots.take_up(id)?.preview(rules, &self.denied, &self.store)?;
+            snapshots.take_up(id)?.preview(rules, &self.denied, self.store.as_ref())?;
         let mut text: String =
             conflicts.iter().map(|line| format!("changed by others since: {line}\n")).collect();
         text.extend(held.iter().map(|line| format!("held: {line}\n")));
@@ -155,7 +155,7 @@ impl Engine {
         let last =
             kept.into_iter().find(|kept| kept.reason == reason && kept.workspace == self.place.workspace)?;
         let changes = snapshots.take_up(&last.id).ok()?;
-        let changes = changes.preview(rules, &self.denied, &self.store).ok()?;
+        let changes = changes.preview(rules, &self.denied, self.store.as_ref()).ok()?;
         if !changes.conflicts.is_empty() || changes.diff.is_empty() {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Store, StoreError};
+use store_api::{Store, StoreError};
 use tool::{Code, ToolError};
 
 /// Runs `work`, which blocks on the store, on a thread that may block.
@@ -10,11 +10,11 @@ use tool::{Code, ToolError};
 /// # Errors
 /// `ERUNTIME` if the store cannot be used.
 pub(crate) async fn stored<T: Send + 'static>(
-    store: &Arc<Store>,
-    work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    store: &Arc<dyn Store>,
+    work: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let store = store.clone();
-    tokio::task::spawn_blocking(move || work(&store))
+    tokio::task::spawn_blocking(move || work(store.as_ref()))
         .await
         .map_err(|panic| ToolError::internal("the approvals could not be read").because(panic))?
         .map_err(unreadable)

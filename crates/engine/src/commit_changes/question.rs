@@ -29,7 +29,7 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             // The question can be asked without the diff, and then reports the error.
-            let difference = changes.preview(&rules, &engine.denied, &engine.store).map_or_else(
+            let difference = changes.preview(&rules, &engine.denied, engine.store.as_ref()).map_or_else(
                 |error| format!("the difference cannot be shown: {}", error.message),
                 |preview| preview.diff,
             );

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use policy::{Part, Policy};
 use sandbox::LateMasks;
-use tool::{Access, Code, EffectState, ToolError};
+use tool::{Access, Code, EffectState, Owner, Stop, Threads, ToolError};
 use watch::{MarkedPaths, Watch, WatchError, WatchMode};
 
 use crate::change_area::ChangeArea;
@@ -29,6 +29,8 @@ pub(crate) struct DeniedFiles {
     keep: WatchMode,
     /// Folder for files that are taken away.
     area: Option<Arc<ChangeArea>>,
+    /// Threads of the runtime, one of which follows the changes.
+    threads: Threads,
     led_to: Arc<RwLock<LedTo>>,
     state: Mutex<State>,
 }
@@ -136,13 +138,18 @@ const MAX_CLOSED: usize = 64;
 const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
-    pub(crate) fn new(policy: Arc<Policy>, keep: WatchMode, area: Option<Arc<ChangeArea>>) -> Self {
-        Self { policy, keep, area, led_to: Arc::default(), state: Mutex::default() }
+    pub(crate) fn new(
+        policy: Arc<Policy>,
+        keep: WatchMode,
+        area: Option<Arc<ChangeArea>>,
+        threads: Threads,
+    ) -> Self {
+        Self { policy, keep, area, threads, led_to: Arc::default(), state: Mutex::default() }
     }
 
     /// Returns the denied files under other rules, which are searched once.
     pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
-        Self::new(policy, WatchMode::Once, self.area.clone())
+        Self::new(policy, WatchMode::Once, self.area.clone(), self.threads.clone())
     }
 
     /// Returns what is denied below the roots, for a cell that is about to run. Blocks during a
@@ -184,7 +191,13 @@ impl DeniedFiles {
         state.running.push(cell);
         if !std::mem::replace(&mut state.followed, true) {
             let denied = Arc::downgrade(self);
-            std::thread::spawn(move || follow(&denied));
+            let started =
+                self.threads.start("denied-files", Owner::Runtime, move |stop| follow(&denied, stop));
+            if let Err(error) = started {
+                state.followed = false;
+                state.running.pop();
+                return Err(error);
+            }
         }
         Ok(MaskSet { marked, later: Some(later) })
     }
@@ -374,12 +387,12 @@ fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Appeare
 }
 
 /// Follows the changes as long as a cell runs.
-fn follow(denied: &Weak<DeniedFiles>) {
+fn follow(denied: &Weak<DeniedFiles>, stop: &Stop) {
     loop {
         let Some(denied) = denied.upgrade() else { return };
         let (changes, most) = {
             let mut state = denied.state();
-            if state.running.is_empty() {
+            if state.running.is_empty() || stop.requested().is_some() {
                 state.followed = false;
                 return;
             }

@@ -7,7 +7,12 @@ use super::*;
 
 fn denied(workspace: &Path, profile: &serde_json::Value, keep: WatchMode) -> Arc<DeniedFiles> {
     let policy = testkit::policy_of(workspace, None, profile);
-    Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep, None))
+    Arc::new(DeniedFiles::new(
+        Arc::new(policy.unwrap()),
+        keep,
+        None,
+        tool::Threads::new(Arc::new(testkit::FixedClock::default())),
+    ))
 }
 
 fn walks(denied: &DeniedFiles) -> Option<u64> {
@@ -116,7 +121,8 @@ fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away(
     fs::create_dir(&workspace).unwrap();
     fs::write(workspace.join(".bashrc"), "old").unwrap();
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let store = Arc::new(store::Store::open(&folder.path().join("state")).unwrap());
+    let store: Arc<dyn store_api::Store> =
+        Arc::new(store_sqlite::SqliteStore::open(&folder.path().join("state")).unwrap());
     let (snapshots, _) =
         crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now).unwrap();
     let mut denied = denied(&workspace, &serde_json::json!({}), WatchMode::Fresh);

@@ -1,7 +1,6 @@
 //! Layer that answers reading calls from the cache, for callers that opted in.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tool::{AnyTool, Data, ToolError};
 
@@ -19,15 +18,6 @@ pub(super) struct Lookup {
     looked: Fingerprint,
     /// Cached answers of the time before these files are read.
     answers: Arc<Answers>,
-}
-
-impl Lookup {
-    /// Returns the cached answer to the call.
-    pub(super) fn recall(&self, call: &mut Call) -> Option<Data> {
-        let answer = self.answers.get(&self.key, self.looked, Instant::now())?;
-        call.cached = true;
-        Some(answer)
-    }
 }
 
 impl Engine {
@@ -55,6 +45,12 @@ impl Engine {
         tokio::task::spawn_blocking(move || fingerprint::look(&engine.policy)).await.ok().flatten()
     }
 
+    pub(super) fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
+        let answer = lookup.answers.get(&lookup.key, lookup.looked, self.timer.now())?;
+        call.cached = true;
+        Some(answer)
+    }
+
     /// Caches the answer if nothing has changed since before it was read.
     pub(super) async fn remember(self: &Arc<Self>, call: &Call, answer: &Data, before: Lookup) {
         let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
@@ -63,7 +59,7 @@ impl Engine {
         }
         let now = self.look_around().await;
         if now.is_some_and(|now| now.is_as(&before.looked)) {
-            before.answers.put(before.key, answer, before.looked, Instant::now());
+            before.answers.put(before.key, answer, before.looked, self.timer.now());
         }
     }
 

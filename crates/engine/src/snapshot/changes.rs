@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use checkpoint::{Changes, Durability, HiddenFile, Outcome, SavedEntry, Terms, Time, Workspace};
 use policy::Policy;
 use sandbox::Overlay;
-use store::Store;
+use store_api::Store;
 use tool::{Stop, ToolError};
 
 use super::commit::commit_saved;
@@ -97,7 +97,7 @@ impl PendingChanges {
         &self,
         policy: &Policy,
         denied: &DeniedFiles,
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<Preview, ToolError> {
         let upper = self.snapshot.call.upper();
         let nothing = ForeseenWrites::default();
@@ -146,7 +146,7 @@ impl PendingChanges {
     pub(crate) fn commit(
         &self,
         policy: &Policy,
-        store: &Store,
+        store: &dyn Store,
         author: &Author,
         holds: HeldChanges<'_>,
         stop: &Stop,

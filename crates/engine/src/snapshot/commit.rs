@@ -1,7 +1,7 @@
 //! Commit together with the checkpoint of the replaced files. Neither exists without the other.
 
 use checkpoint::{ChangeEntries, Outcome, Save, Terms, Workspace};
-use store::Store;
+use store_api::Store;
 use tool::Stop;
 
 use super::result::CheckpointOf;
@@ -10,7 +10,7 @@ use crate::saved_contents::SavedContents;
 
 /// Commits the changes, and saves the files that they replace.
 pub(super) fn commit_saved(
-    store: &Store,
+    store: &dyn Store,
     author: &Author,
     call: &checkpoint::Call,
     workspace: &Workspace,

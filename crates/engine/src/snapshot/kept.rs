@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use policy::Policy;
 use serde::Serialize;
 use serde_json::json;
-use store::{Durability, Store};
+use store_api::{Durability, Store};
 use tool::Code;
 
 use crate::checkpoint_rows::Author;
@@ -51,7 +51,7 @@ pub enum KeptError {
     Checkpoint(#[from] checkpoint::Error),
     /// The action could not be recorded, so it was not done or its result is unknown.
     #[error("the audit cannot be written")]
-    Store(#[from] store::StoreError),
+    Store(#[from] store_api::StoreError),
     /// The policy, or a concurrent change by others, prevents the action.
     #[error("{0}")]
     Refused(String),
@@ -94,7 +94,7 @@ impl Engine {
     /// # Errors
     /// Returns an error if no changes have this id, or if their workspace no longer exists.
     pub fn show_changes(&self, id: &str) -> Result<KeptDetails, KeptError> {
-        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
+        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), self.store.as_ref())?;
         let cover = |text: String| self.covered(text);
         Ok(KeptDetails {
             reason: cover(shown.reason),
@@ -115,7 +115,7 @@ impl Engine {
         let snapshots = self.kept_by()?;
         let applied = self
             .recorded("changes_apply", json!({"id": id, "force": force}), |author| {
-                snapshots.apply(&self.policy, &self.store, author, id, force)
+                snapshots.apply(&self.policy, self.store.as_ref(), author, id, force)
             })
             .await?;
         self.settle_question(id, true)?;
@@ -179,7 +179,7 @@ impl Snapshots {
         &self,
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<KeptDetails, KeptError> {
         let diff = self.difference_of(id, (policy, denied), store)?;
         let (call, kept) = self.area().take_up(id)?;
@@ -199,7 +199,7 @@ impl Snapshots {
         &self,
         id: &str,
         (policy, denied): (&Policy, &DeniedFiles),
-        store: &Store,
+        store: &dyn Store,
     ) -> Result<Option<String>, KeptError> {
         let is_here = self.area().take_up(id).map(|(_, kept)| kept.workspace == self.workspace)?;
         if !is_here {
@@ -216,7 +216,7 @@ impl Snapshots {
     pub(crate) fn apply(
         &self,
         policy: &Policy,
-        store: &Store,
+        store: &dyn Store,
         author: &Author,
         id: &str,
         force: bool,

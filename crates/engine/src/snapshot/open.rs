@@ -7,7 +7,7 @@ use checkpoint::Area;
 use database::Databases;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use store::Store;
+use store_api::Store;
 
 use super::Snapshots;
 use super::recovery::tidy;
@@ -17,7 +17,7 @@ use crate::change_area::ChangeArea;
 pub(crate) fn open(
     folder: Option<&Path>,
     workspace: &Path,
-    kept_in: (&Arc<Store>, Option<&Databases>),
+    kept_in: (&Arc<dyn Store>, Option<&Databases>),
     now: Timestamp,
 ) -> Result<(Option<Arc<Snapshots>>, Vec<String>), checkpoint::Error> {
     let Some(folder) = folder else { return Ok((None, Vec::new())) };
@@ -31,7 +31,7 @@ impl Snapshots {
     fn open(
         folder: &Path,
         workspace: &Path,
-        kept_in: (&Arc<Store>, Option<&Databases>),
+        kept_in: (&Arc<dyn Store>, Option<&Databases>),
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use checkpoint::{Area, KeptChanges, Recovery, Time};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
-use store::Store;
+use store_api::Store;
 
 use crate::settle_checkpoints::settle_all;
 
@@ -20,7 +20,7 @@ const MAX_KEPT: usize = 50;
 /// Returns advice for the user about a commit whose progress is unknown. Its checkpoint has the
 /// previous state: undoing it leaves the paths alone that the commit did not reach, and restores
 /// the others.
-fn half_made(area: &Area, store: &Store, id: &str) -> String {
+fn half_made(area: &Area, store: &dyn Store, id: &str) -> String {
     let checkpoints = store.checkpoints();
     let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
     let way_back = match found {
@@ -44,7 +44,7 @@ fn half_made(area: &Area, store: &Store, id: &str) -> String {
 /// cannot be cleaned up. Its checkpoint counts from now on.
 fn done_and_unreadable(
     area: &Area,
-    store: &Store,
+    store: &dyn Store,
     id: &str,
     name: &str,
     problem: &checkpoint::Error,
@@ -70,7 +70,7 @@ fn done_and_unreadable(
 /// messages for the user.
 pub(super) fn tidy(
     area: &Area,
-    (store, databases): (&Arc<Store>, Option<&Databases>),
+    (store, databases): (&Arc<dyn Store>, Option<&Databases>),
     now: Timestamp,
 ) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
@@ -92,10 +92,10 @@ pub(super) fn tidy(
                 ));
             }
             Recovery::Failed(error @ checkpoint::Error::Unreadable { has_happened: true, name, .. }) => {
-                told.push(done_and_unreadable(area, store, &id, name, &error));
+                told.push(done_and_unreadable(area, store.as_ref(), &id, name, &error));
             }
             Recovery::Failed(checkpoint::Error::Unreadable { is_of_other_version: false, .. }) => {
-                told.push(half_made(area, store, &id));
+                told.push(half_made(area, store.as_ref(), &id));
                 failed.push(id);
             }
             Recovery::Failed(error @ checkpoint::Error::Unreadable { .. }) => {

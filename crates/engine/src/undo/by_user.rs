@@ -145,7 +145,7 @@ impl Engine {
         let changes = snapshot.changes_since(laid.taken_at.into());
         snapshots.area().set_applied(changes.id(), &changes.coming()).map_err(failed)?;
         let stop = tool::Stop::default();
-        let ended = changes.commit(&self.policy, &self.store, &author, HeldChanges::Nothing, &stop);
+        let ended = changes.commit(&self.policy, self.store.as_ref(), &author, HeldChanges::Nothing, &stop);
         let undone = match ended {
             CommitResult::Committed(done) => {
                 if !done.is_settled {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    CallRequest, Caller, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, NoAsker, Parts, Redactor,
-    Registry,
+    Allowance, CallRequest, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, Internal, NoAsker,
+    Parts, Principal, Redactor, Registry,
 };
 use policy::{Mode, Policy};
 use roots::Roots;
@@ -15,12 +15,13 @@ use sandbox::{CellHost, CellSpec, Command, Program, Stopper};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store_api::{AuditRow, Filter, Store};
+use store_sqlite::SqliteStore;
 use testkit::FixedClock;
 use testkit::web::{Reply, Server};
 use tool::{
-    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool, Example, Lane,
-    Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, EffectState, ErasedTool,
+    Example, Lane, Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans and does what its arguments ask for.
@@ -123,7 +124,8 @@ impl Tool for Obedient {
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
-    caller: Caller,
+    store: Arc<Store>,
+    principal: Principal,
 }
 
 fn policy_of(workspace: &std::path::Path, mode: Mode, profile: &str) -> Policy {
@@ -145,13 +147,15 @@ impl Bench {
         let spool = folder.path().join("spool");
         std::fs::create_dir(&spool).unwrap();
         let tools: [Arc<dyn AnyTool>; 1] = [ErasedTool::tool(Obedient)];
+        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
         let engine = Engine::new(Parts {
             place: Place::at(workspace.clone()),
             policy: Arc::new(policy_of(&workspace, mode, profile)),
-            store: Arc::new(Store::open(&folder.path().join("state")).unwrap()),
+            store: store.clone(),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(FixedClock::default()),
+            timer: Arc::new(engine::TokioTimer),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
             vault: None,
@@ -163,38 +167,31 @@ impl Bench {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources: Vec::new(),
         })
         .unwrap();
-        let caller = Caller {
-            session: SessionId("parent".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker: Arc::new(NoAsker { hint: "nobody".to_owned() }),
-            ceiling: Ceiling::default(),
-        };
-        Self { folder, engine: Arc::new(engine), caller }
+        let asker = Arc::new(NoAsker { hint: "nobody".to_owned() });
+        let principal = Principal::new(Door::Library, SessionId("parent".to_owned()), "handfast", asker);
+        Self { folder, engine: Arc::new(engine), store, principal }
     }
 
     fn workspace(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("workspace")
     }
 
-    fn call(&self, caller: &Caller, arguments: Value) -> CallResult {
+    fn call(&self, principal: &Principal, arguments: Value) -> CallResult {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(self.engine.call(CallRequest {
-            tool: "obedient".to_owned(),
-            arguments,
-            caller: caller.clone(),
-            stop: Stop::default(),
-            progress: Arc::new(NoProgress),
-            cache: false,
-            origin: engine::Origin::default(),
-        }))
+        runtime.block_on(self.engine.call(CallRequest::new(principal.clone(), "obedient", arguments)))
     }
 
-    fn under(&self, ceiling: &Ceiling) -> Caller {
-        self.caller.on_behalf(SessionId("child".to_owned()), ceiling)
+    /// Returns the audit row of a call that has ended.
+    fn row(&self, result: &CallResult) -> AuditRow {
+        let rows = self.store.audit().list(&Filter::default()).unwrap();
+        rows.into_iter().rev().find(|row| row.row.call == result.meta.call_id.0).unwrap().row
+    }
+
+    fn under(&self, ceiling: &Ceiling) -> Principal {
+        self.principal.on_behalf(SessionId("child".to_owned()), ceiling)
     }
 }
 
@@ -235,8 +232,8 @@ fn a_ceiling_without_writing_holds_for_the_plan_the_roots_and_the_cell() {
     };
     assert_eq!(names(), ["a.txt", "private"]);
     // The control: the same calls by the caller itself.
-    assert_eq!(code(&bench.call(&bench.caller, rogue)), None);
-    let output = said(&bench.call(&bench.caller, line));
+    assert_eq!(code(&bench.call(&bench.principal, rogue)), None);
+    let output = said(&bench.call(&bench.principal, line));
     assert!(output.contains("by-command.txt"), "{output}");
     assert_eq!(names(), ["by-command.txt", "d", "private", "rogue.txt"]);
 }
@@ -252,8 +249,8 @@ fn the_rules_of_a_ceiling_hold_for_file_tools_and_commands_too() {
     let output = said(&bench.call(&child, line.clone()));
     assert!(!output.contains("hidden") && output.contains("visible"), "{output}");
     // The control.
-    assert_eq!(said(&bench.call(&bench.caller, read)), "read");
-    assert_eq!(said(&bench.call(&bench.caller, line)), "hiddenvisible");
+    assert_eq!(said(&bench.call(&bench.principal, read)), "read");
+    assert_eq!(said(&bench.call(&bench.principal, line)), "hiddenvisible");
 }
 
 #[test]
@@ -266,12 +263,12 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
     };
     let bench = Bench::with(Mode::FullAuto, &listing(&["a", "b"]));
     let rules = |hosts: &[&str]| Arc::new(policy_of(&bench.workspace(), Mode::FullAuto, &listing(hosts)));
-    let reached = |caller: &Caller| {
+    let reached = |principal: &Principal| {
         let port = server.address.port();
         let line = format!(
             "$ for host in a b c; do curl -s -m 20 http://$host.localhost:{port}/ > answer && grep -q ^$host. answer && printf $host; done"
         );
-        let result = bench.call(caller, json!({"plans": "make", "does": line}));
+        let result = bench.call(principal, json!({"plans": "make", "does": line}));
         (said(&result), result.meta.warnings.join(" "))
     };
     let bounded = bench.under(&Ceiling::default().with_policy(rules(&["a", "c"])));
@@ -291,7 +288,7 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
     });
     assert_eq!(reached(&silent).0, "");
     // The control: the same calls by the caller itself.
-    assert_eq!(reached(&bench.caller).0, "ab");
+    assert_eq!(reached(&bench.principal).0, "ab");
     assert_eq!(server.seen().len(), 3);
 }
 
@@ -328,7 +325,7 @@ fn no_chain_of_callers_climbs() {
     let child = bench.under(&reader());
     // The child asks for unbounded permissions for the grandchild.
     let grandchild = child.on_behalf(SessionId("grandchild".to_owned()), &Ceiling::default());
-    assert_eq!(grandchild.ceiling, child.ceiling);
+    assert_eq!(grandchild.ceiling(), child.ceiling());
     let result = bench.call(&grandchild, json!({"plans": "write", "does": "write x"}));
     assert_eq!(code(&result), Some(Code::Permission));
     let narrower = Ceiling { effects: EffectKinds::of(&[EffectKind::Write]), ..Ceiling::default() };
@@ -349,6 +346,39 @@ fn what_has_expired_or_may_not_ask_is_refused_and_nobody_is_asked() {
     assert_eq!(code(&bench.call(&bench.under(&silent), write.clone())), Some(Code::Permission));
     // The control: a caller that may ask gets an approval that can be given later.
     assert_eq!(code(&bench.call(&bench.under(&Ceiling::default()), write)), Some(Code::Approval));
+}
+
+#[test]
+fn a_principal_is_recorded_as_what_it_is_with_its_parent_and_spends_no_more_than_its_budget() {
+    let bench = Bench::new(Mode::FullAuto);
+    let read = json!({"plans": "read"});
+    let parent = bench.call(&bench.principal, read.clone()).meta.call_id;
+    let now = FixedClock::default().0;
+    let lead = bench.principal.clone().spending("the agent `lead`", calls(3), now);
+    let mut child = lead.on_behalf(SessionId("child".to_owned()), &Ceiling::default());
+    child = child.spending("the agent `tester`", calls(1), now);
+    (child.door, child.parent) = (Door::Internal(Internal::KnowledgeWatcher), Some(parent.clone()));
+    let made = bench.call(&child, read.clone());
+    assert_eq!(code(&made), None, "{made:?}");
+    let row = bench.row(&made);
+    assert_eq!((row.door.as_str(), row.session.as_deref()), ("knowledge-watcher", Some("child")));
+    let plan: Value = serde_json::from_str(row.plan.as_deref().unwrap()).unwrap();
+    assert_eq!(plan["parent"], json!(parent.0), "{plan}");
+    let refused = bench.call(&child, read.clone());
+    let error = refused.error().unwrap();
+    assert_eq!((error.code, error.effect), (Code::Quota, EffectState::None));
+    assert!(error.message.contains("the budget of the agent `tester` is used up"), "{error:?}");
+    // The control: the parent has a budget left, and a caller without a budget is not limited.
+    assert_eq!(code(&bench.call(&lead, read.clone())), None);
+    assert_eq!(lead.budget().left(now), calls(1));
+    let first = bench.call(&bench.principal, read);
+    assert_eq!(code(&first), None);
+    let plan: Value = serde_json::from_str(bench.row(&first).plan.as_deref().unwrap()).unwrap();
+    assert_eq!(plan.get("parent"), None, "a caller that acts for itself has none");
+}
+
+fn calls(calls: u64) -> Allowance {
+    Allowance { calls: Some(calls), time: None }
 }
 
 #[test]
@@ -373,7 +403,7 @@ fn levels_follow_the_arguments_and_never_fall_below_what_is_done() {
         }
         let checked = bench.engine.check("obedient", arguments.clone()).unwrap();
         assert_eq!(checked.level.as_str(), expected, "{arguments}");
-        let asked = code(&bench.call(&bench.caller, arguments.clone()));
+        let asked = code(&bench.call(&bench.principal, arguments.clone()));
         // A safe call passes, and so does a command that only reads.
         let passes = expected == "safe" || plans == "ls";
         assert_eq!(asked, (!passes).then_some(Code::Approval), "{arguments}");

@@ -1,25 +1,31 @@
 //! Tests of the layers around a call, through the engine and with tools made for the purpose.
 
+mod resources;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Offer, Parts, Redactor, Registry,
-    Scope,
+    Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Offer, Parts, Principal, Redactor,
+    Registry, Scope,
 };
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::{Filter, RecordedRow, Store};
-use testkit::FixedClock;
+use store_api::{Filter, RecordedRow, Store};
+use store_sqlite::SqliteStore;
+use testkit::{FixedClock, MovingTimer};
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, ErasedTool,
-    Example, Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap,
-    Timeout, Tool, ToolError,
+    Example, Lane, Level, Place, Plan, Presentation, Progress, ResourcePool, SessionId, Spec, StopReason,
+    TextCap, Timeout, Tool, ToolError,
 };
+
+/// Deadline of the calls, by the timer that the tests drive.
+const TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Tool that follows its arguments and counts its runs.
 struct Probe {
@@ -51,7 +57,7 @@ const fn spec(name: &'static str, level: Level, class: Class) -> Spec {
         example: Example { files: &[], arguments: "{}", result: "{}" },
         level,
         class,
-        timeout: Timeout { default: Duration::from_millis(200), max: Duration::from_secs(1) },
+        timeout: Timeout { default: TIMEOUT, max: TIMEOUT },
         lane: Lane::Write,
         text: TextCap::Default,
         presentation: Presentation::Record,
@@ -154,18 +160,24 @@ impl Progress for Reports {
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     asker: Arc<Script>,
     runs: Arc<AtomicU32>,
     reports: Arc<Reports>,
+    timer: MovingTimer,
 }
 
 impl Bench {
     fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::with(answers, Vec::new())
+    }
+
+    fn with(answers: impl IntoIterator<Item = Answer>, resources: Vec<Arc<dyn ResourcePool>>) -> Self {
+        let timer = MovingTimer::default();
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().canonicalize().unwrap().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
-        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        let store = Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap());
         let policy = testkit::policy_of(&workspace, None, &json!({})).unwrap();
         let runs = Arc::new(AtomicU32::new(0));
         let tools: [Arc<dyn AnyTool>; 2] = [
@@ -179,6 +191,7 @@ impl Bench {
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(FixedClock::default()),
+            timer: Arc::new(timer.clone()),
             cell: CellSetup::default(),
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
             vault: None,
@@ -190,6 +203,7 @@ impl Bench {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources,
         })
         .unwrap();
         let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };
@@ -200,26 +214,14 @@ impl Bench {
             asker: Arc::new(asker),
             runs,
             reports: Arc::default(),
+            timer,
         }
     }
 
     fn request(&self, tool: &str, arguments: Value) -> CallRequest {
-        CallRequest {
-            tool: tool.to_owned(),
-            arguments,
-            caller: Caller {
-                session: SessionId("s1".to_owned()),
-                holder: None,
-                door: Door::Library,
-                dialect: "handfast",
-                asker: self.asker.clone(),
-                ceiling: engine::Ceiling::default(),
-            },
-            stop: Stop::default(),
-            progress: self.reports.clone(),
-            cache: false,
-            origin: engine::Origin::default(),
-        }
+        let session = SessionId("s1".to_owned());
+        let principal = Principal::new(Door::Library, session, "handfast", self.asker.clone());
+        CallRequest { progress: self.reports.clone(), ..CallRequest::new(principal, tool, arguments) }
     }
 
     fn call(&self, tool: &str, arguments: Value) -> CallResult {
@@ -326,6 +328,8 @@ fn a_call_that_cannot_be_recorded_does_not_run() {
 #[test]
 fn the_deadline_ends_a_call_and_says_whether_something_may_have_changed() {
     let bench = Bench::new([once()]);
+    let timer = bench.timer.clone();
+    std::thread::spawn(move || [TIMEOUT; 2].into_iter().for_each(|passed| timer.advance(passed)));
     let wrote = bench.call("probe_write", json!({"path": "a.txt", "then": "wait"}));
     assert_eq!(code(&wrote), Some(Code::Timeout));
     let read = bench.call("probe_read", json!({"path": "a.txt", "then": "wait"}));

@@ -4,16 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use engine::{CallRequest, Caller, CellSetup, Door, Engine, NoAsker, Parts, Redactor, Registry};
+use engine::{CallRequest, CellSetup, Door, Engine, NoAsker, Parts, Principal, Redactor, Registry};
 use jiff::{Timestamp, ToSpan};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::{Checkpoint, CheckpointState, Store};
+use store_api::{Checkpoint, CheckpointState, Store};
+use store_sqlite::SqliteStore;
 use tool::{
-    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, NoProgress, Place, Plan,
-    Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    Catalogue, Class, Clock, Context, Effect, ErasedTool, Example, Lane, Level, Place, Plan, Presentation,
+    SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Clock that tests set.
@@ -66,7 +67,7 @@ impl Tool for Write {
     }
 }
 
-fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Store>) -> Arc<Engine> {
+fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<dyn Store>) -> Arc<Engine> {
     let policy = testkit::policy_of(workspace, Some(policy::Mode::FullAuto), &serde_json::json!({})).unwrap();
     let changes = Some(folder.join("changes"));
     let parts = Parts {
@@ -76,6 +77,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         registry: Registry::new([ErasedTool::tool(Write(Mutex::new(0)))]).unwrap(),
         catalogue: Catalogue::default(),
         clock,
+        timer: Arc::new(engine::TokioTimer),
         cell: CellSetup { changes, ..CellSetup::default() },
         redactor: Redactor::new([]),
         vault: None,
@@ -87,27 +89,15 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         summarizer: None,
         user: None,
         services: tool::Services::default(),
+        resources: Vec::new(),
     };
     Arc::new(Engine::new(parts).unwrap())
 }
 
 fn request() -> CallRequest {
-    CallRequest {
-        tool: "probe_write".to_owned(),
-        arguments: json!({}),
-        caller: Caller {
-            session: SessionId("s1".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker: Arc::new(NoAsker { hint: String::new() }),
-            ceiling: engine::Ceiling::default(),
-        },
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: engine::Origin::default(),
-    }
+    let asker = Arc::new(NoAsker { hint: String::new() });
+    let principal = Principal::new(Door::Library, SessionId("s1".to_owned()), "handfast", asker);
+    CallRequest::new(principal, "probe_write", json!({}))
 }
 
 #[test]
@@ -115,7 +105,7 @@ fn what_is_too_old_goes_behind_a_change_and_not_behind_each() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().canonicalize().unwrap().join("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&folder.path().join("state")).unwrap());
     let clock = Arc::new(Advancing(AtomicI64::new(1_767_225_600)));
     let long_ago = clock.now() - 2_000.hours();
     for number in 0..150 {
@@ -133,7 +123,7 @@ fn what_is_too_old_goes_behind_a_change_and_not_behind_each() {
             unsaved: Vec::new(),
             roots: Vec::new(),
         };
-        store.checkpoints().add(&checkpoint, &[]).unwrap();
+        store.checkpoints().add(&checkpoint, &mut std::iter::empty(), &[]).unwrap();
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let engine = engine(folder.path(), &workspace, clock.clone(), store.clone());

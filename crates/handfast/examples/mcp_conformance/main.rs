@@ -21,7 +21,7 @@ use door_http::{Credential, Role};
 use engine::{CellSetup, Engine, Parts, Redactor, Registry};
 use policy::{Policy, Programs, Setup};
 use serde_json::json;
-use store::Store;
+use store_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 use tool::{Catalogue, Clock, Place, SessionId};
 
@@ -60,7 +60,7 @@ fn engine(folder: &std::path::Path) -> Result<Engine, Box<dyn Error>> {
     Ok(Engine::new(Parts {
         place: Place::at(workspace),
         policy: Arc::new(policy),
-        store: Arc::new(Store::open(&state)?),
+        store: Arc::new(SqliteStore::open(&state)?),
         registry: Registry::new([])?,
         catalogue: Catalogue::default(),
         clock: Arc::new(WallClock),

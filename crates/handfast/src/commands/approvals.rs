@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::{ApprovalError, Approvals, Engine, Grant, GrantResult, Offer, Scope, StoredQuestion};
-use store::{ApprovalState, Lease};
+use store_api::{ApprovalState, Lease};
 use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
@@ -22,7 +22,7 @@ use crate::terminal::{preview, span};
 const BY: &str = "the user, with handfast approvals";
 
 pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<ExitCode, Failure> {
-    let store = Arc::new(open_store(&global.run_options(), &HostEnvironment::of_this_process())?);
+    let store = open_store(&global.run_options(), &HostEnvironment::of_this_process())?;
     let approvals = Approvals::new(store.clone(), Arc::new(SystemClock));
     let done = match command {
         None if io::stdin().is_terminal() && io::stdout().is_terminal() && !global.no_input => {

@@ -6,23 +6,24 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
+use engine::{CallRequest, Door, Engine, Internal, NoAsker, Principal};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tool::{NoProgress, SessionId, Stop};
+use tool::{Owner, SessionId, Stop};
 use watch::{Inotify, Notice, WatchFlags};
 
 use crate::compose::Composed;
+use crate::report::warn;
 
 /// Folder in the workspace, and the tool that indexes it.
 const FOLDER: &str = "knowledge";
 const TOOL: &str = "knowledge_index";
 
 /// Duration of the quiet period.
-const QUIET: Duration = Duration::from_millis(1_500);
+const QUIET: Timespec = Timespec { tv_sec: 1, tv_nsec: 500_000_000 };
 
 /// Maximum number of watched folders.
 const MAX_FOLDERS: usize = 2_000;
@@ -35,61 +36,73 @@ const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DONT_FOLLOW);
 
-/// Starts the indexing if this runtime has the tool. Requires a tokio runtime.
+/// Starts the indexing if this runtime has the tool. Requires a tokio runtime. The engine's end
+/// ends it.
 pub(super) fn keep_up(composed: &Composed) {
-    let engine = composed.engine.clone();
+    let engine = &composed.engine;
     if !engine.tools().iter().any(|tool| tool.name() == TOOL) {
         return;
     }
     let (sender, mut changed) = mpsc::channel::<()>(1);
     let folder = composed.workspace.clone();
-    let watching = std::thread::Builder::new().name("knowledge".to_owned()).spawn(move || {
+    let started = engine.threads().start("knowledge", Owner::Runtime, move |stop| {
         // Without change events, searches check for changes themselves.
-        let _ = watch(&folder, &sender);
+        let _ = watch(&folder, &sender, stop);
     });
-    if watching.is_err() {
+    if let Err(error) = started {
+        warn(&format!("the knowledge index is not kept current between searches: {}", error.message));
         return;
     }
-    let (session, dialect) = (composed.session.clone(), composed.toolset.dialect.as_str());
+    let principal = principal(composed.session.clone(), composed.toolset.dialect.as_str());
+    let engine = Arc::downgrade(engine);
     tokio::spawn(async move {
-        while changed.recv().await.is_some() {
+        while changed.recv().await.is_some()
+            && let Some(engine) = engine.upgrade()
+        {
             // The audit records the outcome.
-            let _ = index(&engine, session.clone(), dialect).await;
+            let _ = index(&engine, principal.clone()).await;
         }
     });
 }
 
-async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) -> bool {
+/// Returns the watcher as a caller. Nobody can be asked for its calls.
+fn principal(session: SessionId, dialect: &'static str) -> Principal {
     let asker = Arc::new(NoAsker { hint: "nobody asked for this call".to_owned() });
-    let caller =
-        Caller { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
-    let request = CallRequest {
-        tool: TOOL.to_owned(),
-        arguments: json!({"scope": "changed_only"}),
-        caller,
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: Origin::default(),
-    };
-    engine.call(request).await.ok()
+    Principal::new(Door::Internal(Internal::KnowledgeWatcher), session, dialect, asker)
 }
 
-/// Reports changes until the receiver is gone.
-fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
+async fn index(engine: &Arc<Engine>, principal: Principal) -> bool {
+    engine.call(CallRequest::new(principal, TOOL, json!({"scope": "changed_only"}))).await.ok()
+}
+
+/// Reports changes until a stop is requested or the receiver is gone.
+fn watch(workspace: &Path, sender: &mpsc::Sender<()>, stop: &Stop) -> Result<(), Errno> {
     let inotify = Inotify::open()?;
+    let stopped = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let wakes = stopped.clone();
+    stop.on_request(move |_| {
+        // The only possible failure is a counter at its maximum, which wakes the thread as well.
+        let _full = rustix::io::write(&wakes, &1_u64.to_ne_bytes());
+    });
+    let wait = |longest: Option<&Timespec>| {
+        let mut events = [PollFd::new(&inotify, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
+        poll(&mut events, longest).or_else(ignore_interrupts)
+    };
     let base = workspace.join(FOLDER);
     let around = inotify.add(workspace, WANTED)?;
     if add_below(&inotify, &base) && sender.blocking_send(()).is_err() {
         return Ok(());
     }
     loop {
-        inotify.wait(None)?;
+        wait(None)?;
         let mut concerns = read(&inotify, around)?;
         // Wait for a quiet moment: an editor writes a file in several steps, and a checkout writes
         // many files.
-        while inotify.wait(Some(QUIET))? {
+        while stop.requested().is_none() && wait(Some(&QUIET))? > 0 {
             concerns = read(&inotify, around)? || concerns;
+        }
+        if stop.requested().is_some() {
+            return Ok(());
         }
         if !concerns {
             continue;
@@ -102,6 +115,10 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
             Ok(()) | Err(mpsc::error::TrySendError::Full(())) => {}
         }
     }
+}
+
+fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
+    if errno == Errno::INTR { Ok(1) } else { Err(errno) }
 }
 
 /// Reads the pending events. Returns true if one of them concerns the base.
@@ -135,6 +152,9 @@ fn add_below(inotify: &Inotify, base: &Path) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use jiff::Timestamp;
+    use tool::{ResourcePool, Threads};
+
     use super::*;
 
     #[test]
@@ -142,8 +162,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().to_owned();
         let (sender, mut changed) = mpsc::channel(1);
+        let threads = Threads::new(Arc::new(testkit::FixedClock::default()));
         let watched = workspace.clone();
-        std::thread::spawn(move || watch(&watched, &sender));
+        let work = move |stop: &Stop| watch(&watched, &sender, stop).unwrap();
+        threads.start("knowledge", Owner::Runtime, work).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut told = |change: &dyn Fn()| {
             runtime.block_on(async {
@@ -164,5 +186,8 @@ mod tests {
             let _ = std::fs::remove_file(base.join("user/deep/a.md"));
             std::fs::write(base.join("b.md"), "b").unwrap();
         });
+        threads.stop(&Owner::Runtime);
+        threads.join(&Owner::Runtime);
+        assert_eq!(threads.list(Timestamp::UNIX_EPOCH), [], "the watch ends while nothing changes");
     }
 }

@@ -1,4 +1,4 @@
-//! The same small promises of every backend that this machine offers, through the trait.
+//! Tests of the same small promises of every backend that this machine offers, through the trait.
 //!
 //! As root, the suite runs a second time as an ordinary user, for whom other backends are on offer.
 
@@ -102,12 +102,17 @@ impl Scene {
         self.spec.workspace.join(name)
     }
 
+    /// Returns true if the isolation foresees an overlay for the workspace.
+    fn foresees_overlay(&self, host: &CellHost) -> bool {
+        let area = self.folder.path().canonicalize().unwrap();
+        host.isolation.can_give_overlay(&self.spec, &area, || Ok(self.overlay()))
+    }
+
     fn overlay(&self) -> Overlay {
-        let folder = self.folder.path().canonicalize().unwrap().join("call");
+        let folder = tempfile::tempdir_in(self.folder.path().canonicalize().unwrap()).unwrap().keep();
         let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
-        for made in [&folder, &overlay.upper, &overlay.work] {
+        for made in [&overlay.upper, &overlay.work] {
             fs::create_dir(made).unwrap();
-            fs::set_permissions(made, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         }
         overlay
     }
@@ -349,7 +354,7 @@ fn what_a_cell_claims_to_enforce_is_enforced() {
         let control = String::from_utf8(control.stdout).unwrap();
         assert_eq!(control.matches("secret").count(), 2, "{control}");
         assert!(control.contains("reached"), "{control}");
-        assert!(control.contains("unshared") || !host.isolation.can_give_overlay(), "{control}");
+        assert!(control.contains("unshared") || !scene.foresees_overlay(host), "{control}");
     });
 }
 
@@ -358,8 +363,9 @@ fn changes_are_found_where_the_cell_says() {
     each(|scene, host| {
         let overlay = scene.overlay();
         let spec = CellSpec { overlay: Some(overlay.clone()), ..scene.spec.clone() };
+        let foreseen = scene.foresees_overlay(host);
         let outcome = scene.run(&spec, host, "echo changed > plain");
-        if host.isolation.can_give_overlay() {
+        if foreseen {
             let outcome = outcome.unwrap();
             assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Overlay);
             assert_eq!(outcome.changes, ChangeSource::UpperFolder(overlay.upper.clone()));
@@ -368,6 +374,25 @@ fn changes_are_found_where_the_cell_says() {
             assert!(matches!(outcome, Err(SandboxError::Overlay { .. })), "{outcome:?}");
         }
         assert_eq!(fs::read_to_string(scene.path("plain")).unwrap(), "plain");
+    });
+}
+
+#[test]
+fn no_overlay_is_foreseen_where_a_cell_has_none() {
+    each(|scene, host| {
+        if !scene.foresees_overlay(host) {
+            return;
+        }
+        let overlay = scene.overlay();
+        let area = overlay.upper.parent().unwrap().to_owned();
+        // The folder for the changes would be shown to the command.
+        let shows_area = CellSpec { read_only: vec![area.clone()], ..scene.spec.clone() };
+        assert!(!host.isolation.can_give_overlay(&shows_area, &area, || unreachable!()));
+        let ran = scene.run(&CellSpec { overlay: Some(overlay), ..shows_area }, host, "echo changed > plain");
+        assert!(matches!(ran, Err(SandboxError::Overlay { .. })), "{ran:?}");
+        // A cell of this workspace had no overlay although one was foreseen.
+        crate::overlay::distrust_overlay(&scene.spec.workspace);
+        assert!(!scene.foresees_overlay(host));
     });
 }
 

@@ -1,4 +1,4 @@
-//! What is known about the overlay of a workspace before it is mounted.
+//! Expectations about the overlay of a workspace before it is mounted.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ static DISTRUSTED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) enum ForeseenOverlay {
     /// No overlay is possible, or something in the workspace would be written directly.
     None,
-    /// Only a mount shows whether the kernel agrees.
+    /// An overlay is possible, and a mount shows whether the kernel agrees.
     Possible(Key),
     /// An equal overlay was mounted before, or nothing can change the workspace.
     Certain,

@@ -102,6 +102,13 @@ impl Sessions {
         OwnedSessions { sessions: self.clone(), owner: owner.to_owned(), beside: None }
     }
 
+    /// Lists the sessions of every owner, each with its owner.
+    pub fn all(&self) -> Vec<(String, ListedSession)> {
+        let entries = self.lock();
+        let listed = |(key, entry): (&Key, &Entry)| Some((key.0.clone(), entry.listed(false)?));
+        entries.iter().filter_map(listed).collect()
+    }
+
     /// Ends the sessions of an owner, waits until no process of them runs, and removes them, which
     /// frees their resources.
     pub fn close_all_of(&self, owner: &str) {
@@ -272,9 +279,7 @@ impl OwnedSessions {
     }
 
     fn listed(&self, key: &Key, entry: &Entry) -> Option<ListedSession> {
-        let session = entry.session.clone()?;
-        let shared = self.beside.as_ref() == Some(&key.0);
-        Some(ListedSession { id: entry.id.clone(), command: entry.command.clone(), session, shared })
+        entry.listed(self.beside.as_ref() == Some(&key.0))
     }
 }
 
@@ -286,6 +291,12 @@ fn of<'a>(
 }
 
 impl Entry {
+    /// Returns the session as a list shows it, or `None` while it is being started.
+    fn listed(&self, shared: bool) -> Option<ListedSession> {
+        let session = self.session.clone()?;
+        Some(ListedSession { id: self.id.clone(), command: self.command.clone(), session, shared })
+    }
+
     fn runs(&self) -> bool {
         self.session.as_ref().is_none_or(|session| !matches!(session.status().phase, Phase::Ended(_)))
     }

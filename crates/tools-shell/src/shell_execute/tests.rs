@@ -160,6 +160,34 @@ fn output_that_outgrows_memory_is_kept_whole_aside() {
 }
 
 #[test]
+fn a_command_that_may_run_only_on_an_overlay_does_nothing_without_one() {
+    let run = |overlay_only| {
+        let workspace = Workspace::new();
+        let missing = workspace.at("../missing");
+        let cell = CellSpec {
+            workspace: workspace.path().to_owned(),
+            spool_directory: workspace.at("../outside"),
+            overlay: Some(sandbox::Overlay { upper: missing.join("upper"), work: missing.join("work") }),
+            overlay_only,
+            ..CellSpec::default()
+        };
+        let workspace = workspace.with_service(Arc::new(cell)).with_service(Arc::new(CellHost::default()));
+        let ran = run(&workspace, json!({"command": "echo made > made"}));
+        (ran.map(drop), workspace.at("made").exists())
+    };
+    let (refused, is_made) = run(true);
+    let error = refused.unwrap_err();
+    assert_eq!((error.code, error.effect), (Code::Unavailable, EffectState::None));
+    assert!(error.message.contains("nothing was run"), "{}", error.message);
+    assert!(error.hint.unwrap().contains("repeat the call"));
+    assert!(!is_made);
+    // The control: another command runs on the workspace itself.
+    let (ran, is_made) = run(false);
+    ran.unwrap();
+    assert!(is_made);
+}
+
+#[test]
 fn output_that_is_no_text_is_shown_with_replacement_characters() {
     let output = run(&workspace(), json!({"command": r"printf 'a\377b'"})).unwrap();
     assert_eq!(output["stdout"], "a\u{fffd}b");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use store::WatcherMark;
+use store_api::WatcherMark;
 use testkit::MovingClock;
 use tokio::sync::Notify;
 use tool::Level;
@@ -19,7 +19,7 @@ const NEVER: Duration = Duration::from_hours(1000);
 /// State folder of a workspace, and a call that needs an approval.
 struct Scene {
     folder: tempfile::TempDir,
-    store: Arc<Store>,
+    store: Arc<dyn Store>,
     clock: MovingClock,
     redactor: Redactor,
     signals: AnswerSignals,
@@ -33,7 +33,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(folder.path()).unwrap());
+        let store = Arc::new(store_sqlite::SqliteStore::open(folder.path()).unwrap());
         Self {
             folder,
             store,
@@ -79,7 +79,7 @@ impl Scene {
 
     /// Answers a question with yes, in another process.
     fn approve_elsewhere(&self, id: &str) {
-        let other = Store::open(self.folder.path()).unwrap();
+        let other = store_sqlite::SqliteStore::open(self.folder.path()).unwrap();
         let answer = ApprovalAnswer {
             approved: true,
             scope: Some("once".to_owned()),

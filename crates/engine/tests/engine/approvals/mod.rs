@@ -10,7 +10,8 @@ use std::time::Duration;
 use engine::{Grant, Scope};
 use jiff::SignedDuration;
 use serde_json::json;
-use store::Store;
+use store_api::Presence as _;
+use store_sqlite::SqliteStore;
 use tool::{CallResult, Code, SessionId};
 
 use world::{Patient, World, arguments, asked, block, call, code, grant, nobody, request};
@@ -97,7 +98,7 @@ fn an_answer_from_elsewhere_takes_the_question_back_and_a_session_is_covered() {
     assert!(call(&serving, again.clone(), asker.clone()).ok());
     assert_eq!(asker.asked.load(Ordering::SeqCst), 1);
     let mut elsewhere = request(again, nobody());
-    elsewhere.caller.session = SessionId("s2".to_owned());
+    elsewhere.principal.session = SessionId("s2".to_owned());
     assert_eq!(code(&block(serving.call(elsewhere))), Some(Code::Approval), "another session is asked");
 }
 
@@ -136,7 +137,7 @@ fn what_was_allowed_for_a_time_ends_at_that_time() {
 fn a_call_waits_while_somebody_looks_at_the_questions_and_not_longer() {
     let world = World::new();
     let engine = world.engine(&[]);
-    let store = Store::open(&world.folder.path().join("state")).unwrap();
+    let store = SqliteStore::open(&world.folder.path().join("state")).unwrap();
     let attention = store.pay_attention(None).unwrap();
     let result = block(async {
         let call = tokio::spawn({

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Caller, Ceiling, CellSetup, Door, Engine, Grant, NoAsker, Parts,
+    Answer, Approval, Asker, CallRequest, CellSetup, Door, Engine, Grant, NoAsker, Parts, Principal,
     Redactor, Registry, Scope,
 };
 use parking_lot::Mutex;
@@ -16,12 +16,11 @@ use policy::{Policy, ProgramFile, Programs, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::Store;
+use store_sqlite::SqliteStore;
 use testkit::MovingClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, ErasedTool,
-    Example, Lane, Level, NoProgress, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout,
-    Tool, ToolError,
+    Example, Lane, Level, Place, Plan, Presentation, SessionId, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
 /// Tool that plans a command and a write, and does neither.
@@ -165,10 +164,11 @@ impl World {
         let engine = Engine::new(Parts {
             place: Place::at(workspace),
             policy: Arc::new(policy.unwrap()),
-            store: Arc::new(Store::open(&self.folder.path().join("state")).unwrap()),
+            store: Arc::new(SqliteStore::open(&self.folder.path().join("state")).unwrap()),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
             clock: Arc::new(self.clock.clone()),
+            timer: Arc::new(engine::TokioTimer),
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
             vault: None,
@@ -180,6 +180,7 @@ impl World {
             summarizer: None,
             user: None,
             services: tool::Services::default(),
+            resources: Vec::new(),
         });
         Arc::new(engine.unwrap())
     }
@@ -209,22 +210,8 @@ pub(crate) fn arguments() -> Value {
 }
 
 pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
-    CallRequest {
-        tool: "both".to_owned(),
-        arguments,
-        caller: Caller {
-            session: SessionId("s1".to_owned()),
-            holder: None,
-            door: Door::Library,
-            dialect: "handfast",
-            asker,
-            ceiling: Ceiling::default(),
-        },
-        stop: Stop::default(),
-        progress: Arc::new(NoProgress),
-        cache: false,
-        origin: engine::Origin::default(),
-    }
+    let principal = Principal::new(Door::Library, SessionId("s1".to_owned()), "handfast", asker);
+    CallRequest::new(principal, "both", arguments)
 }
 
 pub(crate) fn nobody() -> Arc<dyn Asker> {
