@@ -43,9 +43,9 @@ pub(crate) type TaskSlot = Arc<OnceLock<TaskContext>>;
 /// Way in which a message arrived.
 #[derive(Debug, Clone)]
 pub(crate) enum Arrival {
-    /// As a line of a stream.
+    /// A line of a stream.
     Line,
-    /// Independently, over HTTP, with the parent span of its HTTP request.
+    /// A message of its own over HTTP, with the parent span of its HTTP request.
     Independent(Option<Parent>),
 }
 

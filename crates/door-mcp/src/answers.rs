@@ -87,7 +87,7 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        // Nobody waits for the response any more.
+        // The client no longer waits for the response.
         if let Some(pending) = self.pending.as_ref().and_then(Weak::upgrade) {
             pending.cancel();
         }

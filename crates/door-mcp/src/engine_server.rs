@@ -137,7 +137,7 @@ impl<C: Calls> ServerBackend for EngineServer<C> {
     }
 
     fn tasks(&self) -> &TaskManager {
-        self.tasks.manager()
+        self.tasks.protocol()
     }
 
     fn resources(&self) -> Vec<Resource> {

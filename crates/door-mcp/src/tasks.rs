@@ -25,7 +25,7 @@ const MOST: usize = 256;
 /// The tasks of one connection. Other connections cannot name them.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    manager: TaskManager,
+    protocol: TaskManager,
     /// Ids of the tasks that are still available.
     named: Mutex<Vec<String>>,
 }
@@ -39,13 +39,13 @@ pub(crate) enum TaskOutcome<T> {
 }
 
 impl Tasks {
-    pub(crate) fn manager(&self) -> &TaskManager {
-        &self.manager
+    pub(crate) fn protocol(&self) -> &TaskManager {
+        &self.protocol
     }
 
     fn has_room(&self) -> bool {
         let mut named = self.named.lock();
-        named.retain(|task| self.manager.get_task(task).is_ok());
+        named.retain(|task| self.protocol.get_task(task).is_ok());
         named.len() < MOST
     }
 
@@ -69,7 +69,7 @@ impl Tasks {
         turn.line.connection.outlive(&turn.pending.stop);
         let options = TaskOptions::new().with_ttl_ms(u64::try_from(KEPT.as_millis()).ok());
         let (stop, slot) = (turn.pending.stop.clone(), turn.task.clone());
-        let task = self.manager.spawn(options, move |context| {
+        let task = self.protocol.spawn(options, move |context| {
             // A call becomes one task at most, so the cell was empty.
             let _ = slot.set(context.clone());
             Box::pin(async move {
@@ -92,8 +92,8 @@ impl Tasks {
 ///
 /// # Errors
 /// `-32602` for an unknown task.
-pub(crate) fn state(manager: &TaskManager, task: &str) -> Result<GetTaskResult, ErrorData> {
-    manager.get_task(task).map(GetTaskResult::new).map_err(|_| unknown())
+pub(crate) fn state(protocol: &TaskManager, task: &str) -> Result<GetTaskResult, ErrorData> {
+    protocol.get_task(task).map(GetTaskResult::new).map_err(|_| unknown())
 }
 
 /// Builds the error for an unknown task. The text is the same for all tasks, so that guesses reveal

@@ -97,7 +97,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Nothing is left to do after a shutdown.
+        // After a shutdown, this finds no work.
         self.close();
     }
 }

@@ -7,6 +7,7 @@
 //! its own timeout, redacts or truncates: the layers of the engine do so around it.
 
 mod arguments;
+mod box_future;
 mod checkpoints;
 mod context;
 mod credential;
@@ -31,6 +32,7 @@ mod tool;
 mod visible;
 
 pub use arguments::spell;
+pub use box_future::BoxFuture;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Hosts, NoProgress, Outputs, Progress,
@@ -54,5 +56,5 @@ pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_viol
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
 pub use threads::Threads;
-pub use tool::{AnyTool, BoxFuture, ErasedTool, Plan, PreparedCall, ShapeFacts, Tool};
+pub use tool::{AnyTool, ErasedTool, Plan, PreparedCall, ShapeFacts, Tool};
 pub use visible::{beginning, is_invisible, visible, visible_lines, visible_source};

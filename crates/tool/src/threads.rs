@@ -76,7 +76,7 @@ impl Threads {
             ToolError::new(Code::Unavailable, format!("the thread `{name}` cannot start: {error}"))
                 .because(error)
         })?;
-        // What has ended need not be waited for.
+        // Threads that have ended need no wait.
         state.threads.retain(|thread| !thread.handle.is_finished());
         state.threads.push(OwnedThread { name, owner, since, stop, handle, has_ended: false });
         Ok(())

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Context, Data, Effect, Level, Place, Presentation, RawJson, RunResult, Spec, TextCap, ToolError,
-    ToolOutput, schema_of_input, schema_of_output,
+    BoxFuture, Context, Data, Effect, Level, Place, Presentation, RawJson, RunResult, Spec, TextCap,
+    ToolError, ToolOutput, schema_of_input, schema_of_output,
 };
 
 /// Tool: its specification, the plan of a call, and the execution of a call.
@@ -168,9 +167,6 @@ impl Plan {
         }
     }
 }
-
-/// Boxed future that can move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Call with parsed arguments and known effects, ready to run once.
 pub struct PreparedCall {

@@ -6,6 +6,8 @@
 //! need this token.
 //! `tests/functional/conformance.rs` runs the suite against it.
 
+#![allow(clippy::print_stdout, reason = "the address is this program's only output")]
+
 mod asking;
 mod content;
 mod fixtures;

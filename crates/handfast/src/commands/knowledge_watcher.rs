@@ -4,18 +4,16 @@
 //! No feature depends on this: a search checks for changes itself. The benefit is that vectors are
 //! ready before somebody waits for them.
 
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{CallRequest, Door, Engine, Internal, NoAsker, Principal};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tool::{Owner, SessionId, Stop};
+use watch::{Inotify, Notice, WatchFlags};
 
 use crate::compose::Composed;
 use crate::report::warn;
@@ -36,7 +34,6 @@ const WANTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::DELETE)
-    .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
 /// Starts the indexing if this runtime has the tool. Requires a tokio runtime. The engine's end
@@ -80,7 +77,7 @@ async fn index(engine: &Arc<Engine>, principal: Principal) -> bool {
 
 /// Reports changes until a stop is requested or the receiver is gone.
 fn watch(workspace: &Path, sender: &mpsc::Sender<()>, stop: &Stop) -> Result<(), Errno> {
-    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let inotify = Inotify::open()?;
     let stopped = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let wakes = stopped.clone();
     stop.on_request(move |_| {
@@ -92,7 +89,7 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>, stop: &Stop) -> Result<(),
         poll(&mut events, longest).or_else(ignore_interrupts)
     };
     let base = workspace.join(FOLDER);
-    let around = inotify::add_watch(&inotify, workspace, WANTED)?;
+    let around = inotify.add(workspace, WANTED)?;
     if add_below(&inotify, &base) && sender.blocking_send(()).is_err() {
         return Ok(());
     }
@@ -125,30 +122,22 @@ fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
 }
 
 /// Reads the pending events. Returns true if one of them concerns the base.
-fn read(inotify: &OwnedFd, around: i32) -> Result<bool, Errno> {
-    let mut concerns = false;
-    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-    let mut reader = Reader::new(inotify, &mut buffer);
-    loop {
-        match reader.next() {
-            Ok(event) => {
-                let is_base = event.file_name().is_some_and(|name| name.to_bytes() == FOLDER.as_bytes());
-                let is_end = event.events().contains(ReadFlags::IGNORED);
-                concerns = concerns || (!is_end && (event.wd() != around || is_base));
-            }
-            Err(Errno::AGAIN) => return Ok(concerns),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+fn read(inotify: &Inotify, around: i32) -> Result<bool, Errno> {
+    Ok(inotify.read()?.iter().any(|notice| match notice {
+        Notice::Came { watch, name } | Notice::Left { watch, name } => {
+            *watch != around || name == FOLDER.as_bytes()
         }
-    }
+        Notice::Gone { .. } => false,
+        Notice::Lost => true,
+    }))
 }
 
 /// Watches a folder and the folders below it, best effort. Returns true if the folder exists.
-fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
+fn add_below(inotify: &Inotify, base: &Path) -> bool {
     let mut waiting: Vec<PathBuf> = vec![base.to_owned()];
     let mut watched = 0;
     while let Some(folder) = waiting.pop() {
-        if watched >= MAX_FOLDERS || inotify::add_watch(inotify, &folder, WANTED).is_err() {
+        if watched >= MAX_FOLDERS || inotify.add(&folder, WANTED).is_err() {
             continue;
         }
         watched += 1;

@@ -279,7 +279,7 @@ fn an_asker_that_leaves_the_question_leaves_it_open_for_a_person_and_an_approval
     let approve = |source: &mut Prepared| block(scene.flow(&asker).approve(&binding, true, source)).unwrap();
     let open = |id: &str| ApprovalOutcome::Open { id: id.to_owned(), hint: "the client declined".to_owned() };
     assert_eq!(approve(&mut prepared("q1")), open("q1"));
-    // The same call, made again, joins the question that waits.
+    // A repeated call joins the question that waits.
     assert_eq!(approve(&mut prepared("q2")), open("q1"));
     scene.approve_elsewhere("q1");
     let mut again = prepared("q3");
