@@ -3,29 +3,18 @@
 mod builder;
 
 use std::error::Error;
-use std::fmt;
 use std::future::IntoFuture;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Ceiling, Door, NoAsker, PolicyCheck, Principal, UndoOutcome};
-use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
-use sandbox::{Pool, SessionLimits, Spawner};
+use engine::{Approvals, Asker, CallRequest, Ceiling, Door, PolicyCheck, Principal, UndoOutcome};
 use serde_json::Value;
 use store_api::StoreError;
-use tool::{
-    AnyTool, BoxFuture, CallResult, ErasedTool, Progress, Resource, Stop, Tool, ToolError, UndoRequest,
-    subset_violations,
-};
-use vault::{Keys, Vault};
+use tool::{AnyTool, BoxFuture, CallResult, Progress, Resource, Stop, ToolError, UndoRequest};
 
-use crate::compose::{Composed, RuntimeOptions, compose};
-use crate::failure::Failure;
+pub use self::builder::{BuildError, Builder};
+use crate::compose::Composed;
 use crate::mcp_options::{NoInput, mcp_options};
-use crate::report;
-use crate::run_options::{Author, RunOptions};
-use crate::run_secrets;
 
 /// All tools of Handfast in one workspace. Each call is decided by the policy, run in a cell,
 /// undoable and audited.
@@ -59,7 +48,7 @@ use crate::run_secrets;
 /// A custom tool is a type with a plan and a run:
 ///
 /// ```
-/// use handfast::tool::{Code, Context, Effect, Place, Plan, Spec, Tool, ToolError};
+/// use handfast::tool::{Code, Context, Effect, Place, Plan, Spec, ToolError};
 /// use handfast::{Roots, Runtime};
 /// use schemars::JsonSchema;
 /// use serde::{Deserialize, Serialize};

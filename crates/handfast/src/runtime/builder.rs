@@ -3,25 +3,19 @@
 use std::error::Error;
 use std::fmt;
 use std::future::IntoFuture;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Approvals, Asker, CallRequest, Ceiling, Door, NoAsker, PolicyCheck, Principal, UndoOutcome};
+use engine::{Asker, NoAsker};
 use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
 use sandbox::{Pool, SessionLimits, Spawner};
-use serde_json::Value;
-use store_api::StoreError;
-use tool::{
-    AnyTool, BoxFuture, CallResult, ErasedTool, Progress, Resource, Stop, Tool, ToolError, UndoRequest,
-    subset_violations,
-};
+use tool::{AnyTool, ErasedTool, Progress, Tool, subset_violations};
 use vault::{Keys, Vault};
 
 use super::Runtime;
-use crate::compose::{Composed, RuntimeOptions, compose};
+use crate::compose::{RuntimeOptions, compose};
 use crate::failure::Failure;
-use crate::mcp_options::{NoInput, mcp_options};
 use crate::report;
 use crate::run_options::{Author, RunOptions};
 use crate::run_secrets;
