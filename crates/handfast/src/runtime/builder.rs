@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::IntoFuture;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use dialects::Dialect;
 use engine::{Asker, NoAsker};
 use policy::{DEFAULT_PROFILE, EffectKind, Mode, ProfileSource};
 use sandbox::{Pool, SessionLimits, Spawner};
-use tool::{AnyTool, ErasedTool, Progress, Tool, subset_violations};
+use tool::{AnyTool, ErasedTool, Tool, subset_violations};
 use vault::{Keys, Vault};
 
 use super::Runtime;
