@@ -11,6 +11,8 @@
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
+mod cli_attach;
+#[cfg(feature = "cli")]
 mod cli_audit;
 #[cfg(feature = "cli")]
 mod cli_login;
